@@ -1,0 +1,73 @@
+"""What can go wrong, told to the person who can mend it.
+
+`InputError` is a `ValueError`, so a pydantic validator may raise it and the scenario loader gets it
+back with what was got and what is allowed still apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake in an input file; `line` and `column` count from 1."""
+
+    message: str
+    key: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    got: str | None = None
+    allowed: str | None = None
+    source_line: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        text = ": ".join(part for part in (place, self.key, self.message) if part)
+        if self.source_line is None or self.column is None:
+            return text
+        return f"{text}\n    {self.source_line}\n    {' ' * (self.column - 1)}^"
+
+
+class ClustersimError(Exception):
+    """Whatever clustersim refuses to do; `exit_status` is what the command line ends with."""
+
+    exit_status = 1
+
+
+class SimulationError(ClustersimError):
+    """The input is right and the simulation still could not be finished."""
+
+
+class InputError(ClustersimError, ValueError):
+    """A scenario or another input file is wrong. `mistakes` has every mistake that was found."""
+
+    exit_status = 3
+
+    def __init__(self, mistakes: str | Mistake | Iterable[Mistake], *, got: str | None = None, allowed: str | None = None):
+        if isinstance(mistakes, str):
+            mistakes = Mistake(mistakes, got=got, allowed=allowed)
+        self.mistakes: tuple[Mistake, ...] = (mistakes,) if isinstance(mistakes, Mistake) else tuple(mistakes)
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+class ToleranceError(ClustersimError):
+    """The result lies outside the tolerance that was asked for."""
+
+    exit_status = 4
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
+    """Return the error for a name that nobody knows, with the nearest known one.
+
+    >>> print(unknown_name("all-reduce algorithm", "rng", ["doubling", "ring"]))
+    no all-reduce algorithm is called 'rng'; did you mean 'ring'? (known: doubling, ring)
+    """
+    names = sorted(known)
+    near = get_close_matches(str(name), names, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    allowed = ", ".join(names)
+    return InputError(f"no {kind} is called '{name}'{hint} (known: {allowed})", got=str(name), allowed=allowed)

@@ -1,0 +1,66 @@
+"""What a device's data sheet says, as plain values with a source for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A device: its short name, what people call it, and where every value comes from (`assumed: why` for a guess)."""
+
+    name: str
+    title: str
+    sources: Mapping[str, str]
+
+    def assumed(self) -> dict[str, str]:
+        """Return the values that are guesses, with the reason."""
+        return {key: source for key, source in self.sources.items() if source.startswith("assumed")}
+
+
+@dataclass(frozen=True)
+class Gpu(Sheet):
+    """A GPU (one die). `flop_per_s` is dense peak by precision: fp32, tf32, fp16, amp-fp16, amp-bf16 ..."""
+
+    architecture: str
+    flop_per_s: Mapping[str, float]
+    memory_bytes: float
+    memory_bytes_per_s: float
+    num_multiprocessors: int
+    launch_s: float
+    pcie: str
+    nvlink: str | None = None
+    num_nvlinks: int = 0
+
+
+@dataclass(frozen=True)
+class Link(Sheet):
+    """A link, one direction of it. `bytes_per_s` is what large messages reach; `raw_bytes_per_s` is the signalled rate."""
+
+    bytes_per_s: float
+    raw_bytes_per_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True)
+class Cpu(Sheet):
+    """A host's processor. `core_bytes_per_s`: what one core streams (read and written); `memory_bytes_per_s`: the socket."""
+
+    memory_bytes_per_s: float
+    core_bytes_per_s: float
+    interconnect: str | None = None
+
+
+@dataclass(frozen=True)
+class Transport(Sheet):
+    """A message library: cost of a message, share of the link that is payload, and where collectives run.
+
+    `buffers`: `gpu` sends from GPU memory along the route and adds there; `host` first copies to host
+    memory, communicates and adds there, and copies back. `adds`: whether adding takes time at all.
+    """
+
+    overhead_s: float
+    efficiency: float
+    buffers: str
+    adds: bool

@@ -1,0 +1,118 @@
+"""What every builder makes: nodes, directed links, GPUs in number order, and a way to route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clustersim.errors import InputError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Router = Callable[[int, int], Sequence[int]]
+"""Returns the links from one node to another, in order; nodes and links by number."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Directed links in columns. Full duplex is two links.
+
+    `kind` says which sheet or dimension a link is of (`pcie-2-x16`, `gemini-y`), so that a report can
+    say which class of links was the bottleneck and which one nobody used.
+    """
+
+    src: np.ndarray  # [num_links] node numbers
+    dst: np.ndarray  # [num_links]
+    bytes_per_s: np.ndarray  # [num_links]
+    latency_s: np.ndarray  # [num_links]
+    kind: Sequence[str]  # [num_links]
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """A cluster as the network sees it.
+
+    Nodes, links, GPUs and hosts are numbered from 0. `memory[gpu]` is the node of the host memory where
+    that GPU's messages are staged (the GPU itself where a host has no memory of its own), and
+    `adders[node]` is the link on which adding gradients in that node's memory takes its time: adding b
+    bytes moves 3 b over it (two reads, one write). A memory is a link, so the network needs no devices.
+    """
+
+    name: str
+    node_names: Sequence[Hashable]
+    node_kinds: Sequence[str]  # gpu, socket, memory, plx, nic, nvswitch, switch, router, host ...
+    node_hosts: np.ndarray  # [num_nodes] host number, -1 for what belongs to no host
+    links: Links
+    gpus: np.ndarray  # [num_gpus] node numbers
+    gpu_sheets: Sequence[str | None]  # [num_gpus] name of each GPU's sheet
+    memory: np.ndarray  # [num_gpus] node numbers
+    adders: dict[int, int]
+    router: Router = field(repr=False)
+    torus_dims: tuple[int, ...] | None = None  # routers along each dimension, where it is a torus
+    host_sheets: Sequence[str | None] = ()  # [num_hosts] name of each host's CPU sheet
+
+    @property
+    def num_gpus(self) -> int:
+        return len(self.gpus)
+
+    @cached_property
+    def num_hosts(self) -> int:
+        return int(self.node_hosts.max(initial=-1)) + 1
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {name: number for number, name in enumerate(self.node_names)}
+
+    @cached_property
+    def _routes(self) -> dict[tuple[int, int], np.ndarray]:
+        return {}
+
+    @cached_property
+    def gpu_hosts(self) -> np.ndarray:
+        """[num_gpus] the host of each GPU."""
+        return self.node_hosts[self.gpus]
+
+    def node(self, where: Hashable) -> int:
+        """Return the number of a node, given its name or, as an integer, a GPU's number.
+
+        A name wins over a GPU's number where a graph's nodes are themselves called 0, 1, 2, ...
+        """
+        if where in self._numbers:
+            return self._numbers[where]
+        if isinstance(where, int | np.integer) and 0 <= where < self.num_gpus:
+            return int(self.gpus[where])
+        raise InputError(f"the topology '{self.name}' has no node called {where!r} (it has {self.num_gpus} GPUs "
+                         f"and nodes such as {self.node_names[0]!r})", got=repr(where))
+
+    def route(self, src: int, dst: int) -> np.ndarray:
+        """Return the numbers of the links from node `src` to node `dst`, in order."""
+        key = (src, dst)
+        links = self._routes.get(key)
+        if links is None:
+            links = self._routes[key] = np.asarray([] if src == dst else self.router(src, dst), dtype=np.int64)
+        return links
+
+    def link_name(self, link: int) -> str:
+        return f"{self.node_names[self.links.src[link]]}->{self.node_names[self.links.dst[link]]}"
+
+    @cached_property
+    def graph(self) -> nx.MultiDiGraph:
+        """The same cluster as a networkx graph, for reading, drawing and export."""
+        import networkx as nx
+
+        graph = nx.MultiDiGraph(name=self.name)
+        for name, kind, host in zip(self.node_names, self.node_kinds, self.node_hosts, strict=True):
+            graph.add_node(name, kind=kind, host=int(host))
+        for src, dst, rate, latency, kind in zip(
+            self.links.src, self.links.dst, self.links.bytes_per_s, self.links.latency_s, self.links.kind, strict=True
+        ):
+            graph.add_edge(self.node_names[src], self.node_names[dst], bytes_per_s=float(rate), latency_s=float(latency), kind=kind)
+        return graph

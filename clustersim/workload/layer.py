@@ -1,0 +1,108 @@
+"""A model as a list of layers: what each computes, holds and passes on, per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer. FLOP and elements are per sample; a multiply-add is 2 FLOP.
+
+    `shape` has what a kernel model needs (a convolution: channels, height, width, filters, kernel_h,
+    kernel_w, stride_h, stride_w, groups, out_height, out_width; a matrix product: rows per sample,
+    inputs, outputs, count). `flop_backward_data` is 0 for a layer whose input needs no gradient.
+    """
+
+    name: str
+    op: str  # convolution, fully-connected, pooling, relu, lrn, batch-norm, concat, add, lstm, attention, embedding, ...
+    flop: float
+    flop_backward_data: float
+    flop_backward_weights: float
+    num_parameters: int
+    input_elements: float
+    output_elements: float
+    shape: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the catalogue or of a workload file, layers in forward order."""
+
+    name: str
+    title: str
+    layers: tuple[Layer, ...]
+    sample: str = "image"  # what one sample is: image, sequence, ...
+    source: str = ""
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(layer.num_parameters for layer in self.layers)
+
+    @property
+    def flop(self) -> float:
+        """Forward FLOP of one sample."""
+        return sum(layer.flop for layer in self.layers)
+
+    @property
+    def flop_backward(self) -> float:
+        """Backward FLOP of one sample, to data and to weights."""
+        return sum(layer.flop_backward_data + layer.flop_backward_weights for layer in self.layers)
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """One layer's seconds for a whole batch on one GPU, and where they come from."""
+
+    layer: Layer
+    forward_s: float
+    backward_data_s: float
+    backward_weights_s: float
+    provenance: str  # measured, published, estimated
+
+    @property
+    def backward_s(self) -> float:
+        return self.backward_data_s + self.backward_weights_s
+
+    def scaled(self, factor: float, provenance: str | None = None) -> LayerTime:
+        return LayerTime(self.layer, self.forward_s * factor, self.backward_data_s * factor,
+                         self.backward_weights_s * factor, provenance or self.provenance)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One iteration's work on one GPU: layer times at this batch, what is exchanged, what must fit."""
+
+    model: Model
+    batch: int
+    precision: str
+    layers: tuple[LayerTime, ...]
+    optimizer_s: float
+    gradient_bytes_per_parameter: float
+    memory_bytes: Mapping[str, float]  # weights, gradients, optimizer, activations, ...
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def forward_s(self) -> float:
+        return sum(layer.forward_s for layer in self.layers)
+
+    @property
+    def backward_s(self) -> float:
+        return sum(layer.backward_s for layer in self.layers)
+
+    @property
+    def compute_s(self) -> float:
+        return self.forward_s + self.backward_s + self.optimizer_s
+
+    @property
+    def gradient_bytes(self) -> float:
+        return self.model.num_parameters * self.gradient_bytes_per_parameter
+
+    def provenance(self) -> dict[str, float]:
+        """Return which share of the compute time was measured, published or estimated."""
+        shares = {"measured": 0.0, "published": 0.0, "estimated": 0.0}
+        total = self.forward_s + self.backward_s
+        for layer in self.layers:
+            shares[layer.provenance] += (layer.forward_s + layer.backward_s) / total if total else 0.0
+        return shares
