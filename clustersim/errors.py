@@ -47,7 +47,9 @@ class InputError(ClustersimError, ValueError):
 
     exit_status = 3
 
-    def __init__(self, mistakes: str | Mistake | Iterable[Mistake], *, got: str | None = None, allowed: str | None = None):
+    def __init__(
+        self, mistakes: str | Mistake | Iterable[Mistake], *, got: str | None = None, allowed: str | None = None
+    ):
         if isinstance(mistakes, str):
             mistakes = Mistake(mistakes, got=got, allowed=allowed)
         self.mistakes: tuple[Mistake, ...] = (mistakes,) if isinstance(mistakes, Mistake) else tuple(mistakes)

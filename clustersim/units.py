@@ -60,8 +60,11 @@ def parse(text: object, quantity: str) -> float:
     else:
         reason = _reason(text, match[2] if match else None, units)
     shown = str(text)[:60]
-    raise InputError(f"expected {expected}, such as {example} (got '{shown}'{': ' if reason else ''}{reason})",
-                     got=shown, allowed=f"{expected}, such as {example}")
+    raise InputError(
+        f"expected {expected}, such as {example} (got '{shown}'{': ' if reason else ''}{reason})",
+        got=shown,
+        allowed=f"{expected}, such as {example}",
+    )
 
 
 def _reason(text: object, unit: str | None, units: dict[str, float]) -> str:

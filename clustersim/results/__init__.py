@@ -1,0 +1,28 @@
+"""What came out: traces, runs and sweeps as plain data.
+
+No clock, no hardware and no drawing in here; a result can be saved, read and redrawn without simulating.
+"""
+
+from clustersim.results.files import read_sweep, write_atomically, write_sweep
+from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
+from clustersim.results.run import BREAKDOWN, Interval, LinkClass, LinkLoad, Published, Run, Sweep
+from clustersim.results.trace import Spans, Trace, Updates
+
+__all__ = [
+    "BREAKDOWN",
+    "Interval",
+    "LinkClass",
+    "LinkLoad",
+    "Published",
+    "Run",
+    "Spans",
+    "Sweep",
+    "Trace",
+    "Updates",
+    "breakdown",
+    "confidence_interval",
+    "read_sweep",
+    "staleness_summary",
+    "write_atomically",
+    "write_sweep",
+]

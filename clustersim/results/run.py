@@ -1,0 +1,170 @@
+"""A run is one point of the axes; a sweep is many runs of one scenario. Their JSON form is `clustersim.result/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from clustersim.results.trace import Spans
+
+RESULT_SCHEMA = "clustersim.result/1"
+
+BREAKDOWN = ("compute", "communication_exposed", "waiting", "input", "bubble", "recovery")
+"""The parts of an iteration, in the order they are told; they sum to `iteration_s`."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval of the mean over replicates."""
+
+    level: float
+    iteration_s: tuple[float, float]
+    samples_per_s: tuple[float, float]
+    speedup: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class LinkLoad:
+    """One busy link: bytes it carried per iteration and its mean utilisation over the iteration."""
+
+    name: str
+    kind: str
+    src: str
+    dst: str
+    num_bytes: float
+    utilisation: float
+
+
+@dataclass(frozen=True)
+class LinkClass:
+    """All links of one kind (`pcie-2-x16`, `gemini-y`): how many there are, carried bytes, and the busiest one."""
+
+    kind: str
+    num_links: int
+    num_used: int
+    num_bytes: float
+    max_utilisation: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure somebody published, to be drawn beside the forecast; exactly one of the metrics is given."""
+
+    num_gpus: int
+    metric: str  # hours, speedup, samples_per_s, efficiency
+    value: float
+    source: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One forecast. Seconds, bytes, samples per second; shares between 0 and 1.
+
+    `layers` are rows of (name, op, forward_s, backward_s, provenance, gradient_bytes) of one GPU;
+    `buckets` rows of (name, num_bytes, algorithm); `worker_breakdown_s` has the breakdown per rank.
+    """
+
+    axes: Mapping[str, Any]
+    num_gpus: int
+    batch_per_gpu: float
+    iteration_s: float
+    update_s: float
+    samples_per_s: float
+    efficiency: float
+    speedup: float | None
+    speedup_basis: str
+    time_to_train_s: float | None
+    breakdown_s: Mapping[str, float]
+    interval: Interval | None
+    staleness: Mapping[str, Any]
+    memory_bytes: float
+    memory_parts: Mapping[str, float]
+    provenance: Mapping[str, float]
+    published: tuple[Published, ...] = ()
+    iterations_s: tuple[float, ...] = ()
+    worker_breakdown_s: tuple[Mapping[str, float], ...] = ()
+    layers: tuple[tuple[str, str, float, float, str, float], ...] = ()
+    buckets: tuple[tuple[str, float, str], ...] = ()
+    link_classes: tuple[LinkClass, ...] = ()
+    links: tuple[LinkLoad, ...] = ()
+    rank_names: tuple[str, ...] = ()
+    spans: Spans = field(default_factory=Spans, repr=False)
+
+    def __repr__(self) -> str:
+        speedup = "" if self.speedup is None else f", {self.speedup:.1f}x"
+        return f"<Run {self.num_gpus} GPUs: {self.samples_per_s:.0f} samples/s{speedup}>"
+
+    def to_dict(self, detail: bool = True) -> dict[str, Any]:
+        """Return the run as JSON values; without `detail` the spans and the rows per layer, link and rank are left out."""
+        document = asdict(self)
+        if not detail:
+            for key in ("spans", "layers", "links", "worker_breakdown_s", "rank_names", "iterations_s"):
+                del document[key]
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Run:
+        """Read what `to_dict` wrote, with or without the detail."""
+        values = dict(document)
+        if values["interval"] is not None:
+            values["interval"] = Interval(
+                **{key: tuple(value) if isinstance(value, list) else value for key, value in values["interval"].items()}
+            )
+        values["published"] = tuple(Published(**row) for row in values.get("published", ()))
+        values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
+        values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))
+        values["spans"] = Spans(**values.get("spans", {}))
+        for key in ("layers", "buckets"):
+            values[key] = tuple(tuple(row) for row in values.get(key, ()))
+        for key in ("worker_breakdown_s", "rank_names", "iterations_s"):
+            values[key] = tuple(values.get(key, ()))
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All runs of one scenario, with what they stand on."""
+
+    version: str
+    scenario: Mapping[str, Any]
+    seed: int
+    runs: tuple[Run, ...]
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    shortcuts: tuple[str, ...] = ()
+    scenario_text: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.scenario.get("name", "scenario"))
+
+    def to_dict(self, detail: bool = True) -> dict[str, Any]:
+        """Return the sweep as a `clustersim.result/1` document."""
+        return {
+            "schema": RESULT_SCHEMA,
+            "version": self.version,
+            "scenario": dict(self.scenario),
+            "seed": self.seed,
+            "runs": [run.to_dict(detail) for run in self.runs],
+            "assumptions": list(self.assumptions),
+            "warnings": list(self.warnings),
+            "shortcuts": list(self.shortcuts),
+            "scenario_text": self.scenario_text,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Sweep:
+        """Read a `clustersim.result/1` document."""
+        return cls(
+            version=document["version"],
+            scenario=document["scenario"],
+            seed=document["seed"],
+            runs=tuple(Run.from_dict(run) for run in document["runs"]),
+            assumptions=tuple(document["assumptions"]),
+            warnings=tuple(document["warnings"]),
+            shortcuts=tuple(document["shortcuts"]),
+            scenario_text=document.get("scenario_text", ""),
+        )
