@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from clustersim.errors import InputError
 
 
 class Transfer(NamedTuple):
-    """One message. It carries chunks `chunk` to `chunk + num_chunks - 1` of the buffer; where `reduce`, the receiver adds."""
+    """One message, of chunks `chunk` to `chunk + num_chunks - 1` of the buffer; where `reduce`, the receiver adds.
+
+    Chunks are counted round the end of the buffer: the one after the last is the first.
+    """
 
     step: int
     src: int
@@ -24,7 +29,7 @@ class Transfer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """All messages of one step, in columns."""
+    """All messages of one step, in columns [num_transfers]."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -32,6 +37,26 @@ class Step(NamedTuple):
     chunk: np.ndarray
     num_chunks: np.ndarray
     reduce: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        src: ArrayLike,
+        dst: ArrayLike,
+        num_bytes: ArrayLike,
+        chunk: ArrayLike = 0,
+        num_chunks: ArrayLike = 1,
+        reduce: ArrayLike = False,
+    ) -> Step:
+        """Make a step from columns; what is the same for all of its messages may be a single number.
+
+        >>> Step.of(src=[0, 1], dst=[1, 0], num_bytes=4.0).num_bytes.tolist()
+        [4.0, 4.0]
+        """
+        given = (src, dst, num_bytes, chunk, num_chunks, reduce)
+        shape = np.broadcast_shapes((1,), np.shape(src), np.shape(dst))
+        kinds = (np.int64, np.int64, np.float64, np.int64, np.int64, np.bool_)
+        return cls(*(_column(values, shape, kind) for values, kind in zip(given, kinds, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +85,36 @@ class Schedule:
     ) -> Schedule:
         """Make a schedule whose every step has the same senders, receivers and sizes."""
         num_ranks = int(max(src.max(initial=-1), dst.max(initial=-1))) + 1
-        sizes = np.broadcast_to(np.asarray(num_bytes, dtype=float), src.shape)
-        ones = np.ones(len(src), dtype=np.int64)
 
         def step(number: int) -> Step:
-            return Step(src, dst, sizes, chunk(number), ones, np.full(len(src), reduce(number)))
+            return Step.of(src, dst, num_bytes, chunk(number), reduce=reduce(number))
 
         return cls(num_ranks, num_steps, step, granularity or num_ranks)
+
+    @classmethod
+    def idle(cls, num_ranks: int, granularity: int = 1) -> Schedule:
+        """Make the schedule of ranks that have nothing to send, as one rank alone."""
+        return cls(num_ranks, 0, _no_step, granularity)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Schedule]) -> Schedule:
+        """Make the schedule that goes through these schedules, one after another.
+
+        They must agree on ranks and granularity, since chunk 3 of one has to be chunk 3 of the next.
+        """
+        shapes = {(part.num_ranks, part.granularity) for part in parts}
+        if len(shapes) != 1:
+            raise InputError(
+                f"schedules that follow one another need the same (ranks, chunks) (got {sorted(shapes)})",
+                got=str(sorted(shapes)),
+            )
+        ends = np.cumsum([part.num_steps for part in parts]).tolist()
+
+        def step(number: int) -> Step:
+            part = bisect_right(ends, number)
+            return parts[part].step(number - (ends[part - 1] if part else 0))
+
+        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity)
 
     @classmethod
     def from_steps(cls, num_ranks: int, steps: list[Step], granularity: int = 1) -> Schedule:
@@ -75,7 +123,10 @@ class Schedule:
 
     @classmethod
     def from_transfers(
-        cls, transfers: Iterable[Transfer | tuple], num_ranks: int | None = None, granularity: int | None = None
+        cls,
+        transfers: Iterable[Transfer | tuple[Any, ...]],
+        num_ranks: int | None = None,
+        granularity: int | None = None,
     ) -> Schedule:
         """Make a schedule of single messages, in any order.
 
@@ -99,7 +150,9 @@ class Schedule:
         """Yield the messages one by one, for reading and for tests."""
         for number in range(self.num_steps):
             columns = self.step(number)
-            for src, dst, num_bytes, chunk, num_chunks, reduce in zip(*(column.tolist() for column in columns), strict=True):
+            for src, dst, num_bytes, chunk, num_chunks, reduce in zip(
+                *(column.tolist() for column in columns), strict=True
+            ):
                 yield Transfer(number, src, dst, num_bytes, chunk, num_chunks, reduce)
 
     def num_transfers(self) -> int:
@@ -115,3 +168,12 @@ def _columns(rows: list[Transfer]) -> Step:
         np.array([row.num_chunks for row in rows], dtype=np.int64),
         np.array([row.reduce for row in rows], dtype=bool),
     )
+
+
+def _column(values: ArrayLike, shape: tuple[int, ...], kind: type[np.generic]) -> np.ndarray:
+    array = np.asarray(values, dtype=kind)
+    return array if array.shape == shape else np.full(shape, array, dtype=kind)
+
+
+def _no_step(number: int) -> Step:
+    raise InputError(f"an idle schedule has no step {number}", got=str(number), allowed="no step at all")

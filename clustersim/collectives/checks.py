@@ -1,0 +1,61 @@
+"""What every algorithm asks of its arguments, and what a collective of one size costs."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from clustersim.errors import InputError
+
+
+class Cost(NamedTuple):
+    """What stands in a row on the slowest path of a collective over idle links.
+
+    `num_messages` are the messages that wait for one another, each of which costs a latency, and
+    `num_bytes` the bytes that pass one link after another: seconds = num_messages x latency +
+    num_bytes / rate.
+    """
+
+    num_messages: int
+    num_bytes: float
+
+    def seconds(self, latency_s: float, bytes_per_s: float) -> float:
+        """Return the time over links of this end-to-end latency and rate.
+
+        >>> Cost(num_messages=2, num_bytes=1e9).seconds(latency_s=1.0, bytes_per_s=1e9)
+        3.0
+        """
+        return self.num_messages * latency_s + self.num_bytes / bytes_per_s
+
+    def plus(self, other: Cost) -> Cost:
+        """Return the cost of this and then the other."""
+        return Cost(self.num_messages + other.num_messages, self.num_bytes + other.num_bytes)
+
+
+def check_collective(num_ranks: int, num_bytes: float) -> None:
+    """Refuse a collective without ranks, or of a size that is negative or not finite."""
+    if num_ranks < 1 or num_ranks != int(num_ranks):
+        raise InputError(
+            f"a collective needs at least 1 rank (got {num_ranks})", got=str(num_ranks), allowed="1 or more"
+        )
+    if not (math.isfinite(num_bytes) and num_bytes >= 0):
+        raise InputError(
+            f"a collective's bytes must be finite and not negative (got {num_bytes})",
+            got=str(num_bytes),
+            allowed="0 B or more",
+        )
+
+
+def check_at_least_one(name: str, value: int) -> None:
+    """Refuse a count below 1, naming the option it belongs to."""
+    if value < 1:
+        raise InputError(f"{name} must be at least 1 (got {value})", got=str(value), allowed="1 or more")
+
+
+def log2_ceil(count: int) -> int:
+    """Return how often 1 must be doubled to reach `count`.
+
+    >>> [log2_ceil(count) for count in (1, 2, 3, 4, 5)]
+    [0, 1, 2, 2, 3]
+    """
+    return (count - 1).bit_length()

@@ -1,0 +1,47 @@
+"""Plays a schedule on real numbers, so that anybody can see that it does what its name says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustersim.collectives.schedule import Schedule, Step
+from clustersim.errors import InputError
+
+
+def play(schedule: Schedule, buffers: np.ndarray) -> np.ndarray:
+    """Return what the ranks' buffers [num_ranks, width] hold after the schedule; those given stay as they are.
+
+    A buffer is cut into `schedule.granularity` chunks as evenly as its width allows. Every message of a step
+    carries what its sender held before the step, and its receiver adds it or puts it in the place of its own.
+
+    >>> from clustersim.collectives import ALL_REDUCE
+    >>> play(ALL_REDUCE["ring"](2, 8.0), np.array([[1.0, 2.0], [10.0, 20.0]])).tolist()
+    [[11.0, 22.0], [11.0, 22.0]]
+    """
+    if buffers.ndim != 2 or len(buffers) != schedule.num_ranks:
+        raise InputError(
+            f"a schedule of {schedule.num_ranks} ranks needs buffers [num_ranks, width] "
+            f"(got the shape {buffers.shape})",
+            got=str(buffers.shape),
+        )
+    after = buffers.copy()
+    chunk_of_column = _chunk_of_column(buffers.shape[1], schedule.granularity)
+    for number in range(schedule.num_steps):
+        before = after.copy()
+        _take(schedule.step(number), schedule.granularity, chunk_of_column, before, after)
+    return after
+
+
+def _chunk_of_column(width: int, granularity: int) -> np.ndarray:
+    """Return the chunk [width] that each column belongs to."""
+    parts = np.array_split(np.arange(width), granularity)
+    return np.repeat(np.arange(granularity), [len(part) for part in parts])
+
+
+def _take(step: Step, granularity: int, chunk_of_column: np.ndarray, before: np.ndarray, after: np.ndarray) -> None:
+    for src, dst, _, chunk, num_chunks, reduce in zip(*(column.tolist() for column in step), strict=True):
+        columns = (chunk_of_column - chunk) % granularity < num_chunks
+        if reduce:
+            after[dst, columns] += before[src, columns]
+        else:
+            after[dst, columns] = before[src, columns]

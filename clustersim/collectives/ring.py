@@ -1,0 +1,98 @@
+"""Rings: every rank sends to the next and receives from the one before, all the time.
+
+Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustersim.collectives.checks import Cost, check_collective
+from clustersim.collectives.schedule import Schedule
+
+
+def ring_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
+    """Schedule a ring all-reduce: reduce-scatter once round, all-gather once round.
+
+    2 (n - 1) steps; each rank sends 2 (n - 1) / n of the buffer (Patarasuk and Yuan, 2009).
+
+    >>> [t.dst for t in ring_all_reduce(3, 12.0).transfers() if t.step == 0]
+    [1, 2, 0]
+    """
+    check_collective(num_ranks, num_bytes)
+    rank = np.arange(num_ranks)
+    return Schedule.repeat(
+        num_steps=2 * (num_ranks - 1),
+        src=rank,
+        dst=(rank + 1) % num_ranks,
+        num_bytes=num_bytes / num_ranks,
+        chunk=lambda step: (rank - step) % num_ranks,
+        reduce=lambda step: step <= num_ranks - 2,
+    )
+
+
+def ring_all_reduce_cost(num_ranks: int, num_bytes: float) -> Cost:
+    """Return 2 (n - 1) messages of b / n bytes."""
+    return Cost(2 * (num_ranks - 1), 2 * (num_ranks - 1) * num_bytes / num_ranks)
+
+
+def ring_reduce_scatter(num_ranks: int, num_bytes: float) -> Schedule:
+    """Schedule a ring reduce-scatter of a buffer of `num_bytes`: rank r ends with the sum of chunk r.
+
+    n - 1 steps; each rank sends (n - 1) / n of the buffer (Patarasuk and Yuan, 2009).
+    """
+    check_collective(num_ranks, num_bytes)
+    rank = np.arange(num_ranks)
+    return Schedule.repeat(
+        num_steps=num_ranks - 1,
+        src=rank,
+        dst=(rank + 1) % num_ranks,
+        num_bytes=num_bytes / num_ranks,
+        chunk=lambda step: (rank - step - 1) % num_ranks,
+        reduce=lambda step: True,
+    )
+
+
+def ring_all_gather(num_ranks: int, num_bytes: float) -> Schedule:
+    """Schedule a ring all-gather into a buffer of `num_bytes`: rank r starts with chunk r of it.
+
+    n - 1 steps; each rank sends (n - 1) / n of the gathered buffer (Patarasuk and Yuan, 2009).
+    """
+    check_collective(num_ranks, num_bytes)
+    rank = np.arange(num_ranks)
+    return Schedule.repeat(
+        num_steps=num_ranks - 1,
+        src=rank,
+        dst=(rank + 1) % num_ranks,
+        num_bytes=num_bytes / num_ranks,
+        chunk=lambda step: (rank - step) % num_ranks,
+        reduce=lambda step: False,
+    )
+
+
+def half_ring_cost(num_ranks: int, num_bytes: float) -> Cost:
+    """Return n - 1 messages of b / n bytes: the cost of a ring reduce-scatter or all-gather."""
+    return Cost(num_ranks - 1, (num_ranks - 1) * num_bytes / num_ranks)
+
+
+def ring_send_recv(num_ranks: int, num_bytes: float) -> Schedule:
+    """Schedule one message of `num_bytes` from every rank to the next, as nccl-tests' sendrecv does.
+
+    1 step; each rank sends its whole buffer. Chunk r is the message of rank r. A rank alone has no
+    next one, so it sends nothing.
+    """
+    check_collective(num_ranks, num_bytes)
+    rank = np.arange(num_ranks)
+    return Schedule.repeat(
+        num_steps=min(1, num_ranks - 1),
+        src=rank,
+        dst=(rank + 1) % num_ranks,
+        num_bytes=num_bytes,
+        chunk=lambda step: rank,
+        reduce=lambda step: False,
+    )
+
+
+def ring_send_recv_cost(num_ranks: int, num_bytes: float) -> Cost:
+    """Return 1 message of b bytes, or none for a rank alone."""
+    return Cost(1, num_bytes) if num_ranks > 1 else Cost(0, 0.0)
