@@ -1,0 +1,55 @@
+# Works from a fresh clone and needs Python 3.11 or newer, make and a package index.
+# `make demo PYTHON=python3.12` says which Python.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+python = $(VENV)/bin/python
+install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-torch test-browser test-all check docs clean
+
+demo: $(VENV)/.installed
+	$(VENV)/bin/clustersim run firecaffe-googlenet
+
+test: check
+	$(python) -m pytest -n auto -m "not torch and not browser"
+
+check: $(VENV)/.installed-test
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+test-torch: $(VENV)/.installed-torch
+	$(python) -m pytest -m torch tests
+
+test-browser: $(VENV)/.installed-browser
+	$(python) -m pytest -m browser tests
+
+test-all: test test-torch test-browser
+
+docs: $(VENV)/.installed-test
+	$(python) docs/generate.py
+
+clean:
+	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("clustersim needs Python 3.11 or newer: make PYTHON=python3.12" \
+	    if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(install) --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(install) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.installed-torch: $(VENV)/.installed-test
+	$(install) --editable '.[test,torch]'
+	@touch $@
+
+$(VENV)/.installed-browser: $(VENV)/.installed-test
+	$(install) --editable '.[test,browser]'
+	@touch $@

@@ -1,0 +1,69 @@
+"""The command line: arguments to library calls to exit status. It computes nothing.
+
+Rooms are imported inside the commands, so that `clustersim --help` stays light. Exit status: 0 done, 1 the
+simulation failed, 2 usage, 3 the scenario or another input file is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from clustersim import __version__
+from clustersim.cli.clusters import topology
+from clustersim.cli.collectives import collective
+from clustersim.cli.failure import tell_failure
+from clustersim.cli.files import copy, schema
+from clustersim.cli.forecast import report, run
+from clustersim.cli.listing import list_names
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="clustersim",
+    help="Forecast how a deep-learning model will train on a GPU cluster, and why not faster.",
+    epilog="Start with: clustersim run firecaffe-googlenet",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command()(run)
+app.command()(collective)
+app.add_typer(topology)
+app.command()(report)
+app.command("list")(list_names)
+app.command()(copy)
+app.command()(schema)
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"clustersim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Take the options that stand before the command."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command line and return its exit status; `arguments` are those of the process where none are given.
+
+    What goes wrong is told on stderr, and with `--json` as one `clustersim.error/1` document on stdout too.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        status = app(arguments, prog_name="clustersim", standalone_mode=False)
+    except Exception as error:
+        return tell_failure(error, as_json="--json" in arguments)
+    except SystemExit as exit:  # typer's own: the reader of a pipe went away, or a shell asked for completions
+        return exit.code if isinstance(exit.code, int) else 0
+    return status if isinstance(status, int) else 0

@@ -1,0 +1,100 @@
+"""`clustersim topology`: what a cluster looks like to the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+topology = typer.Typer(
+    name="topology", help="Describe, draw or export a cluster.", no_args_is_help=True, rich_markup_mode=None
+)
+
+_Name = Annotated[str, typer.Argument(help="A shipped cluster (clustersim list clusters), or a topology file.")]
+
+
+@topology.command()
+def show(
+    name: _Name,
+    route: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="A B", help="Show the way between two GPUs or nodes.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", "-o", metavar="FILE", help="Draw the cluster as an HTML page.")
+    ] = None,
+) -> None:
+    """Print how big a cluster is, how well it is connected, and the way between two of its GPUs."""
+    from clustersim.topology import describe, load_topology
+
+    cluster = load_topology(name)
+    ends = None if route is None else (_end(route[0]), _end(route[1]))
+    document = describe(cluster, ends)
+    if json:
+        from clustersim.results.files import to_json
+
+        typer.echo(to_json(document, indent=2))
+    else:
+        typer.echo(f"{cluster.name}\n{description(document)}")
+    if report is not None:
+        from clustersim.report import write_topology
+
+        written = write_topology(cluster, report)
+        typer.echo(f"drawing: {written}", err=json)
+
+
+@topology.command()
+def export(
+    name: _Name,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; stdout if absent.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Node-link JSON; there is no other form yet.")] = True,
+) -> None:
+    """Write a cluster as a graph, as networkx and other tools read it (node-link JSON)."""
+    from clustersim.results.files import to_json, write_atomically
+    from clustersim.topology import export as node_link
+    from clustersim.topology import load_topology
+
+    text = to_json(node_link(load_topology(name)), indent=None if output else 2)
+    if output is None:
+        typer.echo(text)
+    else:
+        typer.echo(f"graph: {write_atomically(output, text)}")
+
+
+def description(document: Mapping[str, Any]) -> str:
+    """Return a `clustersim.topology/1` document in words and units, one fact a line."""
+    from clustersim.units import format_rate
+
+    lines = [
+        f"hosts      {document['num_hosts']}",
+        f"GPUs       {document['num_gpus']}",
+        f"links      {document['num_links']} (directed)",
+        f"bisection  {_or_dash(document['bisection_bytes_per_s'], format_rate)} between the halves of rank order",
+        f"diameter   {document['diameter_hops']} links between the GPUs that are furthest apart",
+    ]
+    route = document.get("route")
+    if route:
+        lines += ["route", *(f"  {link}" for link in route["links"]), *_route_summary(route)]
+    return "\n".join(lines)
+
+
+def _route_summary(route: Mapping[str, Any]) -> list[str]:
+    from clustersim.units import format_duration, format_rate
+
+    return [
+        f"latency    {format_duration(route['latency_s'])}",
+        f"bottleneck {_or_dash(route['bottleneck_bytes_per_s'], format_rate)}",
+    ]
+
+
+def _or_dash(value: float | None, write: Any) -> str:
+    return "-" if value is None else str(write(value))
+
+
+def _end(text: str) -> str | int:
+    """Return a GPU's number, or a node's name as it stands."""
+    return int(text) if text.isdecimal() else text

@@ -1,0 +1,77 @@
+"""`clustersim collective`: how long a collective takes, as nccl-tests would print it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+
+def collective(
+    op: Annotated[str, typer.Argument(help="Such as all-reduce or broadcast (clustersim list collectives).")],
+    topology: Annotated[str, typer.Option(metavar="NAME|FILE", help="A shipped cluster, or a topology file.")],
+    gpus: Annotated[int, typer.Option(help="How many GPUs take part, filling host after host.", min=1)],
+    sizes: Annotated[str, typer.Option("--bytes", metavar="SIZE[..SIZE]", help="One size, or doubling: '8B..1GiB'.")],
+    algorithm: Annotated[
+        str, typer.Option(help="Such as ring or tree; auto is what the transport's own library takes.")
+    ] = "auto",
+    transport: Annotated[str, typer.Option(help="mpi, nccl, gloo, tcp or ideal.")] = "ideal",
+    exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, however sure.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
+) -> None:
+    """Time a collective on a cluster that does nothing else.
+
+    Sizes, times and bandwidths are those of nccl-tests: algbw is size / time, busbw is algbw times the share
+    of the size that the busiest GPU sends, so that it compares with the rate of a link.
+    """
+    num_bytes = parse_sizes(sizes)
+    from clustersim.simulate import time_collective
+
+    document = time_collective(op, topology, algorithm, gpus, num_bytes, transport, exact=exact)
+    if json:
+        from clustersim.results.files import to_json
+
+        typer.echo(to_json(document, indent=2))
+    else:
+        typer.echo(f"# {op} ({algorithm}) of {gpus} GPUs on {topology}, transport {transport}")
+        typer.echo(nccl_tests_table(document["rows"]))
+
+
+def parse_sizes(text: str) -> list[float]:
+    """Return the sizes in bytes that `--bytes` names, doubling from the first to at most the last.
+
+    >>> parse_sizes("8B..20B"), parse_sizes("1MiB")
+    ([8.0, 16.0], [1048576.0])
+    """
+    from clustersim.errors import InputError
+    from clustersim.units import parse
+
+    first_text, dots, last_text = text.partition("..")
+    try:
+        first = parse(first_text, "size")
+        last = parse(last_text, "size") if dots else first
+    except InputError as error:
+        raise typer.BadParameter(str(error), param_hint="'--bytes'") from None
+    if dots and not 0 < first <= last:
+        raise typer.BadParameter(
+            f"'{text}' must double from a size above zero to one that is not smaller, such as 8B..1GiB",
+            param_hint="'--bytes'",
+        )
+    sizes = [first]
+    while dots and sizes[-1] * 2 <= last:
+        sizes.append(sizes[-1] * 2)
+    return sizes
+
+
+def nccl_tests_table(rows: list[Mapping[str, Any]]) -> str:
+    """Return rows of a `clustersim.collective/1` document in the units of nccl-tests: us and GB/s (1e9 bytes)."""
+    lines = ["#          size          time     algbw     busbw", "#           (B)          (us)    (GB/s)    (GB/s)"]
+    for row in rows:
+        rates = [_gigabytes(row["algbw_bytes_per_s"]), _gigabytes(row["busbw_bytes_per_s"])]
+        lines.append(f"{row['num_bytes']:>15.10g} {row['time_s'] * 1e6:>13.2f} {rates[0]:>9} {rates[1]:>9}")
+    return "\n".join(lines)
+
+
+def _gigabytes(bytes_per_s: float | None) -> str:
+    return "-" if bytes_per_s is None else f"{bytes_per_s / 1e9:.3f}"

@@ -1,0 +1,57 @@
+"""What the command line says when something goes wrong, for people on stderr and for scripts on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import Any
+
+import typer
+
+from clustersim.errors import ClustersimError, InputError, Mistake
+
+ERROR_SCHEMA = "clustersim.error/1"
+_KEYS = ("file", "line", "column", "key", "got", "allowed", "message")
+
+
+def tell_failure(error: Exception, as_json: bool) -> int:
+    """Tell what went wrong and return the exit status.
+
+    A `ClustersimError` is told by its message and brings its status, a usage error (2) comes with the usage
+    line; anything else is a bug of ours and is told with its traceback (1).
+    """
+    if isinstance(error, ClustersimError):
+        status, mistakes = error.exit_status, _mistakes(error)
+        typer.echo(str(error), err=True)
+    elif isinstance(error, typer.TyperException):
+        status, mistakes = error.exit_code, (Mistake(error.format_message()),)
+        _show_usage_error(error)
+    else:
+        status, mistakes = 1, (Mistake(f"a bug in clustersim: {type(error).__name__}: {error}"),)
+        traceback.print_exception(error)
+    if as_json:
+        typer.echo(json.dumps(error_document(mistakes), ensure_ascii=False, indent=2))
+    sys.stdout.flush()
+    return status
+
+
+def error_document(mistakes: tuple[Mistake, ...]) -> dict[str, Any]:
+    """Return the `clustersim.error/1` document of these mistakes.
+
+    >>> error_document((Mistake("no such file", file="a.yaml"),))["errors"][0]["line"] is None
+    True
+    """
+    return {"schema": ERROR_SCHEMA, "errors": [{key: getattr(mistake, key) for key in _KEYS} for mistake in mistakes]}
+
+
+def _mistakes(error: ClustersimError) -> tuple[Mistake, ...]:
+    return error.mistakes if isinstance(error, InputError) else (Mistake(str(error)),)
+
+
+def _show_usage_error(error: typer.TyperException) -> None:
+    show = getattr(error, "show", None)
+    if show is not None:
+        show()
+    else:
+        typer.echo(f"Error: {error.format_message()}", err=True)

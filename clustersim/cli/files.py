@@ -1,0 +1,42 @@
+"""`clustersim copy` and `clustersim schema`: what a user needs to write a scenario of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def copy(
+    scenario: Annotated[str, typer.Argument(help="The name of a shipped scenario (clustersim list scenarios).")],
+    destination: Annotated[
+        Path | None, typer.Argument(metavar="[DEST]", help="A file or a folder; the working folder if absent.")
+    ] = None,
+) -> None:
+    """Copy a shipped scenario, to start from it. No file is overwritten."""
+    from clustersim.data import shipped_files
+    from clustersim.errors import InputError, unknown_name
+
+    shipped = shipped_files("scenarios")
+    if scenario not in shipped:
+        raise unknown_name("shipped scenario", scenario, shipped)
+    target = destination or Path()
+    if target.is_dir():
+        target = target / f"{scenario}.yaml"
+    try:
+        with target.open("xb") as file:
+            file.write(shipped[scenario].read_bytes())
+    except FileExistsError:
+        raise InputError(f"{target} exists already; name another file", got=str(target)) from None
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror}", got=str(target)) from None
+    typer.echo(f"scenario: {target}")
+
+
+def schema() -> None:
+    """Print the JSON Schema of a scenario, with which an editor completes and checks."""
+    from clustersim.results.files import to_json
+    from clustersim.scenario import json_schema
+
+    typer.echo(to_json(json_schema(), indent=2))

@@ -1,0 +1,120 @@
+"""`clustersim run` and `clustersim report`: a forecast, and its page drawn again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from clustersim.results import Sweep
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of a shipped one (clustersim list).")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario, such as 'batch.per_gpu=32'."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", min=0)] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, however sure.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row a run.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto (.json or .json.gz).")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the report.")] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Draw no report.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Forecast a scenario: print a table, write a report.
+
+    The report goes to runs/NAME/report.html and the result to runs/NAME/result.json, from which `clustersim
+    report` draws it again. With --json, one document on stdout and no file that was not asked for.
+    """
+    if report is not None and no_report:
+        raise typer.BadParameter("--report and --no-report exclude each other")
+    from clustersim.cli.progress import progress
+    from clustersim.scenario import load_scenario
+    from clustersim.sweep import sweep
+
+    overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
+    loaded = load_scenario(scenario, overrides=overrides)
+    with progress(quiet) as advance:
+        result = sweep(loaded, progress=advance, exact=exact)
+    if json:
+        _print_json(result)
+    else:
+        _print_table(result)
+    folder = Path("runs") / _file_name(result.name)
+    if report is None and not no_report and not json:
+        report = folder / "report.html"
+    _write_files(result, folder=None if json else folder, report=report, csv=csv, trace=trace, tell=not json)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A saved run: its folder, or its result.json.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; beside the run if absent.")
+    ] = None,
+) -> None:
+    """Draw the report of a saved run again, without simulating."""
+    from clustersim.report import write_report
+    from clustersim.results import read_sweep
+
+    folder = run if run.is_dir() else run.parent
+    written = write_report(read_sweep(run), output or folder / "report.html")
+    typer.echo(f"report: {written}")
+
+
+def _print_json(result: Sweep) -> None:
+    from clustersim.results.files import to_json
+
+    typer.echo(to_json(result.to_dict(detail=False), indent=2))
+
+
+def _print_table(result: Sweep) -> None:
+    from rich.console import Console
+
+    from clustersim.report import table
+
+    console = Console()
+    console.print(table(result))
+    for warning in result.warnings:
+        console.print(f"warning: {warning}", markup=False, highlight=False)
+
+
+def _write_files(
+    result: Sweep, folder: Path | None, report: Path | None, csv: Path | None, trace: Path | None, tell: bool
+) -> None:
+    """Write what was asked for and, where somebody reads along, say where each file is."""
+    written: dict[str, Path] = {}
+    if report is not None:
+        from clustersim.report import write_report
+
+        written["report"] = write_report(result, report)
+    if folder is not None:
+        from clustersim.results import write_sweep
+
+        written["result"] = write_sweep(result, folder / "result.json")
+    if csv is not None:
+        from clustersim.interchange import write_csv
+
+        written["csv"] = write_csv(result, csv)
+    if trace is not None:
+        from clustersim.interchange import write_perfetto
+
+        written["trace"] = write_perfetto(result, trace)
+    for kind, path in written.items() if tell else ():
+        typer.echo(f"{kind}: {path}")
+
+
+def _file_name(name: str) -> str:
+    """Return a name that is one plain folder, whatever the scenario is called.
+
+    >>> _file_name("../GoogLeNet on Titan")
+    'GoogLeNet-on-Titan'
+    """
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "scenario"

@@ -1,0 +1,148 @@
+"""`clustersim list`: every name that a scenario may use, with one line each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def list_names(
+    what: Annotated[str | None, typer.Argument(help="One section only, such as models or scenarios.")] = None,
+) -> None:
+    """List every kind, model, device, cluster and scenario, with one line each."""
+    if what is not None and what not in SECTIONS:
+        raise typer.BadParameter(f"nothing is called '{what}' (known: {', '.join(SECTIONS)})", param_hint="'WHAT'")
+    typer.echo("\n\n".join(section(name) for name in ([what] if what else SECTIONS)))
+
+
+def section(name: str) -> str:
+    """Return the heading of a section and its members, aligned."""
+    members = SECTIONS[name]()
+    width = max((len(member) for member in members), default=0)
+    return "\n".join([f"{name}:", *(f"  {member:<{width}}  {line}".rstrip() for member, line in members.items())])
+
+
+def _scenarios() -> Mapping[str, str]:
+    return _comments("scenarios")
+
+
+def _clusters() -> Mapping[str, str]:
+    return _comments("topologies")
+
+
+def _models() -> Mapping[str, str]:
+    from clustersim.workload.catalogue import MODELS, describe
+
+    return {name: describe(name) for name in MODELS}
+
+
+def _gpus() -> Mapping[str, str]:
+    from clustersim.hardware import GPUS
+
+    return GPUS
+
+
+def _links() -> Mapping[str, str]:
+    from clustersim.hardware import LINKS
+
+    return LINKS
+
+
+def _cpus() -> Mapping[str, str]:
+    from clustersim.hardware import CPUS
+
+    return CPUS
+
+
+def _transports() -> Mapping[str, str]:
+    from clustersim.hardware import TRANSPORTS
+
+    return TRANSPORTS
+
+
+def _strategies() -> Mapping[str, str]:
+    from clustersim.strategies import STRATEGIES
+
+    return _summaries(STRATEGIES)
+
+
+def _collectives() -> Mapping[str, str]:
+    from clustersim.collectives import COLLECTIVES
+
+    return {
+        f"{op} {algorithm}": _first_line(inspect.getdoc(member))
+        for op, algorithms in COLLECTIVES.items()
+        for algorithm, member in algorithms.items()
+    }
+
+
+def _topologies() -> Mapping[str, str]:
+    from clustersim.topology import TOPOLOGIES
+
+    return _summaries(TOPOLOGIES)
+
+
+def _hosts() -> Mapping[str, str]:
+    from clustersim.topology import HOSTS
+
+    return _summaries(HOSTS)
+
+
+def _placements() -> Mapping[str, str]:
+    from clustersim.topology import PLACEMENTS
+
+    return _summaries(PLACEMENTS)
+
+
+def _stragglers() -> Mapping[str, str]:
+    from clustersim.stragglers import STRAGGLERS
+
+    return _summaries(STRAGGLERS)
+
+
+SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
+    "scenarios": _scenarios,
+    "models": _models,
+    "clusters": _clusters,
+    "gpus": _gpus,
+    "links": _links,
+    "cpus": _cpus,
+    "transports": _transports,
+    "strategies": _strategies,
+    "collectives": _collectives,
+    "topologies": _topologies,
+    "hosts": _hosts,
+    "placements": _placements,
+    "stragglers": _stragglers,
+}
+
+
+def _summaries(members: Mapping[str, object]) -> dict[str, str]:
+    return {name: _first_line(inspect.getdoc(member)) for name, member in members.items()}
+
+
+def _comments(folder: str) -> dict[str, str]:
+    from clustersim.data import shipped_files
+
+    return {name: first_comment(path) for name, path in shipped_files(folder).items()}
+
+
+def first_comment(path: Path) -> str:
+    """Return the first comment line of a YAML file that speaks to people, not to an editor."""
+    return _first_line_of(
+        line.lstrip("# ").strip()
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith("#") and "yaml-language-server:" not in line
+    )
+
+
+def _first_line(text: str | None) -> str:
+    return _first_line_of((text or "").splitlines())
+
+
+def _first_line_of(lines: Iterable[str]) -> str:
+    return next((line for line in lines if line), "")
