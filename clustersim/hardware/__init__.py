@@ -1,0 +1,75 @@
+"""Device sheets: what a GPU, a link, a host's processor and a message library can do, and who says so.
+
+One YAML file a device, one `source` a value. No clock, no topology and no layers in here: a sheet does not
+know what it is plugged into. A name means a sheet that ships with clustersim; whatever ends in `.yaml` or
+has a slash in it is a path to a sheet of the user's own, in the same form.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clustersim.hardware.schema import CpuFile, GpuFile, LinkFile, TransportFile
+from clustersim.hardware.sheet import Cpu, Gpu, Link, Sheet, Transport
+from clustersim.hardware.shelf import Shelf
+
+__all__ = [
+    "CPUS",
+    "GPUS",
+    "LINKS",
+    "TRANSPORTS",
+    "Cpu",
+    "Gpu",
+    "Link",
+    "Sheet",
+    "Shelf",
+    "Transport",
+    "load_cpu",
+    "load_gpu",
+    "load_link",
+    "load_transport",
+]
+
+
+def load_gpu(name: str | Path) -> Gpu:
+    """Return the GPU of this name or sheet file.
+
+    >>> load_gpu("k20x").num_multiprocessors
+    14
+    """
+    return GPUS.load(name)
+
+
+def load_link(name: str | Path) -> Link:
+    """Return the link of this name or sheet file, one direction of it.
+
+    >>> load_link("gemini-y").bytes_per_s < load_link("gemini-x").bytes_per_s
+    True
+    """
+    return LINKS.load(name)
+
+
+def load_cpu(name: str | Path) -> Cpu:
+    """Return the host processor (one socket) of this name or sheet file.
+
+    >>> load_cpu("opteron-6274").title
+    'AMD Opteron 6274 (Interlagos, 16 cores, 2.2 GHz)'
+    """
+    return CPUS.load(name)
+
+
+def load_transport(name: str | Path) -> Transport:
+    """Return the message library of this name or sheet file.
+
+    >>> load_transport("ideal").overhead_s
+    0.0
+    """
+    return TRANSPORTS.load(name)
+
+
+_HERE = Path(__file__).resolve().parent
+
+LINKS: Shelf[Link] = Shelf("link", LinkFile, _HERE / "links")
+GPUS: Shelf[Gpu] = Shelf("GPU", GpuFile, _HERE / "gpus", refers={"pcie": LINKS, "nvlink": LINKS})
+CPUS: Shelf[Cpu] = Shelf("CPU", CpuFile, _HERE / "cpus", refers={"interconnect": LINKS})
+TRANSPORTS: Shelf[Transport] = Shelf("transport", TransportFile, _HERE / "transports")

@@ -21,7 +21,11 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Gpu(Sheet):
-    """A GPU (one die). `flop_per_s` is dense peak by precision: fp32, tf32, fp16, amp-fp16, amp-bf16 ..."""
+    """A GPU (one die). `flop_per_s` is dense peak by precision: fp32, tf32, fp16, amp-fp16, amp-bf16.
+
+    fp32 and fp16 are the ordinary arithmetic units; amp-fp16, amp-bf16 and tf32 the tensor cores, adding
+    in fp32. `launch_s` is what one kernel costs at least, however little it does.
+    """
 
     architecture: str
     flop_per_s: Mapping[str, float]
@@ -36,7 +40,7 @@ class Gpu(Sheet):
 
 @dataclass(frozen=True)
 class Link(Sheet):
-    """A link, one direction of it. `bytes_per_s` is what large messages reach; `raw_bytes_per_s` is the signalled rate."""
+    """A link, one direction. `bytes_per_s` is what large messages reach; `raw_bytes_per_s` is the signalled rate."""
 
     bytes_per_s: float
     raw_bytes_per_s: float
@@ -45,7 +49,10 @@ class Link(Sheet):
 
 @dataclass(frozen=True)
 class Cpu(Sheet):
-    """A host's processor. `core_bytes_per_s`: what one core streams (read and written); `memory_bytes_per_s`: the socket."""
+    """A host's processor, one socket. What streams to and from memory, reads and writes together: all its cores
+    (`memory_bytes_per_s`, as STREAM counts), and one core alone (`core_bytes_per_s`). `interconnect` is the link
+    to the host's other sockets.
+    """
 
     memory_bytes_per_s: float
     core_bytes_per_s: float
@@ -58,9 +65,14 @@ class Transport(Sheet):
 
     `buffers`: `gpu` sends from GPU memory along the route and adds there; `host` first copies to host
     memory, communicates and adds there, and copies back. `adds`: whether adding takes time at all.
+    `overhead_s` is paid once a message; `host_overhead_s` instead of it where a message stays inside a host
+    and costs something else. `add_s_per_byte` is given where the library's own adding was measured: seconds
+    for each received byte that is added; otherwise adding goes as fast as the memory that holds the sum.
     """
 
     overhead_s: float
     efficiency: float
     buffers: str
     adds: bool
+    host_overhead_s: float | None = None
+    add_s_per_byte: float | None = None

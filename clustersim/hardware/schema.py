@@ -1,0 +1,133 @@
+"""What a sheet file may say: every value beside the document that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, cast
+
+from pydantic import Field, field_validator, model_validator
+
+from clustersim.errors import InputError
+from clustersim.hardware.sheet import Cpu, Gpu, Link, Sheet, Transport
+from clustersim.spec import Spec
+from clustersim.units import Bandwidth, Duration, FlopRate, Size
+
+Value = TypeVar("Value")
+Device = TypeVar("Device", bound=Sheet)
+
+Architecture = Literal[
+    "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "hopper", "blackwell", "other"
+]
+Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "amp-fp16", "amp-bf16", "amp-fp8"]
+Rate = Annotated[Bandwidth, Field(gt=0)]
+Speed = Annotated[FlopRate, Field(gt=0)]
+Amount = Annotated[Size, Field(gt=0)]
+
+
+class Sourced(Spec, Generic[Value]):
+    """A value and where it stands: a document, `assumed: why`, or `recalled: what` nobody has looked up again."""
+
+    value: Value
+    source: str = Field(description="document, page, date; or 'assumed: why'; or 'recalled: what'")
+
+    @field_validator("source")
+    @classmethod
+    def _says_something(cls, source: str) -> str:
+        text = " ".join(source.split())
+        kind, _, reason = text.partition(":")
+        if not text or (kind in ("assumed", "recalled") and not reason.strip()):
+            raise InputError("a source names a document, or reads 'assumed: why'", got=source)
+        return text
+
+
+class SheetFile(Spec, Generic[Device]):
+    """What every sheet has, and how it becomes a device."""
+
+    makes: ClassVar[type[Sheet]]
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="short name in kebab-case")
+    title: str = Field(min_length=1, description="what people call it, in one line")
+
+    def device(self) -> Device:
+        """Return the device with plain values, and the source of each under the value's (dotted) key."""
+        values: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        for key in type(self).model_fields:
+            entry = getattr(self, key)
+            if isinstance(entry, Sourced):
+                values[key], sources[key] = entry.value, entry.source
+            elif isinstance(entry, Mapping):
+                values[key] = {part: item.value for part, item in entry.items()}
+                sources |= {f"{key}.{part}": item.source for part, item in entry.items()}
+            elif entry is not None:
+                values[key] = entry
+        return cast(Device, self.makes(sources=sources, **values))
+
+
+class GpuFile(SheetFile[Gpu]):
+    """A GPU; rates are peaks of the data sheet, dense."""
+
+    makes = Gpu
+
+    architecture: Sourced[Architecture]
+    flop_per_s: dict[Precision, Sourced[Speed]]
+    memory_bytes: Sourced[Amount]
+    memory_bytes_per_s: Sourced[Rate]
+    num_multiprocessors: Sourced[Annotated[int, Field(ge=1)]]
+    launch_s: Sourced[Duration]
+    pcie: Sourced[str]
+    nvlink: Sourced[str] | None = None
+    num_nvlinks: Sourced[Annotated[int, Field(ge=1)]] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if "fp32" not in self.flop_per_s:
+            raise InputError("flop_per_s needs at least fp32")
+        if (self.nvlink is None) != (self.num_nvlinks is None):
+            raise InputError("nvlink and num_nvlinks are given together or not at all")
+        return self
+
+
+class LinkFile(SheetFile[Link]):
+    """A link, one direction of it."""
+
+    makes = Link
+
+    bytes_per_s: Sourced[Rate]
+    raw_bytes_per_s: Sourced[Rate]
+    latency_s: Sourced[Duration]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.bytes_per_s.value > self.raw_bytes_per_s.value:
+            raise InputError("bytes_per_s (what messages reach) is more than raw_bytes_per_s (what is signalled)")
+        return self
+
+
+class CpuFile(SheetFile[Cpu]):
+    """A host's processor, one socket."""
+
+    makes = Cpu
+
+    memory_bytes_per_s: Sourced[Rate]
+    core_bytes_per_s: Sourced[Rate]
+    interconnect: Sourced[str] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.core_bytes_per_s.value > self.memory_bytes_per_s.value:
+            raise InputError("core_bytes_per_s (one core) is more than memory_bytes_per_s (the socket)")
+        return self
+
+
+class TransportFile(SheetFile[Transport]):
+    """A message library."""
+
+    makes = Transport
+
+    overhead_s: Sourced[Duration]
+    efficiency: Sourced[Annotated[float, Field(gt=0, le=1)]]
+    buffers: Sourced[Literal["gpu", "host"]]
+    adds: Sourced[bool]
+    host_overhead_s: Sourced[Duration] | None = None
+    add_s_per_byte: Sourced[Annotated[Duration, Field(gt=0)]] | None = None
