@@ -1,0 +1,62 @@
+"""What every source of slowness has in common: whom it meets, how often it is drawn, and its factors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from clustersim.spec import Spec
+
+Number = Annotated[int, Field(ge=0)]
+Cv = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False, description="standard deviation over mean")]
+
+
+class OfHosts(Spec):
+    """Every GPU of some hosts."""
+
+    hosts: list[Number] = Field(
+        min_length=1, description="hosts of the job, numbered from 0 in the order of their first rank"
+    )
+
+
+class Straggler(Spec):
+    """One source of slowness. Compute of the ranks it meets takes `factor` times as long.
+
+    A factor of 1 is no slowness at all; the distributions have mean 1, so that a source changes the
+    spread of compute times and not their mean.
+    """
+
+    of: Literal["all"] | list[Number] | OfHosts = Field(
+        default="all",
+        description="whom it meets: 'all', a list of ranks (a GPU's number in the job), or {hosts: [...]}",
+    )
+    per: Literal["iteration", "layer", "gpu"] = Field(
+        default="iteration",
+        description="how often it is drawn: every iteration, every layer of it, or once per GPU and run",
+    )
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Return [size] independent factors; a larger size begins with the same ones."""
+
+    def meets(self, hosts: np.ndarray) -> np.ndarray:
+        """Return [num_ranks] whether it meets each rank; `hosts` [num_ranks] is the host of each rank.
+
+        Numbers beyond the job meet nobody here: a scenario that names them is refused when it is read.
+
+        >>> from clustersim.stragglers import Constant
+        >>> Constant(kind="constant", factor=2, of=OfHosts(hosts=[1])).meets(np.array([7, 7, 3, 3])).tolist()
+        [False, False, True, True]
+        """
+        num_ranks = len(hosts)
+        if self.of == "all":
+            return np.ones(num_ranks, dtype=bool)
+        if isinstance(self.of, OfHosts):
+            _, first, inverse = np.unique(hosts, return_index=True, return_inverse=True)
+            order = np.empty(len(first), dtype=np.int64)
+            order[np.argsort(first)] = np.arange(len(first))
+            return np.isin(order[inverse], self.of.hosts)
+        return np.isin(np.arange(num_ranks), self.of)
