@@ -68,7 +68,7 @@ def parse(text: object, quantity: str) -> float:
 
 
 def _reason(text: object, unit: str | None, units: dict[str, float]) -> str:
-    if isinstance(text, int | float) and not isinstance(text, bool) or unit == "":
+    if (isinstance(text, int | float) and not isinstance(text, bool)) or unit == "":
         return "a number needs a unit"
     if unit is None:
         return ""
@@ -88,7 +88,7 @@ def _reason(text: object, unit: str | None, units: dict[str, float]) -> str:
 
 
 def _field(quantity: str) -> tuple[Any, Any]:
-    units, expected, example = _QUANTITIES[quantity]
+    units, _, example = _QUANTITIES[quantity]
     names = "|".join(re.escape(name) for name in units if name.isascii())
     schema = {
         "type": ["string", "number"],

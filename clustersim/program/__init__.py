@@ -1,0 +1,9 @@
+"""What one rank does in an iteration, as data: compute, and gradients that become ready.
+
+No clock, no network and no other ranks in here.
+"""
+
+from clustersim.program.buckets import PYTORCH_CAPS, assign_buckets, bucket_caps
+from clustersim.program.iteration import Bucket, Iteration, plan_iteration
+
+__all__ = ["PYTORCH_CAPS", "Bucket", "Iteration", "assign_buckets", "bucket_caps", "plan_iteration"]

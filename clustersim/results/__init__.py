@@ -6,7 +6,7 @@ No clock, no hardware and no drawing in here; a result can be saved, read and re
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
 from clustersim.results.run import BREAKDOWN, Interval, LinkClass, LinkLoad, Published, Run, Sweep
-from clustersim.results.trace import Spans, Trace, Updates
+from clustersim.results.trace import Spans, Timesheet
 
 __all__ = [
     "BREAKDOWN",
@@ -17,8 +17,7 @@ __all__ = [
     "Run",
     "Spans",
     "Sweep",
-    "Trace",
-    "Updates",
+    "Timesheet",
     "breakdown",
     "confidence_interval",
     "read_sweep",

@@ -23,6 +23,12 @@ class Interval:
     samples_per_s: tuple[float, float]
     speedup: tuple[float, float] | None
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Interval:
+        """Read an interval whose pairs have become lists."""
+        pairs = {key: tuple(value) for key, value in document.items() if isinstance(value, list | tuple)}
+        return cls(**{**document, **pairs})
+
 
 @dataclass(frozen=True)
 class LinkLoad:
@@ -98,7 +104,7 @@ class Run:
         return f"<Run {self.num_gpus} GPUs: {self.samples_per_s:.0f} samples/s{speedup}>"
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
-        """Return the run as JSON values; without `detail` the spans and the rows per layer, link and rank are left out."""
+        """Return the run as JSON values; without `detail`, the rows per span, layer, link and rank are left out."""
         document = asdict(self)
         if not detail:
             for key in ("spans", "layers", "links", "worker_breakdown_s", "rank_names", "iterations_s"):
@@ -110,9 +116,7 @@ class Run:
         """Read what `to_dict` wrote, with or without the detail."""
         values = dict(document)
         if values["interval"] is not None:
-            values["interval"] = Interval(
-                **{key: tuple(value) if isinstance(value, list) else value for key, value in values["interval"].items()}
-            )
+            values["interval"] = Interval.from_dict(values["interval"])
         values["published"] = tuple(Published(**row) for row in values.get("published", ()))
         values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))

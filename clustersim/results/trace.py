@@ -1,10 +1,12 @@
-"""What happened, in columns: spans of time and updates of the model."""
+"""What happened, in columns: when each worker did what, and stretches of time to draw."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+import numpy as np
 
 
 @dataclass
@@ -41,32 +43,28 @@ class Spans:
 
 
 @dataclass
-class Updates:
-    """Gradients that were applied: the version each was computed on, and the version it made."""
+class Timesheet:
+    """When each worker of a synchronous job did what, in simulated seconds; NaN where nothing has happened.
 
-    time_s: list[float] = field(default_factory=list)
-    worker: list[int] = field(default_factory=list)
-    version_read: list[int] = field(default_factory=list)
-    version_written: list[int] = field(default_factory=list)
+    [num_ranks, num_iterations]: `begin_s`, `forward_s` (end of forward), `computed_s` (end of backward),
+    `exchanged_s` (all buckets back), `end_s` (updated). [num_ranks, num_iterations, num_buckets]:
+    `ready_s` (its turn has come), `enter_s` (in the collective), `left_s` (out of it), `back_s` (where
+    the worker needs it).
+    """
 
-    def add(self, time_s: float, worker: int, version_read: int, version_written: int) -> None:
-        self.time_s.append(time_s)
-        self.worker.append(worker)
-        self.version_read.append(version_read)
-        self.version_written.append(version_written)
+    begin_s: np.ndarray
+    forward_s: np.ndarray
+    computed_s: np.ndarray
+    exchanged_s: np.ndarray
+    end_s: np.ndarray
+    ready_s: np.ndarray
+    enter_s: np.ndarray
+    left_s: np.ndarray
+    back_s: np.ndarray
 
-
-@dataclass
-class Trace:
-    """Everything one simulation recorded. Spans are kept for `traced_iterations` only."""
-
-    traced_iterations: frozenset[int]
-    spans: Spans = field(default_factory=Spans)
-    updates: Updates = field(default_factory=Updates)
-
-    def span(
-        self, kind: str, rank: int, iteration: int, start_s: float, end_s: float, name: str = "", cause: str = ""
-    ) -> None:
-        """Record a span, where its iteration is traced and it lasts at all."""
-        if iteration in self.traced_iterations and end_s > start_s:
-            self.spans.add(kind, rank, iteration, start_s, end_s, name, cause)
+    @classmethod
+    def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:
+        """Make a sheet on which nothing is noted yet."""
+        flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(5)]
+        deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(4)]
+        return cls(*flat, *deep)

@@ -1,0 +1,46 @@
+"""Which gradients travel together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clustersim.units import parse
+
+MIB = 1024.0**2
+PYTORCH_CAPS = (1 * MIB, 25 * MIB)
+"""DistributedDataParallel's defaults: a small first bucket, so that communication starts early."""
+
+
+def bucket_caps(rule: str) -> tuple[float, ...] | None:
+    """Read the `buckets` knob: caps in bytes, the last one for all further buckets; None for one bucket.
+
+    `pytorch`, `layer` (each gradient by itself), `whole` or a size.
+
+    >>> bucket_caps("layer"), bucket_caps("whole"), bucket_caps("4 MiB")
+    ((0.0,), None, (4194304.0,))
+    """
+    named = {"pytorch": PYTORCH_CAPS, "layer": (0.0,), "whole": None}
+    return named[rule] if rule in named else (parse(rule, "size"),)
+
+
+def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | None) -> list[list[int]]:
+    """Put gradients, in the order in which they become ready, into buckets; return their numbers.
+
+    A bucket closes once it holds its cap or more; a gradient is never split (PyTorch 2.13, reducer.cpp,
+    `compute_bucket_assignment_by_size`). Gradients of no bytes travel with nobody.
+
+    >>> assign_buckets([400e3, 800e3, 20e6, 20e6, 5e6], [1 << 20, 25 << 20])
+    [[0, 1], [2, 3], [4]]
+    """
+    buckets: list[list[int]] = []
+    filling: list[int] = []
+    held = 0.0
+    for number, size in enumerate(num_bytes):
+        if size <= 0:
+            continue
+        filling.append(number)
+        held += size
+        if caps is not None and held >= caps[min(len(buckets), len(caps) - 1)]:
+            buckets.append(filling)
+            filling, held = [], 0.0
+    return [*buckets, filling] if filling else buckets

@@ -1,0 +1,143 @@
+"""What every strategy is, and the worker of the synchronous ones."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+from pydantic import Field, field_validator
+
+from clustersim.collectives import Schedule
+from clustersim.network import Collective
+from clustersim.program import Bucket, bucket_caps
+from clustersim.spec import Spec
+from clustersim.strategies.job import Job
+
+Process = Generator[simpy.Event, Any, Any]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """How one bucket is exchanged: a schedule over nodes, workers first, then servers, and each server's pauses."""
+
+    schedule: Schedule
+    nodes: Sequence[Hashable]
+    algorithm: str
+    delay_s: np.ndarray | None = None
+
+
+class Strategy(Spec):
+    """A way for gradients to meet. Synchronous: every worker waits until all gradients of the iteration are in."""
+
+    kind: str
+    overlap: bool = Field(default=True, description="exchange gradients while backward still runs")
+    buckets: str = Field(
+        default="pytorch",
+        description="which gradients travel together: `pytorch` (1 MiB, then 25 MiB), `layer` (each by itself), "
+        "`whole` (all in one) or a size that caps every bucket, such as `4 MiB`",
+    )
+
+    @field_validator("buckets")
+    @classmethod
+    def _buckets_are_a_rule_or_a_size(cls, value: str) -> str:
+        bucket_caps(value)
+        return value
+
+    @property
+    def updates_on_gpu(self) -> bool:
+        """Whether every worker runs the optimizer itself."""
+        return True
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a worker's bucket waits until its bucket before has been exchanged (one communication stream)."""
+        return True
+
+    @abstractmethod
+    def exchange(self, job: Job, num_bytes: float) -> Exchange:
+        """Say how a bucket of this size is exchanged."""
+
+    def start(self, job: Job, tell: Callable[[int], None] = lambda iteration: None) -> simpy.Event:
+        """Put the workers of a job on the clock; return an event that fires when all are done.
+
+        `tell` is called with the number of every iteration that rank 0 has finished.
+        """
+        desk = _Desk(self, job)
+        workers = [job.env.process(_worker(self, job, desk, rank, tell)) for rank in range(job.num_ranks)]
+        return job.env.process(_all(workers))
+
+
+class _Desk:
+    """Where ranks meet: one collective per iteration and bucket, opened by the first rank that comes."""
+
+    def __init__(self, strategy: Strategy, job: Job):
+        self._job = job
+        self._exchanges = [strategy.exchange(job, bucket.num_bytes) for bucket in job.plan.buckets]
+        self._open: dict[tuple[int, int], Collective] = {}
+        self._to_come: dict[tuple[int, int], int] = {}
+
+    def enter(self, rank: int, iteration: int, bucket: int) -> simpy.Event:
+        key = (iteration, bucket)
+        if key not in self._open:
+            exchange = self._exchanges[bucket]
+            collective = self._job.network.begin(exchange.schedule, exchange.nodes, exchange.delay_s)
+            collective.enter(*range(self._job.num_ranks, exchange.schedule.num_ranks))
+            self._open[key], self._to_come[key] = collective, self._job.num_ranks
+        collective = self._open[key]
+        collective.enter(rank)
+        self._to_come[key] -= 1
+        if not self._to_come[key]:
+            del self._open[key], self._to_come[key]
+        return collective.done(rank)
+
+
+def _worker(strategy: Strategy, job: Job, desk: _Desk, rank: int, tell: Callable[[int], None]) -> Process:
+    """Train on one GPU: forward, backward with buckets on their way, wait for them, update, repeat."""
+    env, plan, times, gpu = job.env, job.plan, job.times, job.devices[rank]
+    for iteration in range(job.num_iterations):
+        slowdown = float(job.slowdown[rank, iteration])
+        times.begin_s[rank, iteration] = env.now
+        yield from gpu.compute(plan.forward_s * slowdown)
+        times.forward_s[rank, iteration] = env.now
+        deliveries: list[simpy.Process] = []
+        done_s = 0.0
+        for number, bucket in enumerate(plan.buckets):
+            yield from gpu.compute((bucket.ready_s - done_s) * slowdown)
+            done_s = bucket.ready_s
+            ahead = deliveries[-1] if deliveries and strategy.in_order else None
+            deliveries.append(env.process(_deliver(job, desk, rank, iteration, number, bucket, ahead)))
+        yield from gpu.compute((plan.backward_s - done_s) * slowdown)
+        times.computed_s[rank, iteration] = env.now
+        yield from deliveries
+        times.exchanged_s[rank, iteration] = env.now
+        if strategy.updates_on_gpu:
+            yield from gpu.compute(plan.update_s * slowdown)
+        times.end_s[rank, iteration] = env.now
+        if rank == 0:
+            tell(iteration)
+
+
+def _deliver(
+    job: Job, desk: _Desk, rank: int, iteration: int, number: int, bucket: Bucket, ahead: simpy.Process | None
+) -> Process:
+    """Take one bucket of one rank through the exchange, over host memory where the transport stages there."""
+    where = rank, iteration, number
+    if ahead is not None:
+        yield ahead
+    job.times.ready_s[where] = job.env.now
+    if job.is_staged:
+        yield from job.devices[rank].copy_out(bucket.num_bytes)
+    job.times.enter_s[where] = job.env.now
+    yield desk.enter(rank, iteration, number)
+    job.times.left_s[where] = job.env.now
+    if job.is_staged:
+        yield from job.devices[rank].copy_in(bucket.num_bytes)
+    job.times.back_s[where] = job.env.now
+
+
+def _all(processes: Sequence[simpy.Event]) -> Process:
+    yield from processes
