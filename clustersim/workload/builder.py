@@ -1,0 +1,302 @@
+"""Writes a model down layer by layer, so that its file reads like its paper.
+
+Every method takes the tensor that a layer reads and returns the one it writes; branches are tensors used
+twice. FLOP count matrix products and convolutions only, 2 for each multiply-add: what else a layer does
+(biases, activations, pooling, normalisation) is bound by memory and is costed by its elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from clustersim.workload.layer import Layer, Model
+
+Pair = int | tuple[int, int]
+"""One number for height and width, or one for each."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What one sample passes on: feature maps [channels, height, width], or a sequence [features, tokens, 1].
+
+    `needs_gradient` is False for the input and whatever is made of it without parameters.
+    """
+
+    channels: int
+    height: int = 1
+    width: int = 1
+    needs_gradient: bool = True
+
+    @property
+    def positions(self) -> int:
+        return self.height * self.width
+
+    @property
+    def elements(self) -> int:
+        return self.channels * self.positions
+
+
+class Builder:
+    """A model while it is written down; `model()` returns it.
+
+    >>> net = Builder("tiny", "A tiny network")
+    >>> x = net.conv("conv1", net.input(3, 224, 224), filters=64, kernel=7, stride=2, pad=3)
+    >>> x.height, net.model().flop
+    (112, 236027904.0)
+    """
+
+    def __init__(self, name: str, title: str, sample: str = "image", source: str = ""):
+        self.name, self.title, self.sample, self.source = name, title, sample, source
+        self.layers: list[Layer] = []
+
+    def model(self) -> Model:
+        """Return the layers so far as a model."""
+        names = [layer.name for layer in self.layers]
+        assert len(set(names)) == len(names), f"{self.name}: two layers share a name"
+        return Model(self.name, self.title, tuple(self.layers), self.sample, self.source)
+
+    def input(self, channels: int, height: int, width: int) -> Tensor:
+        """Return one sample as the data set has it: nobody asks for its gradient."""
+        return Tensor(channels, height, width, needs_gradient=False)
+
+    def conv(
+        self,
+        name: str,
+        x: Tensor,
+        filters: int,
+        kernel: Pair,
+        stride: Pair = 1,
+        pad: Pair = 0,
+        groups: int = 1,
+        bias: bool = True,
+    ) -> Tensor:
+        """Convolve: 2 x kernel x channels / groups FLOP for each output element.
+
+        Parameters are kernel x channels / groups x filters, and a bias for each filter.
+        """
+        assert x.channels % groups == 0 and filters % groups == 0, f"{name}: channels do not split into {groups} groups"
+        window, height, width = _window(name, x, _pair(kernel), _pair(stride), _pair(pad), ceil=False)
+        y = Tensor(filters, height, width)
+        weights_per_filter = window["kernel_h"] * window["kernel_w"] * x.channels // groups
+        flop = 2.0 * weights_per_filter * y.elements
+        return self._add(
+            Layer(
+                name=name,
+                op="convolution",
+                flop=flop,
+                flop_backward_data=flop if x.needs_gradient else 0.0,
+                flop_backward_weights=flop,
+                num_parameters=(weights_per_filter + bias) * filters,
+                input_elements=x.elements,
+                output_elements=y.elements,
+                shape={**window, "filters": filters, "groups": groups},
+            ),
+            y,
+        )
+
+    def fully_connected(self, name: str, x: Tensor, outputs: int, bias: bool = True) -> Tensor:
+        """Multiply everything a sample has, flattened, by one matrix."""
+        return self.linear(name, Tensor(x.elements, needs_gradient=x.needs_gradient), outputs, bias)
+
+    def linear(
+        self, name: str, x: Tensor, outputs: int, bias: bool = True, count: int = 1, tied: bool = False
+    ) -> Tensor:
+        """Multiply each position's features by the same matrix: 2 x inputs x outputs FLOP a position.
+
+        `count` matrices beside each other run as kernels of their own (query, key and value); a `tied`
+        matrix belongs to another layer, which counts its parameters.
+        """
+        y = Tensor(count * outputs, x.height, x.width)
+        flop = 2.0 * x.elements * y.channels
+        parameters = count * (x.channels + bias) * outputs
+        return self._add(
+            Layer(
+                name=name,
+                op="fully-connected",
+                flop=flop,
+                flop_backward_data=flop if x.needs_gradient else 0.0,
+                flop_backward_weights=flop,
+                num_parameters=0 if tied else parameters,
+                input_elements=x.elements,
+                output_elements=y.elements,
+                shape=_product(x.positions, x.channels, outputs, count),
+            ),
+            y,
+        )
+
+    def attention_product(self, name: str, left: Tensor, right: Tensor, heads: int, inner: int) -> Tensor:
+        """Multiply two activations head by head, as one batched kernel: scores, or the weighted values.
+
+        `left` has heads x tokens rows of `inner` numbers; `right` decides the columns. It has no
+        parameters: both backward products are gradients of data.
+        """
+        rows = left.elements // inner
+        outputs = right.elements // (heads * inner)
+        y = Tensor(heads * outputs, left.height)
+        flop = 2.0 * rows * inner * outputs
+        return self._add(
+            Layer(
+                name=name,
+                op="matmul",
+                flop=flop,
+                flop_backward_data=2 * flop,
+                flop_backward_weights=0.0,
+                num_parameters=0,
+                input_elements=left.elements + right.elements,
+                output_elements=y.elements,
+                shape=_product(rows, inner, outputs, 1),
+            ),
+            y,
+        )
+
+    def lstm(self, name: str, x: Tensor, hidden: int, biases: int = 2) -> Tensor:
+        """Run an LSTM along the sequence: one product of [input, state] with all four gates a token.
+
+        Parameters are 4 hidden (input + hidden + biases); cuDNN and PyTorch have two biases. What it
+        writes are gates, cell and state: 6 x hidden a token.
+        """
+        inputs = x.channels + hidden
+        flop = 2.0 * inputs * 4 * hidden * x.positions
+        recurrent = 2.0 * hidden * 4 * hidden * x.positions
+        return self._add(
+            Layer(
+                name=name,
+                op="lstm",
+                flop=flop,
+                flop_backward_data=flop if x.needs_gradient else recurrent,
+                flop_backward_weights=flop,
+                num_parameters=4 * hidden * (inputs + biases),
+                input_elements=x.elements,
+                output_elements=6.0 * hidden * x.positions,
+                shape=_product(1, inputs, 4 * hidden, x.positions),
+            ),
+            Tensor(hidden, x.height, x.width),
+        )
+
+    def embedding(self, name: str, tokens: int, features: int, rows: Sequence[int]) -> Tensor:
+        """Look every token up in tables of so many `rows` (words, positions, ...) and add what is found."""
+        y = Tensor(features, tokens)
+        return self._elementwise(name, "embedding", tokens * len(rows), y, parameters=sum(rows) * features)
+
+    def pool(self, name: str, x: Tensor, kernel: Pair, stride: Pair, pad: Pair = 0, ceil: bool = False) -> Tensor:
+        """Take the maximum or the mean of each window; with `ceil` a window may hang over the edge, as in Caffe."""
+        window, height, width = _window(name, x, _pair(kernel), _pair(stride), _pair(pad), ceil)
+        y = replace(x, height=height, width=width)
+        return self._elementwise(name, "pooling", x.elements, y, shape=window)
+
+    def global_pool(self, name: str, x: Tensor, height: int = 1, width: int = 1) -> Tensor:
+        """Average each channel, or what falls on each of height x width places."""
+        return self._elementwise(name, "pooling", x.elements, replace(x, height=height, width=width))
+
+    def relu(self, name: str, x: Tensor) -> Tensor:
+        """Cut what is below zero."""
+        return self._elementwise(name, "relu", x.elements, x)
+
+    def gelu(self, name: str, x: Tensor) -> Tensor:
+        """Gate by the normal distribution (Hendrycks and Gimpel, 2016)."""
+        return self._elementwise(name, "gelu", x.elements, x)
+
+    def lrn(self, name: str, x: Tensor) -> Tensor:
+        """Divide by the neighbouring channels' energy (Krizhevsky et al., 2012)."""
+        return self._elementwise(name, "lrn", x.elements, x)
+
+    def batch_norm(self, name: str, x: Tensor) -> Tensor:
+        """Normalise each channel over the batch; a scale and a shift for each channel."""
+        return self._elementwise(name, "batch-norm", x.elements, _trained(x), parameters=2 * x.channels)
+
+    def layer_norm(self, name: str, x: Tensor) -> Tensor:
+        """Normalise each position over its features; a scale and a shift for each feature."""
+        return self._elementwise(name, "layer-norm", x.elements, _trained(x), parameters=2 * x.channels)
+
+    def dropout(self, name: str, x: Tensor) -> Tensor:
+        """Drop elements by chance."""
+        return self._elementwise(name, "dropout", x.elements, x)
+
+    def softmax(self, name: str, x: Tensor) -> Tensor:
+        """Turn scores into probabilities."""
+        return self._elementwise(name, "softmax", x.elements, x)
+
+    def concat(self, name: str, *branches: Tensor) -> Tensor:
+        """Put branches of one height and width on top of each other."""
+        first = branches[0]
+        assert all((x.height, x.width) == (first.height, first.width) for x in branches), f"{name}: sizes differ"
+        channels = sum(x.channels for x in branches)
+        needs_gradient = any(x.needs_gradient for x in branches)
+        y = Tensor(channels, first.height, first.width, needs_gradient)
+        return self._elementwise(name, "concat", y.elements, y)
+
+    def add(self, name: str, x: Tensor, y: Tensor) -> Tensor:
+        """Add two tensors of one shape: a residual connection."""
+        assert (x.channels, x.height, x.width) == (y.channels, y.height, y.width), f"{name}: shapes differ"
+        needs_gradient = x.needs_gradient or y.needs_gradient
+        return self._elementwise(name, "add", 2 * x.elements, replace(x, needs_gradient=needs_gradient))
+
+    def loss(self, name: str, x: Tensor) -> Tensor:
+        """Compare a softmax over the classes with the label: the end of the forward pass."""
+        return self._elementwise(name, "loss", x.elements, x)
+
+    def _elementwise(
+        self,
+        name: str,
+        op: str,
+        input_elements: int,
+        y: Tensor,
+        parameters: int = 0,
+        shape: Mapping[str, int] | None = None,
+    ) -> Tensor:
+        return self._add(Layer(name, op, 0.0, 0.0, 0.0, parameters, input_elements, y.elements, shape or {}), y)
+
+    def _add(self, layer: Layer, y: Tensor) -> Tensor:
+        self.layers.append(layer)
+        return y
+
+
+def pooled_size(size: int, kernel: int, stride: int, pad: int = 0, ceil: bool = False) -> int:
+    """Return how many windows fit along one side.
+
+    Caffe rounds up (`ceil`) and drops a last window that would start beyond the input and its left pad.
+
+    >>> pooled_size(112, 3, 2), pooled_size(112, 3, 2, ceil=True)
+    (55, 56)
+    """
+    spare = size + 2 * pad - kernel
+    if not ceil:
+        return spare // stride + 1
+    windows = -(-spare // stride) + 1
+    return windows - 1 if (windows - 1) * stride >= size + pad else windows
+
+
+def _pair(value: Pair) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else value
+
+
+def _trained(x: Tensor) -> Tensor:
+    return replace(x, needs_gradient=True)
+
+
+def _product(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
+    return {"rows": rows, "inputs": inputs, "outputs": outputs, "count": count}
+
+
+def _window(
+    name: str, x: Tensor, kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int], ceil: bool
+) -> tuple[dict[str, int], int, int]:
+    """Return the keys that a sliding window's shape has, and the height and width it leaves."""
+    height = pooled_size(x.height, kernel[0], stride[0], pad[0], ceil)
+    width = pooled_size(x.width, kernel[1], stride[1], pad[1], ceil)
+    assert height > 0 and width > 0, f"{name}: a window of {kernel} does not fit into {x}"
+    shape = {
+        "channels": x.channels,
+        "height": x.height,
+        "width": x.width,
+        "kernel_h": kernel[0],
+        "kernel_w": kernel[1],
+        "stride_h": stride[0],
+        "stride_w": stride[1],
+        "pad_h": pad[0],
+        "pad_w": pad[1],
+        "out_height": height,
+        "out_width": width,
+    }
+    return shape, height, width

@@ -1,0 +1,85 @@
+"""Models as people publish them: layer lists whose parameters and FLOP add up to the paper's.
+
+Nothing in here knows a GPU or a second: `clustersim.workload.compute_time` says how long a layer takes. The
+table says what a name means; every hyphen before a digit may be left out or put in, so `resnet-50` is
+`resnet50`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from clustersim.registry import Registry
+from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, caffenet
+from clustersim.workload.catalogue.googlenet import googlenet, googlenet_aux
+from clustersim.workload.layer import Model
+
+
+class Catalogue(Registry[Callable[[], Model]]):
+    """The table of models; a hyphen before a digit makes no difference.
+
+    >>> MODELS["googlenet"]().name, "alexnet-caffe" in MODELS
+    ('googlenet', True)
+    """
+
+    def __getitem__(self, name: str) -> Callable[[], Model]:
+        return super().__getitem__(self.canonical(name))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(self.canonical(name))
+
+    def canonical(self, name: str) -> str:
+        """Return how the table spells a name, or the name itself where no model is called so."""
+        spelt = {_without_hyphens(known): known for known in self}
+        return spelt.get(_without_hyphens(name), name)
+
+
+def _without_hyphens(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])-(?=\d)", "", name)
+
+
+def load_model(name: str) -> Model:
+    """Return a model of the catalogue, or say which name comes nearest.
+
+    >>> load_model("googlenet").num_parameters
+    6998552
+    """
+    return _load(MODELS.canonical(name))
+
+
+@lru_cache(maxsize=64)
+def _load(name: str) -> Model:
+    return MODELS[name]()
+
+
+def describe(name: str) -> str:
+    """Return one line about a model.
+
+    >>> describe("googlenet")
+    'GoogLeNet, no auxiliary heads: 7.00 M parameters, 3.17 GFLOP forward per image'
+    """
+    model = load_model(name)
+    return (
+        f"{model.title}: {_short(model.num_parameters)} parameters, {_short(model.flop)}FLOP forward per {model.sample}"
+    )
+
+
+def _short(value: float) -> str:
+    for prefix, factor in (("T", 1e12), ("G", 1e9)):
+        if value >= factor:
+            return f"{value / factor:#.3g} {prefix}"
+    return f"{value / 1e6:#.3g} M"
+
+
+MODELS = Catalogue(
+    "model",
+    {
+        "alexnet": alexnet,
+        "alexnet-caffe": alexnet_caffe,
+        "caffenet": caffenet,
+        "googlenet": googlenet,
+        "googlenet-aux": googlenet_aux,
+    },
+)
