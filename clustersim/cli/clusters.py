@@ -12,7 +12,9 @@ topology = typer.Typer(
     name="topology", help="Describe, draw or export a cluster.", no_args_is_help=True, rich_markup_mode=None
 )
 
-_Name = Annotated[str, typer.Argument(help="A shipped cluster (clustersim list clusters), or a topology file.")]
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME|FILE", help="A shipped cluster (clustersim list clusters), or a topology file.")
+]
 
 
 @topology.command()

@@ -9,14 +9,16 @@ import typer
 
 
 def collective(
-    op: Annotated[str, typer.Argument(help="Such as all-reduce or broadcast (clustersim list collectives).")],
+    op: Annotated[
+        str, typer.Argument(metavar="OP", help="Such as all-reduce or broadcast (clustersim list collectives).")
+    ],
     topology: Annotated[str, typer.Option(metavar="NAME|FILE", help="A shipped cluster, or a topology file.")],
-    gpus: Annotated[int, typer.Option(help="How many GPUs take part, filling host after host.", min=1)],
+    gpus: Annotated[int, typer.Option(metavar="N", help="How many GPUs take part, filling host after host.", min=1)],
     sizes: Annotated[str, typer.Option("--bytes", metavar="SIZE[..SIZE]", help="One size, or doubling: '8B..1GiB'.")],
     algorithm: Annotated[
-        str, typer.Option(help="Such as ring or tree; auto is what the transport's own library takes.")
+        str, typer.Option(metavar="NAME", help="Such as ring or tree; auto is what the transport's own library takes.")
     ] = "auto",
-    transport: Annotated[str, typer.Option(help="mpi, nccl, gloo, tcp or ideal.")] = "ideal",
+    transport: Annotated[str, typer.Option(metavar="NAME", help="mpi, nccl, gloo, tcp or ideal.")] = "ideal",
     exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, however sure.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
 ) -> None:

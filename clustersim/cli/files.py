@@ -9,9 +9,11 @@ import typer
 
 
 def copy(
-    scenario: Annotated[str, typer.Argument(help="The name of a shipped scenario (clustersim list scenarios).")],
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO", help="The name of a shipped scenario (clustersim list scenarios).")
+    ],
     destination: Annotated[
-        Path | None, typer.Argument(metavar="[DEST]", help="A file or a folder; the working folder if absent.")
+        Path | None, typer.Argument(metavar="DEST", help="A file or a folder; the working folder if absent.")
     ] = None,
 ) -> None:
     """Copy a shipped scenario, to start from it. No file is overwritten."""

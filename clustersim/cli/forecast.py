@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 def run(
-    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of a shipped one (clustersim list).")],
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of a shipped one (clustersim list).")
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario, such as 'batch.per_gpu=32'."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of everything random.", min=0)] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, however sure.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row a run.")] = None,
@@ -55,7 +57,7 @@ def run(
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A saved run: its folder, or its result.json.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A saved run: its folder, or its result.json.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; beside the run if absent.")
     ] = None,

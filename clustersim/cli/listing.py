@@ -11,7 +11,9 @@ import typer
 
 
 def list_names(
-    what: Annotated[str | None, typer.Argument(help="One section only, such as models or scenarios.")] = None,
+    what: Annotated[
+        str | None, typer.Argument(metavar="WHAT", help="One section only, such as models or scenarios.")
+    ] = None,
 ) -> None:
     """List every kind, model, device, cluster and scenario, with one line each."""
     if what is not None and what not in SECTIONS:
