@@ -1,0 +1,25 @@
+"""The scenario: what a user asks, read from a file, checked, and every mistake told with its line.
+
+It knows what may be asked (the members of the rooms below) and nothing of how it is simulated.
+"""
+
+from __future__ import annotations
+
+from clustersim.scenario.checks import build_topology, check_point
+from clustersim.scenario.loader import load_scenario
+from clustersim.scenario.parts import Baseline, Batch, Parallelism, Published
+from clustersim.scenario.point import Point
+from clustersim.scenario.scenario import Scenario, SweepPoint
+
+__all__ = [
+    "Baseline",
+    "Batch",
+    "Parallelism",
+    "Point",
+    "Published",
+    "Scenario",
+    "SweepPoint",
+    "build_topology",
+    "check_point",
+    "load_scenario",
+]

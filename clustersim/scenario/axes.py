@@ -1,0 +1,144 @@
+"""Finds the sweep axes of a scenario and goes through their product.
+
+Any scalar may be a list. A list is an axis where the model does not take it as it stands: `num_gpus: [1, 32]`
+is one, `dims: [4, 4]` of a torus is not, `dims: [[4, 4], [8, 8]]` is one again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clustersim.errors import InputError
+from clustersim.scenario.explain import Problem, got_text
+from clustersim.scenario.point import Point
+from clustersim.scenario.shape import takes_list
+from clustersim.scenario.tree import Node, Path, dotted
+
+MAX_POINTS = 10_000
+_TRIED = 16
+_NEVER_AXES = ("name", "description", "$schema", "extends")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One choice on every axis: the labels, the tree with the choices made, and what came of validating it."""
+
+    axes: dict[str, Any]
+    root: Node
+    point: Point | None
+    problems: list[Problem]
+
+
+Validate = Callable[[Node], tuple[Point | None, list[Problem]]]
+
+
+def settings(root: Node, validate: Validate) -> Iterator[Setting]:
+    """Yield every setting; the axis that stands first in the file changes slowest."""
+    for number, setting in enumerate(_settings(root, {}, validate)):
+        if number >= MAX_POINTS:
+            raise InputError(
+                root.place.mistake(f"the lists in this scenario make more than {MAX_POINTS:,} runs; shorten some")
+            )
+        yield setting
+
+
+def _settings(root: Node, axes: dict[str, Any], validate: Validate) -> Iterator[Setting]:
+    point, problems = validate(root)
+    path = next(_axes(root, problems, validate), None) if problems else None
+    if path is None:
+        yield Setting(axes, root, point, problems)
+        return
+    elements = _elements(root, path)
+    for label, element in zip(labels([element.plain() for element in elements]), elements, strict=True):
+        yield from _settings(root.put(path, element), {**axes, dotted(path): label}, validate)
+
+
+def _axes(root: Node, problems: list[Problem], validate: Validate) -> Iterator[Path]:
+    """Yield the paths of the lists that are axes, outer ones first, in file order."""
+    for path, node in _lists(root, ()):
+        if path[0] in _NEVER_AXES or not any(_within(problem, path) for problem in problems):
+            continue
+        if _fits_once(root, path, node.value, validate) or not takes_list(Point, root, path):
+            yield path
+
+
+def _lists(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+    for key, child in node.items():
+        if isinstance(child.value, list):
+            yield (*path, key), child
+        yield from _lists(child, (*path, key))
+
+
+def _within(problem: Problem, path: Path) -> bool:
+    return problem.path[: len(path)] == path
+
+
+def _fits_once(root: Node, path: Path, elements: Sequence[Node], validate: Validate) -> bool:
+    """Return whether one of the first elements is right in the place of the whole list."""
+    return any(
+        not any(_within(problem, path) for problem in validate(root.put(path, element))[1])
+        for element in elements[:_TRIED]
+    )
+
+
+def _elements(root: Node, path: Path) -> Sequence[Node]:
+    node = root.at(path)
+    elements: list[Node] = node.value if node is not None else []
+    if not elements:
+        raise InputError(
+            (node or root).place.mistake("an empty list; give at least one value", dotted(path), "an empty list")
+        )
+    seen: list[Any] = []
+    for element in elements:
+        value = element.plain()
+        if value in seen:
+            raise InputError(
+                element.place.mistake(f"{got_text(value)} is listed twice; keep one", dotted(path), got_text(value))
+            )
+        seen.append(value)
+    return elements
+
+
+def labels(values: Sequence[Any]) -> list[Any]:
+    """Return a short label for each value of an axis: scalars as they are, maps by what tells them apart.
+
+    >>> labels([{"kind": "all-reduce", "algorithm": "ring"}, {"kind": "server"}])
+    ['all-reduce', 'server']
+    >>> labels([{"kind": "all-reduce", "algorithm": "ring"}, {"kind": "all-reduce", "algorithm": "tree"}])
+    ['all-reduce algorithm=ring', 'all-reduce algorithm=tree']
+    """
+    kinds = [value.get("kind") if isinstance(value, dict) else value for value in values]
+    if (
+        any(isinstance(value, dict) for value in values)
+        and None not in kinds
+        and len({str(kind) for kind in kinds}) == len(kinds)
+    ):
+        return [kind if _is_scalar(kind) else _text(kind) for kind in kinds]
+    maps = [value for value in values if isinstance(value, dict)]
+    common = {
+        key for key in (maps[0] if maps else ()) if all(key in each and each[key] == maps[0][key] for each in maps)
+    }
+    return [
+        _map_label(value, common) if isinstance(value, dict) else value if _is_scalar(value) else _text(value)
+        for value in values
+    ]
+
+
+def _map_label(value: dict[str, Any], common: set[str]) -> str:
+    kind = value.get("kind")
+    differing = [f"{key}={_text(part)}" for key, part in value.items() if key != "kind" and key not in common]
+    return " ".join([*([str(kind)] if kind is not None else []), *differing]) or "default"
+
+
+def _is_scalar(value: Any) -> bool:
+    return not isinstance(value, dict | list)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_text(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_text(part) for part in value) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,245 @@
+"""Turns what pydantic finds wrong into mistakes a person can mend: where, what was got, what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from clustersim.errors import InputError, Mistake, unknown_name
+from clustersim.scenario.shape import known_keys, known_kinds, models_at
+from clustersim.scenario.tree import Node, Path, Place, dotted
+
+Loc = tuple[str | int, ...]
+
+_EXPECTED: dict[str, str] = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "dict_type": "a map of 'key: value'",
+    "model_type": "a map of 'key: value'",
+    "model_attributes_type": "a map of 'key: value'",
+    "mapping_type": "a map of 'key: value'",
+    "none_required": "nothing",
+}
+
+_BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "greater_than": lambda ctx: f"a number above {ctx['gt']}",
+    "greater_than_equal": lambda ctx: f"a number of at least {ctx['ge']}",
+    "less_than": lambda ctx: f"a number below {ctx['lt']}",
+    "less_than_equal": lambda ctx: f"a number of at most {ctx['le']}",
+    "multiple_of": lambda ctx: f"a multiple of {ctx['multiple_of']}",
+    "too_short": lambda ctx: f"a list of at least {ctx['min_length']}",
+    "too_long": lambda ctx: f"a list of at most {ctx['max_length']}",
+    "string_too_short": lambda ctx: f"text of at least {ctx['min_length']} characters",
+    "string_too_long": lambda ctx: f"text of at most {ctx['max_length']} characters",
+    "string_pattern_mismatch": lambda ctx: f"text such as {ctx['pattern']}",
+    "finite_number": lambda ctx: "a finite number",
+    "literal_error": lambda ctx: f"one of {ctx['expected']}",
+    "enum": lambda ctx: f"one of {ctx['expected']}",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A mistake and the path of the value it is about, which may not exist."""
+
+    path: Path
+    mistake: Mistake
+
+
+@dataclass(frozen=True)
+class _Located:
+    """One pydantic error: the node it is about, the key if that is missing, and the union branches passed."""
+
+    path: Path
+    branches: tuple[tuple[Path, str], ...]
+    error: Mapping[str, Any]
+
+    @property
+    def is_mismatch(self) -> bool:
+        return self.error["type"] in _EXPECTED or self.error["type"] in ("literal_error", "enum")
+
+
+def explain(error: ValidationError, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> list[Problem]:
+    """Return every mistake of a validation, each with its place in the tree.
+
+    `later` says of keys that are known but not simulated yet, by dotted path, why they are refused.
+    """
+    located = [_locate(root, details) for details in error.errors(include_url=False)]
+    return [problem for each in _condensed(located, root) for problem in _problems(each, root, model, later)]
+
+
+def got_text(value: Any) -> str:
+    """Write a value for a message.
+
+    >>> got_text("8x"), got_text(True), got_text([1, 2]), got_text({"a": 1})
+    ("'8x'", 'true', 'a list', 'a map with a')
+    """
+    if isinstance(value, Mapping):
+        return f"a map with {', '.join(list(value)[:6])}" if value else "an empty map"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    text = text if len(text) <= 60 else f"{text[:57]}..."
+    return f"'{text}'" if isinstance(value, str) else text
+
+
+def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
+    """Follow a pydantic `loc` through the tree; what is no key there is the name of a union's branch."""
+    node, path, fresh = root, (), True
+    branches: list[tuple[Path, str]] = []
+    loc: Loc = tuple(error["loc"])
+    for number, part in enumerate(loc):
+        kind = node.children.get("kind")
+        child = node.child(part)
+        if fresh and kind is not None and kind.value == part:
+            fresh = False  # the tag of a discriminated union
+        elif child is not None:
+            node, path, fresh = child, (*path, part), True
+        elif number == len(loc) - 1 and error["type"] == "missing":
+            path = (*path, part)
+        else:
+            branches.append((path, str(part)))
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        path = (*path, "kind")
+    return _Located(path, tuple(branches), error)
+
+
+def _condensed(located: list[_Located], root: Node) -> Iterable[list[_Located]]:
+    """Yield errors that are one mistake together: a union reports every branch, a person means one of them."""
+    groups: dict[Path | int, list[_Located]] = {}
+    for number, each in enumerate(located):
+        groups.setdefault(each.branches[0][0] if each.branches else number, []).append(each)
+    for start, group in groups.items():
+        if isinstance(start, int):
+            yield group
+            continue
+        branches: dict[str, list[_Located]] = {}
+        for each in group:
+            branches.setdefault(each.branches[0][1], []).append(_Located(each.path, each.branches[1:], each.error))
+        meant = [branch for branch in branches.values() if not any(e.is_mismatch and e.path == start for e in branch)]
+        deepest = max(meant, key=lambda branch: max(len(e.path) for e in branch), default=None)
+        if deepest is not None:
+            yield from _condensed(deepest, root)
+        else:
+            yield [each for branch in branches.values() for each in branch if each.path == start]
+
+
+def _problems(same: list[_Located], root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Iterable[Problem]:
+    if len(same) > 1 and all(each.is_mismatch for each in same):
+        expected = " or ".join(dict.fromkeys(_expected(each.error) for each in same))
+        yield _unexpected(same[0].path, root, expected)
+        return
+    for each in same:
+        yield from _explained(each, root, model, later)
+
+
+def _explained(each: _Located, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Iterable[Problem]:
+    kind, path = each.error["type"], each.path
+    cause = each.error.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        for mistake in cause.mistakes:
+            yield raised(mistake, path, root)
+    elif kind == "missing":
+        yield _missing(path, root, model)
+    elif kind == "extra_forbidden":
+        yield _unknown_key(path, root, model, later)
+    elif kind in ("union_tag_invalid", "union_tag_not_found"):
+        yield _unknown_kind(path, root, model, later)
+    elif kind in _EXPECTED or kind in _BOUNDS:
+        yield _unexpected(path, root, _expected(each.error))
+    else:
+        message = str(cause or each.error["msg"])
+        yield Problem(path, place_of(path, root).mistake(message, dotted(path), _got(path, root)))
+
+
+def raised(mistake: Mistake, path: Path, root: Node) -> Problem:
+    """Return a mistake that a validator raised, placed at its own key below `path` where that exists."""
+    if mistake.line is not None or (mistake.file is not None and mistake.file != place_of(path, root).file):
+        return Problem(path, mistake)  # it is about another file and says where
+    own: Path = tuple(int(part) if part.isdecimal() else part for part in mistake.key.split(".")) if mistake.key else ()
+    full = (*path, *own)
+    got = mistake.got if mistake.got is not None else _got(full, root)
+    return Problem(full, place_of(full, root).mistake(mistake.message, dotted(full) or None, got, mistake.allowed))
+
+
+def place_of(path: Path, root: Node) -> Place:
+    """Return where the value at a path stands; where there is none, its nearest parent."""
+    for length in range(len(path), -1, -1):
+        node = root.at(path[:length])
+        if node is not None:
+            whole = length == len(path) or node.key_place is None
+            return node.place if whole or node.key_place is None else node.key_place
+    return root.place
+
+
+def _expected(error: Mapping[str, Any]) -> str:
+    kind = error["type"]
+    return _EXPECTED[kind] if kind in _EXPECTED else _BOUNDS[kind](error.get("ctx", {}))
+
+
+def _got(path: Path, root: Node) -> str | None:
+    node = root.at(path)
+    return got_text(node.plain()) if node is not None else None
+
+
+def _unexpected(path: Path, root: Node, expected: str) -> Problem:
+    got = _got(path, root)
+    return Problem(
+        path, place_of(path, root).mistake(f"expected {expected} (got {got})", dotted(path) or None, got, expected)
+    )
+
+
+def _missing(path: Path, root: Node, model: type[BaseModel]) -> Problem:
+    from clustersim.scenario.shape import field_of
+
+    fields = [field_of(parent, str(path[-1])) for parent in models_at(model, root, path[:-1])]
+    meaning = next((field.description for field in fields if field is not None and field.description), None)
+    message = "this key is missing" + (f": {meaning}" if meaning else "")
+    return Problem(path, place_of(path, root).mistake(message, dotted(path), "nothing", meaning))
+
+
+def _unknown_key(path: Path, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Problem:
+    node = root.at(path)
+    place = node.key_place or node.place if node is not None else root.place
+    key = str(path[-1])
+    if dotted(path) in later:
+        return Problem(path, place.mistake(later[dotted(path)], dotted(path), key))
+    known = known_keys(models_at(model, root, path[:-1]))
+    near = get_close_matches(key, known, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    allowed = ", ".join(known)
+    return Problem(
+        path, place.mistake(f"there is no such key here{hint} (known: {allowed})", dotted(path), key, allowed)
+    )
+
+
+def _unknown_kind(path: Path, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Problem:
+    parent = path[:-1]
+    known = known_kinds(models_at(model, root, parent))
+    what = str(next((part for part in reversed(parent) if isinstance(part, str)), "kind"))
+    node = root.at(path)
+    if node is None:
+        allowed = ", ".join(known)
+        message = f"this key is missing: which {what} is meant (known: {allowed})"
+        return Problem(path, place_of(path, root).mistake(message, dotted(path), "nothing", allowed))
+    got = node.plain()
+    reason = later.get(f"{dotted(path)}={got}")
+    error = unknown_name(what, got if isinstance(got, str) else got_text(got), known).mistakes[0]
+    return Problem(path, node.place.mistake(reason or error.message, dotted(path), error.got, error.allowed))

@@ -1,0 +1,32 @@
+"""Keys and kinds that the scenario language has and this version does not simulate: refused, never ignored."""
+
+from __future__ import annotations
+
+_NOT_YET = "this version does not simulate {what} yet; leave the key out"
+
+_KEYS = {
+    "failures": "failures",
+    "jobs": "several jobs on one cluster",
+    "input": "reading and decoding samples",
+    **{
+        f"parallelism.{key}": "any layout but data parallelism"
+        for key in (
+            "kind",
+            "tensor",
+            "pipeline",
+            "expert",
+            "context",
+            "micro_batches",
+            "schedule",
+            "sharding",
+            "recompute",
+        )
+    },
+}
+
+_STRATEGIES = ("async", "backup", "bounded-staleness", "gossip", "local", "softsync")
+
+LATER: dict[str, str] = {key: _NOT_YET.format(what=what) for key, what in _KEYS.items()} | {
+    f"strategy.kind={kind}": f"this version does not simulate the strategy '{kind}' yet" for kind in _STRATEGIES
+}
+"""Why a key (`failures`) or a kind (`strategy.kind=async`) is refused, by dotted path."""

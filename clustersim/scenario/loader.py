@@ -1,0 +1,138 @@
+"""From a scenario file, or a mapping, to a Scenario: every mistake at once, with its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from clustersim.errors import InputError, Mistake
+from clustersim.scenario.axes import settings
+from clustersim.scenario.checks import check_point
+from clustersim.scenario.explain import Problem, explain, raised
+from clustersim.scenario.files import find_file, read_map, read_scenario
+from clustersim.scenario.later import LATER
+from clustersim.scenario.overrides import apply_overrides
+from clustersim.scenario.point import Point
+from clustersim.scenario.scenario import Scenario, SweepPoint
+from clustersim.scenario.tree import Node, check_extent, from_python
+
+_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz")
+_WORDS = ("name", "description", "$schema", "source", "note", "extends")
+
+
+def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> Scenario:
+    """Return a scenario whose every point is valid, or raise an `InputError` with every mistake in it.
+
+    `source` is a file, the short name of a shipped scenario, or a mapping of the same keys. `overrides`
+    are texts such as `num_gpus=8` or `strategy.kind=server`, set in order. A path inside a file is as seen
+    from that file.
+    """
+    if isinstance(source, Scenario):
+        if not overrides:
+            return source
+        source, name = source.raw, source.name
+    else:
+        name = "scenario" if isinstance(source, Mapping) else Path(source).stem
+    root, mistakes = _read(source)
+    if any(text.startswith("topology.") for text in overrides):
+        root = _open_topology(root)
+    root, wrong = apply_overrides(root, overrides)
+    check_extent(root)
+    points, found = _points(root)
+    mistakes = _unique([*mistakes, *wrong, *found])
+    if mistakes:
+        raise InputError(mistakes)
+    raw = root.plain()
+    return Scenario(str(raw.get("name") or name), raw, points, root.place.file)
+
+
+def _read(source: str | Path | Mapping[str, Any]) -> tuple[Node, list[Mistake]]:
+    if isinstance(source, Mapping):
+        return from_python(source), []
+    return read_scenario(find_file(str(source), "scenarios", "scenario"))
+
+
+def _points(root: Node) -> tuple[list[SweepPoint], list[Mistake]]:
+    points: list[SweepPoint] = []
+    mistakes: list[Mistake] = []
+    try:
+        for setting in settings(root, _validate):
+            problems = setting.problems
+            if setting.point is not None:
+                problems = [raised(mistake, (), setting.root) for mistake in check_point(setting.point)]
+                points.append(SweepPoint(setting.axes, setting.point))
+            mistakes += [problem.mistake for problem in problems]
+    except InputError as error:
+        mistakes += error.mistakes
+    return points, mistakes
+
+
+def _validate(root: Node) -> tuple[Point | None, list[Problem]]:
+    """Return the point that a tree without axes makes, or what is wrong with it.
+
+    Validated as JSON and strictly: `true` is no number and '8' is none either.
+    """
+    try:
+        root = _with_files(_open_topology(root), "")
+    except InputError as error:
+        return None, [Problem(("topology",), mistake) for mistake in error.mistakes]
+    try:
+        return Point.model_validate_json(json.dumps(root.plain()), strict=True), []
+    except ValidationError as error:
+        return None, explain(error, root, Point, LATER)
+
+
+def _open_topology(root: Node) -> Node:
+    """Return the tree with the cluster itself in the place of its name or file."""
+    node = root.child("topology")
+    if node is None or not isinstance(node.value, str):
+        return root
+    beside = Path(node.place.file).parent if node.place.line is not None and node.place.file else Path()
+    try:
+        path = find_file(node.value, "topologies", "topology", beside)
+    except InputError as error:
+        mistake = error.mistakes[0]
+        raise InputError(node.place.mistake(mistake.message, "topology", mistake.got, mistake.allowed)) from None
+    return root.put(("topology",), _topology_file(path, path.stat().st_mtime_ns))
+
+
+@lru_cache(maxsize=64)
+def _topology_file(path: Path, changed_ns: int) -> Node:
+    cluster, mistakes = read_map(path, "topology")
+    if mistakes:
+        raise InputError(mistakes)
+    return cluster
+
+
+def _with_files(node: Node, key: str) -> Node:
+    """Return the tree with every path that is seen from the file it stands in made one seen from here."""
+    if isinstance(node.value, dict):
+        return node.with_value({name: _with_files(child, name) for name, child in node.value.items()})
+    if isinstance(node.value, list):
+        return node.with_value([_with_files(child, key) for child in node.value])
+    if (
+        key in _WORDS
+        or not isinstance(node.value, str)
+        or not node.value.endswith(_FILE_SUFFIXES)
+        or node.place.line is None
+    ):
+        return node
+    path = Path(node.place.file or "").parent / node.value
+    return node.with_value(str(path)) if "\0" not in node.value and path.is_file() else node
+
+
+def _unique(mistakes: Sequence[Mistake]) -> list[Mistake]:
+    """Return each mistake once, in the order of the file; of several at one place of the file the first.
+
+    Every point of a sweep meets the same mistakes, and a value that could not be read is not judged again.
+    """
+    kept: dict[Any, Mistake] = {}
+    for mistake in mistakes:
+        kept.setdefault((mistake.file, mistake.line, mistake.column, mistake.key, mistake.message), mistake)
+    files = list(dict.fromkeys(mistake.file for mistake in kept.values()))
+    return sorted(kept.values(), key=lambda each: (files.index(each.file), each.line or 0, each.column or 0))

@@ -1,0 +1,92 @@
+"""`--set a.b=value`: changes to a scenario from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clustersim.errors import InputError, Mistake
+from clustersim.scenario.tree import ALTERNATIVES, Node, Path, Place, dotted
+from clustersim.scenario.yaml_reader import read_yaml
+
+_PLACE = Place("--set")
+
+
+def apply_overrides(root: Node, overrides: Sequence[str]) -> tuple[Node, list[Mistake]]:
+    """Return the tree with every `key=value` set, in order, and the mistakes in them.
+
+    Maps on the way are made where there are none. A new `kind`, or one of two alternatives, drops the
+    knobs of the old one as far as the file gave them; knobs from the command line stay.
+    """
+    mistakes: list[Mistake] = []
+    for text in overrides:
+        try:
+            path, node = _parsed(text)
+            root = _set(root, path, node, ())
+        except InputError as error:
+            mistakes += error.mistakes
+    return root, mistakes
+
+
+def _parsed(text: str) -> tuple[Path, Node]:
+    key, equals, value = text.partition("=")
+    keys = key.strip().split(".")
+    if not equals or not all(keys):
+        shown = text[:60]
+        raise InputError(
+            _PLACE.mistake(
+                f"expected KEY=VALUE, such as 'strategy.kind=server' (got '{shown}')", None, shown, "KEY=VALUE"
+            )
+        )
+    try:
+        node, mistakes = read_yaml(value, _PLACE.file, positions=False)
+    except InputError as error:
+        mistakes = list(error.mistakes)
+    if mistakes:
+        raise InputError([_PLACE.mistake(mistake.message, key.strip(), value[:60]) for mistake in mistakes])
+    if node.value is None and value.strip() not in ("null", "~"):
+        raise InputError(
+            _PLACE.mistake("no value; write KEY=VALUE, or KEY=null to leave the key out", key.strip(), value[:60])
+        )
+    return tuple(keys), node
+
+
+def _set(node: Node, path: Path, value: Node, above: Path) -> Node:
+    if not path:
+        return value
+    key = path[0]
+    if isinstance(node.value, list):
+        return _set_element(node, path, value, above)
+    if not isinstance(node.value, dict):
+        here = dotted(above)
+        raise InputError(
+            _PLACE.mistake(
+                f"'{here}' is {node.value!r} and holds no keys; set '{here}' itself", dotted((*above, *path))
+            )
+        )
+    children = dict(node.value)
+    if len(path) == 1:
+        children = {name: child for name, child in children.items() if not _dropped(name, child, str(key), value, node)}
+    old = children.get(str(key), Node({}, _PLACE) if len(path) > 1 else value)
+    if old.value is None:
+        old = Node({}, _PLACE)
+    children[str(key)] = _set(old, path[1:], value, (*above, key))
+    return node.with_value(children)
+
+
+def _set_element(node: Node, path: Path, value: Node, above: Path) -> Node:
+    key, elements = str(path[0]), list(node.value)
+    if not key.isdecimal() or len(key) > 9 or int(key) >= len(elements):
+        here = dotted(above)
+        allowed = f"0 to {len(elements) - 1}" if elements else "none; the list is empty"
+        message = f"'{here}' is a list of {len(elements)}; name an element by its number"
+        raise InputError(_PLACE.mistake(f"{message} (got '{key}')", dotted((*above, *path)), key, allowed))
+    elements[int(key)] = _set(elements[int(key)], path[1:], value, (*above, int(key)))
+    return node.with_value(elements)
+
+
+def _dropped(name: str, child: Node, key: str, value: Node, parent: Node) -> bool:
+    if name == key or child.place.file == _PLACE.file:
+        return False
+    if key == "kind" and "kind" in parent.children:
+        return bool(parent.children["kind"].plain() != value.plain())
+    return any(key in group and name in group for group in ALTERNATIVES)

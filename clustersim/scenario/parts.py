@@ -1,0 +1,90 @@
+"""Small parts of a scenario that belong to no other room: batch, baseline, published points, layout."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from clustersim.errors import InputError
+from clustersim.spec import Spec
+
+
+def _whole(value: Any) -> Any:
+    """Read 1.28e6 as the whole number it is; leave anything else to be refused."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Source = Annotated[str, Field(min_length=1, description="where the figure stands: document, page or table")]
+
+
+def _exactly_one(spec: Spec, keys: tuple[str, ...]) -> None:
+    given = [key for key in keys if spec.model_dump(by_alias=True)[key] is not None]
+    if len(given) != 1:
+        names = " and ".join(given) if given else "none of them"
+        allowed = f"one of {', '.join(keys)}"
+        raise InputError(f"expected {allowed} (got {names})", got=names, allowed=allowed)
+
+
+class Batch(Spec):
+    """Samples an iteration: so many on each GPU, or so many in all, split evenly."""
+
+    per_gpu: Count | None = Field(default=None, description="samples on each GPU")
+    global_: Count | None = Field(
+        default=None, alias="global", description="samples over all GPUs; a multiple of num_gpus"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        _exactly_one(self, ("per_gpu", "global"))
+        return self
+
+
+class Baseline(Spec):
+    """What a speedup is relative to, where it is not one simulated GPU of the same kind."""
+
+    hours: Positive | None = Field(default=None, description="hours that the whole training takes there")
+    samples_per_s: Positive | None = Field(default=None, description="samples trained per second there")
+    source: Source
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        _exactly_one(self, ("hours", "samples_per_s"))
+        return self
+
+
+class Published(Spec):
+    """A published figure to draw beside the forecast."""
+
+    num_gpus: Count = Field(description="GPUs it was measured on")
+    hours: Positive | None = Field(default=None, description="hours of the whole training")
+    speedup: Positive | None = Field(default=None, description="speedup as it was published")
+    samples_per_s: Positive | None = Field(default=None, description="samples trained per second")
+    efficiency: Positive | None = Field(default=None, description="share of linear scaling, 1 is all of it")
+    source: Source
+    note: str | None = Field(default=None, description="what a reader should know about it")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        _exactly_one(self, ("hours", "speedup", "samples_per_s", "efficiency"))
+        return self
+
+    @property
+    def metric(self) -> str:
+        """Which figure this is: hours, speedup, samples_per_s or efficiency."""
+        return next(
+            key for key in ("hours", "speedup", "samples_per_s", "efficiency") if getattr(self, key) is not None
+        )
+
+    @property
+    def value(self) -> float:
+        """The figure, in the unit of its metric."""
+        return float(getattr(self, self.metric))
+
+
+class Parallelism(Spec):
+    """How the model is laid over the GPUs: copies of it, each with its own samples."""
+
+    data: Count | None = Field(default=None, description="copies of the model; num_gpus where it is left out")

@@ -1,0 +1,167 @@
+"""One fully specified training: a scenario with one value for every key."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from clustersim.errors import InputError, Mistake
+from clustersim.hardware import TRANSPORTS
+from clustersim.scenario.parts import Baseline, Batch, Count, Parallelism, Positive, Published
+from clustersim.spec import Spec
+from clustersim.stragglers import STRAGGLERS, Straggler
+from clustersim.stragglers.straggler import OfHosts
+from clustersim.strategies import STRATEGIES, Strategy
+from clustersim.topology import AnyTopology, Placement
+from clustersim.workload.compute_time import ComputeSpec
+from clustersim.workload.optimizer import OptimizerSpec
+from clustersim.workload.precision import PRECISIONS
+
+if TYPE_CHECKING:
+    AnyStraggler = Straggler
+    AnyStrategy = Strategy
+else:
+    AnyStraggler = Annotated[reduce(or_, STRAGGLERS.values()), Field(discriminator="kind")]
+    AnyStrategy = Annotated[reduce(or_, STRATEGIES.values()), Field(discriminator="kind")]
+
+
+def _by_kind(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Optimizer = Annotated[OptimizerSpec, BeforeValidator(_by_kind, json_schema_input_type=OptimizerSpec | str)]
+"""An optimizer as a scenario writes it: `adam` means `{kind: adam}`."""
+
+
+class Point(Spec):
+    """A training on a cluster, every key with one value."""
+
+    schema_: str | None = Field(
+        default=None, alias="$schema", description="JSON Schema for editors; means nothing to clustersim"
+    )
+    name: str | None = Field(default=None, description="what to call the scenario")
+    description: str | None = Field(default=None, description="what it shows, in a line")
+    extends: str | list[str] | None = Field(
+        default=None,
+        description="scenario files or shipped names to start from; this file wins, and a later one over an earlier",
+    )
+    model: str = Field(min_length=1, description="a model of the catalogue, or a workload file")
+    num_gpus: Count = Field(description="how many GPUs train, every worker counted")
+    batch: Batch = Field(description="samples an iteration, {per_gpu: n} or {global: n}")
+    topology: AnyTopology = Field(description="the cluster: a shipped name, a file, or a map with its kind")
+    placement: Placement = Field(default="block", description="which GPUs of the cluster the ranks get")
+    transport: str = Field(default="ideal", description="the message library, which costs time for each message")
+    strategy: AnyStrategy = Field(description="how the gradients of the workers meet")
+    parallelism: Parallelism = Field(default=Parallelism(), description="how the model is laid over the GPUs")
+    precision: str = Field(default="fp32", description="number format of weights, activations and gradients")
+    optimizer: Optimizer = Field(
+        default=OptimizerSpec(), description="the update rule, for its memory and time: its kind, or {kind: ...}"
+    )
+    compression: Literal["none", "fp16"] = Field(default="none", description="fp16 sends gradients at half size")
+    compute: ComputeSpec = Field(default=ComputeSpec(), description="where the times of the layers come from")
+    stragglers: list[AnyStraggler] = Field(
+        default=[], description="who is slow, when, and by how much; the factors multiply"
+    )
+    baseline: Baseline | None = Field(
+        default=None, description="what a speedup is relative to; one GPU of the same kind if left out"
+    )
+    dataset_size: Count | None = Field(default=None, description="samples of one epoch")
+    epochs: Positive | None = Field(default=None, description="passes over the data until training ends")
+    num_iterations: Count = Field(default=10, description="updates to simulate")
+    published: list[Published] = Field(default=[], description="published figures to draw beside the forecast")
+    seed: int = Field(default=0, ge=0, description="every random stream is made from it")
+    replicates: Count = Field(default=1, description="runs with different luck, for the interval")
+    memory_check: bool = Field(
+        default=True, description="refuse a plan that does not fit a GPU's memory; false only warns"
+    )
+
+    @property
+    def per_gpu_batch(self) -> int:
+        """Samples on each GPU in one iteration."""
+        return self.batch.per_gpu or (self.batch.global_ or 0) // self.num_gpus
+
+    @property
+    def global_batch(self) -> int:
+        """Samples over all GPUs in one iteration."""
+        return self.batch.global_ or (self.batch.per_gpu or 0) * self.num_gpus
+
+    @field_validator("precision")
+    @classmethod
+    def _known_precision(cls, value: str) -> str:
+        PRECISIONS[value]
+        return value
+
+    @field_validator("transport")
+    @classmethod
+    def _known_transport(cls, value: str) -> str:
+        TRANSPORTS[value]
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        mistakes = [
+            *self._batch_mistakes(),
+            *self._layout_mistakes(),
+            *self._length_mistakes(),
+            *self._straggler_mistakes(),
+        ]
+        if mistakes:
+            raise InputError(mistakes)
+        return self
+
+    def _batch_mistakes(self) -> list[Mistake]:
+        batch = self.batch.global_
+        if batch is None or batch % self.num_gpus == 0:
+            return []
+        below = batch // self.num_gpus * self.num_gpus
+        near = f"{below} or {below + self.num_gpus}" if below else f"{self.num_gpus}"
+        message = f"a batch of {batch} does not divide over {self.num_gpus} GPUs; the nearest that does is {near}"
+        return [Mistake(message, key="batch.global", got=str(batch), allowed=f"a multiple of {self.num_gpus}")]
+
+    def _layout_mistakes(self) -> list[Mistake]:
+        mistakes = []
+        data = self.parallelism.data
+        if data is not None and data != self.num_gpus:
+            message = f"{data} copies of the model do not make {self.num_gpus} GPUs; the product must be num_gpus"
+            mistakes.append(Mistake(message, key="parallelism.data", got=str(data), allowed=str(self.num_gpus)))
+        kind = getattr(self.placement, "kind", self.placement)
+        if kind == "compact" and self.topology.kind != "torus":
+            message = f"a compact block of routers is found on a torus only (the topology is a {self.topology.kind})"
+            mistakes.append(Mistake(message, key="placement", got="compact", allowed="any placement but compact"))
+        if isinstance(self.placement, list | tuple) and len(self.placement) != self.num_gpus:
+            message = f"{len(self.placement)} GPUs are listed for {self.num_gpus} ranks; list one for each"
+            mistakes.append(Mistake(message, key="placement", got=str(len(self.placement)), allowed=str(self.num_gpus)))
+        return mistakes
+
+    def _length_mistakes(self) -> list[Mistake]:
+        mistakes = []
+        if self.epochs is not None and self.dataset_size is None:
+            message = "epochs of how many samples? Give dataset_size as well"
+            mistakes.append(Mistake(message, key="epochs", got=str(self.epochs), allowed="with dataset_size"))
+        if (
+            self.baseline is not None
+            and self.baseline.hours is not None
+            and (self.epochs is None or self.dataset_size is None)
+        ):
+            message = "hours can only be compared where epochs and dataset_size say how long the training is"
+            mistakes.append(
+                Mistake(
+                    message, key="baseline.hours", got=str(self.baseline.hours), allowed="with epochs and dataset_size"
+                )
+            )
+        return mistakes
+
+    def _straggler_mistakes(self) -> list[Mistake]:
+        mistakes = []
+        for number, straggler in enumerate(self.stragglers):
+            named: list[Any] = straggler.of if isinstance(straggler.of, list) else []
+            named = straggler.of.hosts if isinstance(straggler.of, OfHosts) else named
+            beyond = [rank for rank in named if rank >= self.num_gpus]
+            if beyond:
+                message = f"there is no {beyond[0]} among {self.num_gpus} GPUs, numbered from 0"
+                allowed = f"0 to {self.num_gpus - 1}"
+                mistakes.append(Mistake(message, key=f"stragglers.{number}.of", got=str(beyond[0]), allowed=allowed))
+        return mistakes

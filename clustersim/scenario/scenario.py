@@ -1,0 +1,67 @@
+"""A scenario as it was read: every setting of its axes is known to be right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from clustersim.scenario.point import Point
+
+
+class SweepPoint(NamedTuple):
+    """One choice on every sweep axis (dotted key to value or label), and the training it gives."""
+
+    axes: dict[str, Any]
+    point: Point
+
+
+class Scenario:
+    """A scenario with all its points, which is one where no key is a list of choices.
+
+    A key that all points share can be read from the scenario itself: `scenario.seed`.
+    """
+
+    def __init__(self, name: str, raw: dict[str, Any], points: Sequence[SweepPoint], file: str | None = None):
+        self.name = name
+        self.raw = raw  # as written, with `extends` merged and overrides applied; plain maps, lists and scalars
+        self.file = file
+        self._points = list(points)
+
+    def points(self) -> list[SweepPoint]:
+        """Return one point for every setting of the axes; the axis written first changes slowest."""
+        return list(self._points)
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """The values of each sweep axis, in the order they were written."""
+        values: dict[str, list[Any]] = {}
+        for axes, _ in self._points:
+            for key, value in axes.items():
+                if value not in values.setdefault(key, []):
+                    values[key].append(value)
+        return values
+
+    def yaml(self) -> str:
+        """Return the scenario as one YAML text that needs no other scenario."""
+        from io import StringIO
+
+        from ruamel.yaml import YAML
+
+        writer = YAML()
+        writer.width = 110
+        stream = StringIO()
+        writer.dump(self.raw, stream)
+        return stream.getvalue()
+
+    def __getattr__(self, key: str) -> Any:
+        points = self.__dict__.get("_points", [])
+        if key.startswith("_") or not points or not hasattr(points[0].point, key):
+            raise AttributeError(f"a scenario has no attribute '{key}'")
+        values = [getattr(point, key) for _, point in points]
+        if any(value != values[0] for value in values):
+            raise AttributeError(f"'{key}' differs between the points of this scenario; go through points()")
+        return values[0]
+
+    def __repr__(self) -> str:
+        swept = "".join(f", {key}={values}" for key, values in self.axes.items())
+        return f"Scenario({self.name!r}{swept})"

@@ -1,0 +1,95 @@
+"""Which models may stand at a place of the tree: what a message needs to name the known keys."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from clustersim.scenario.tree import Node, Path
+
+
+def models_at(model: type[BaseModel], root: Node, path: Path) -> list[type[BaseModel]]:
+    """Return the models that a map at this path may be of, narrowed by its `kind` where it has one."""
+    return [kind for kind in _narrowed(_kinds_at(model, root, path), root.at(path)) if _is_model(kind)]
+
+
+def takes_list(model: type[BaseModel], root: Node, path: Path) -> bool:
+    """Return whether a list can stand at this path, whatever is in it; true where the path is not known."""
+    kinds = _kinds_at(model, root, path)
+    return not kinds or any(
+        kind is Any or (get_origin(kind) or kind) in (list, tuple, set, frozenset) for kind in kinds
+    )
+
+
+def known_keys(models: list[type[BaseModel]]) -> list[str]:
+    """Return the keys that these models take, in order."""
+    return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
+
+
+def known_kinds(models: list[type[BaseModel]]) -> list[str]:
+    """Return the names that `kind` may have in these models, in alphabetical order."""
+    return sorted({kind for model in models for kind in kinds_of(model)})
+
+
+def kinds_of(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the values of a model's `kind`, none where it has no such key."""
+    field = model.model_fields.get("kind")
+    if field is None:
+        return ()
+    return tuple(
+        str(value) for part in _flat(field.annotation) if get_origin(part) is Literal for value in get_args(part)
+    )
+
+
+def field_of(model: type[BaseModel], key: str) -> FieldInfo | None:
+    """Return the field that a user calls `key`."""
+    for name, field in model.model_fields.items():
+        if key == (field.alias or name):
+            return field
+    return None
+
+
+def _kinds_at(model: type[BaseModel], root: Node, path: Path) -> list[Any]:
+    kinds: list[Any] = [model]
+    node: Node | None = root
+    for key in path:
+        kinds = [found for kind in _narrowed(kinds, node) for found in _step(kind, key)]
+        node = node.child(key) if node is not None else None
+    return kinds
+
+
+def _step(kind: Any, key: str | int) -> list[Any]:
+    if _is_model(kind):
+        field = field_of(kind, str(key))
+        return _flat(field.annotation) if field is not None else []
+    arguments = get_args(kind)
+    if isinstance(key, int) and get_origin(kind) in (list, tuple) and arguments:
+        return [part for argument in arguments if argument is not Ellipsis for part in _flat(argument)]
+    if get_origin(kind) is dict:
+        return _flat(arguments[1])
+    return []
+
+
+def _flat(annotation: Any) -> list[Any]:
+    if hasattr(annotation, "__value__"):  # a `type` alias
+        return _flat(annotation.__value__)
+    if get_origin(annotation) is Annotated:
+        return _flat(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [part for argument in get_args(annotation) for part in _flat(argument)]
+    return [annotation]
+
+
+def _narrowed(kinds: list[Any], node: Node | None) -> list[Any]:
+    kind = node.children.get("kind") if node is not None else None
+    if kind is None:
+        return kinds
+    named = [model for model in kinds if _is_model(model) and str(kind.value) in kinds_of(model)]
+    return named or kinds
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -1,0 +1,159 @@
+"""A scenario file as a tree whose every value knows where it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from clustersim.errors import InputError, Mistake
+
+MAX_VISITS = 200_000
+MAX_DEPTH = 40
+_SHOWN_COLUMNS = 160
+
+Path = tuple[str | int, ...]
+"""The way from the top of the tree to a value: keys of maps and numbers of list elements."""
+
+ALTERNATIVES = (
+    frozenset({"per_gpu", "global"}),
+    frozenset({"hours", "samples_per_s"}),
+    frozenset({"single_gpu", "profile"}),
+)
+"""Keys of which a map holds one at most: giving one takes the place of the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was written; `line` and `column` count from 1."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    source_line: str | None = None
+
+    def mistake(
+        self, message: str, key: str | None = None, got: str | None = None, allowed: str | None = None
+    ) -> Mistake:
+        """Return the mistake that was made here; a source line too long to read is left out."""
+        shown = None
+        if self.source_line is not None and self.column is not None and self.column <= _SHOWN_COLUMNS:
+            shown = "".join(char if char.isprintable() else " " for char in self.source_line[:_SHOWN_COLUMNS])
+        return Mistake(message, key, self.file, self.line, self.column, got, allowed, shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A scalar, a map or a list, and where it stands. `key_place` is where its key in a map stands."""
+
+    value: Any  # a scalar, dict[str, Node] or list[Node]
+    place: Place
+    key_place: Place | None = None
+
+    @property
+    def children(self) -> dict[str, Node]:
+        """The nodes of a map by key; empty for anything else."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    def items(self) -> Iterator[tuple[str | int, Node]]:
+        """Yield the keys of a map or the numbers of a list, each with its node."""
+        if isinstance(self.value, dict):
+            yield from self.value.items()
+        elif isinstance(self.value, list):
+            yield from enumerate(self.value)
+
+    def child(self, key: str | int) -> Node | None:
+        """Return the node under a key or a number, None where there is none."""
+        if isinstance(self.value, dict):
+            return self.value.get(key)
+        if isinstance(self.value, list) and isinstance(key, int) and 0 <= key < len(self.value):
+            found: Node = self.value[key]
+            return found
+        return None
+
+    def at(self, path: Path) -> Node | None:
+        """Return the node at a path, None where there is none."""
+        node: Node | None = self
+        for key in path:
+            node = node.child(key) if node is not None else None
+        return node
+
+    def with_value(self, value: Any) -> Node:
+        """Return this node with another value, at the same place."""
+        return replace(self, value=value)
+
+    def put(self, path: Path, node: Node) -> Node:
+        """Return this tree with another node at a path whose parents exist."""
+        if not path:
+            return replace(node, key_place=self.key_place or node.key_place)
+        old = self.child(path[0])
+        new = old.put(path[1:], node) if old is not None else node
+        if isinstance(self.value, dict):
+            return self.with_value({**self.value, path[0]: new})
+        return self.with_value([new if number == path[0] else element for number, element in enumerate(self.value)])
+
+    def plain(self) -> Any:
+        """Return the values alone, as plain maps, lists and scalars."""
+        if isinstance(self.value, dict):
+            return {key: child.plain() for key, child in self.value.items()}
+        if isinstance(self.value, list):
+            return [child.plain() for child in self.value]
+        return self.value
+
+
+def dotted(path: Path) -> str:
+    """Write a path for people.
+
+    >>> dotted(("stragglers", 0, "cv"))
+    'stragglers.0.cv'
+    """
+    return ".".join(str(key) for key in path)
+
+
+def check_extent(root: Node) -> None:
+    """Refuse a tree that is too deep or, counting what an alias repeats each time, too large."""
+    visits, waiting = 0, [(root, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        visits += 1
+        if depth > MAX_DEPTH:
+            raise InputError(node.place.mistake(f"nested more than {MAX_DEPTH} levels deep; write it flatter"))
+        if visits + len(waiting) > MAX_VISITS:
+            limit = f"at most {MAX_VISITS:,} values, counting those that an alias (*name) repeats"
+            raise InputError(root.place.mistake(f"too many values; a scenario holds {limit}", allowed=limit))
+        waiting.extend((child, depth + 1) for _, child in node.items())
+
+
+def from_python(value: Any, place: Place | None = None, depth: int = 0) -> Node:
+    """Return the tree of a Python mapping, sequence or scalar, which has no place in any file."""
+    place = place or Place()
+    if depth > MAX_DEPTH:
+        raise InputError(f"nested more than {MAX_DEPTH} levels deep; write it flatter")
+    if isinstance(value, Mapping):
+        return Node({str(key): from_python(child, place, depth + 1) for key, child in value.items()}, place)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return Node([from_python(child, place, depth + 1) for child in value], place)
+    return Node(value, place)
+
+
+def merge(base: Node, over: Node) -> Node:
+    """Lay one tree over another: maps merge key by key, anything else is replaced.
+
+    A map whose `kind` differs replaces the whole map, so that no knob of another kind stays behind; of
+    two alternatives (`per_gpu` and `global`) the one that is laid over wins.
+    """
+    if not (isinstance(base.value, dict) and isinstance(over.value, dict)) or other_kind(base, over):
+        return over
+    kept = {key: child for key, child in base.value.items() if key in over.value or not _displaced(key, over.value)}
+    merged = {key: merge(kept[key], child) if key in kept else child for key, child in over.value.items()}
+    return over.with_value({key: merged.pop(key, child) for key, child in kept.items()} | merged)
+
+
+def other_kind(base: Node, over: Node) -> bool:
+    """Return whether both maps have a `kind` and the two differ."""
+    old, new = base.children.get("kind"), over.children.get("kind")
+    return old is not None and new is not None and old.plain() != new.plain()
+
+
+def _displaced(key: str, over: Mapping[str, Node]) -> bool:
+    return any(key in group and any(other in over for other in group) for group in ALTERNATIVES)

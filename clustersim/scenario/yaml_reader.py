@@ -1,0 +1,235 @@
+"""Reads YAML 1.2 text as a tree with places, one event at a time, so that nothing grows past its limits.
+
+What YAML allows and a scenario has no use for is a mistake here: a key given twice, a tag, a number that
+is not finite, a second document.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from clustersim.errors import InputError, Mistake
+from clustersim.scenario.tree import MAX_DEPTH, Node, Place, check_extent
+
+MAX_EVENTS = 50_000
+"""What a file may write: a value is one event, a map or a list two. Reading takes about 0.1 ms each."""
+
+_TAG = "tag:yaml.org,2002:"
+_PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq")
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_LARGEST = 2**63 - 1
+
+_PLAIN_WORDS = (
+    ("'\\t'", "a tab; YAML is indented with spaces"),
+    ("cannot start any token", "a character that cannot start a value; put quotes around the text"),
+    (
+        "mapping values are not allowed",
+        "a ':' that does not belong here; indent the line above alike or put quotes around the text",
+    ),
+    ("expected <block end>", "this line is not indented like the ones above it"),
+    ("could not find expected ':'", "a line that is no 'key: value'"),
+    ("unexpected end of stream", "a quote that is never closed"),
+    ("expected ',' or ']'", "a '[' that is never closed with ']'"),
+    ("expected ',' or '}'", "a '{' that is never closed with '}'"),
+    ("special characters are not allowed", "a control character; is this a text file?"),
+)
+
+
+def read_yaml(text: str, file: str | None, positions: bool = True) -> tuple[Node, list[Mistake]]:
+    """Return the tree of one YAML document and the mistakes that do not keep it from being read.
+
+    Broken syntax raises an `InputError` with its line; the tree of an empty document is a null.
+    """
+    reader = _Reader(text, file, positions)
+    node = reader.document()
+    check_extent(node)
+    return node, reader.mistakes
+
+
+class _Reader:
+    """Turns YAML events into nodes."""
+
+    def __init__(self, text: str, file: str | None, positions: bool):
+        from ruamel.yaml import YAML
+
+        self.file = file
+        self.positions = positions
+        self.lines = _LINE_BREAK.split(text)
+        self.mistakes: list[Mistake] = []
+        self.anchors: dict[str, Node] = {}
+        self.yaml = YAML(typ="safe", pure=True)
+        self.events = self._events(text)
+
+    def _events(self, text: str) -> Iterator[Any]:
+        from ruamel.yaml.error import YAMLError
+
+        try:
+            for count, event in enumerate(self.yaml.parse(text)):
+                if count > MAX_EVENTS:
+                    place = self.place(event.start_mark)
+                    raise InputError(place.mistake(f"too many values; a file holds about {MAX_EVENTS // 2:,} at most"))
+                yield event
+        except YAMLError as error:
+            raise InputError(self.syntax_mistake(error)) from None
+        except (ValueError, OverflowError) as error:  # an escape such as "\UFFFFFFFF" is no character
+            raise InputError(self.place(self.yaml.reader.get_mark()).mistake(f"this is not YAML: {error}")) from None
+
+    def place(self, mark: Any) -> Place:
+        if not self.positions or mark is None:
+            return Place(self.file)
+        line = self.lines[mark.line] if mark.line < len(self.lines) else None
+        return Place(self.file, mark.line + 1, mark.column + 1, line)
+
+    def syntax_mistake(self, error: Any) -> Mistake:
+        problem = " ".join(str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).split())
+        mark = getattr(error, "problem_mark", None)
+        if problem in ("found unexpected end of stream",) or problem.startswith("expected ',' or"):
+            mark = getattr(error, "context_mark", None) or mark
+        if mark is None and isinstance(getattr(error, "position", None), int):
+            mark = _Mark(self.lines, error.position)
+        words = next((words for sign, words in _PLAIN_WORDS if sign in problem), f"this is not YAML: {problem}")
+        return self.place(mark).mistake(words)
+
+    def document(self) -> Node:
+        """Return the only document of the stream."""
+        root: Node | None = None
+        for event in self.events:
+            name = type(event).__name__
+            if name in ("StreamStartEvent", "StreamEndEvent", "DocumentStartEvent", "DocumentEndEvent"):
+                continue
+            if root is not None:
+                raise InputError(
+                    self.place(event.start_mark).mistake("a second document; a file holds one, so drop the '---'")
+                )
+            root = self.node(event, 0)
+        return root or Node(None, Place(self.file))
+
+    def node(self, event: Any, depth: int) -> Node:
+        place = self.place(event.start_mark)
+        name = type(event).__name__
+        if depth > MAX_DEPTH:
+            raise InputError(place.mistake(f"nested more than {MAX_DEPTH} levels deep; write it flatter"))
+        if name == "AliasEvent":
+            if event.anchor not in self.anchors:
+                raise InputError(
+                    place.mistake(f"no '&{event.anchor}' stands before this '*{event.anchor}'", got=f"*{event.anchor}")
+                )
+            return self.anchors[event.anchor]
+        if (
+            event.tag is not None
+            and str(event.tag) not in {_TAG + tag for tag in _PLAIN_TAGS}
+            and str(event.tag) != "!"
+        ):
+            self.mistakes.append(
+                place.mistake(f"a tag ('{event.tag}'); write the value without it", got=str(event.tag))
+            )
+        if name == "MappingStartEvent":
+            made = self.mapping(place, depth)
+        elif name == "SequenceStartEvent":
+            made = self.sequence(place, depth)
+        else:
+            made = self.scalar(event, place)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = made
+        return made
+
+    def sequence(self, place: Place, depth: int) -> Node:
+        elements = []
+        while type(event := next(self.events)).__name__ != "SequenceEndEvent":
+            elements.append(self.node(event, depth + 1))
+        return Node(elements, place)
+
+    def mapping(self, place: Place, depth: int) -> Node:
+        children: dict[str, Node] = {}
+        merged: list[Node] = []
+        while type(event := next(self.events)).__name__ != "MappingEndEvent":
+            key_place = self.place(event.start_mark)
+            if type(event).__name__ != "ScalarEvent":
+                raise InputError(key_place.mistake("a key that is no plain text; write 'key: value'"))
+            key = event.value
+            child = replace(self.node(next(self.events), depth + 1), key_place=key_place)
+            if key == "<<" and event.implicit[0]:
+                merged += child.value if isinstance(child.value, list) else [child]
+            elif key in children:
+                first = children[key].key_place
+                where = f" (first in line {first.line})" if first is not None and first.line is not None else ""
+                self.mistakes.append(key_place.mistake(f"the key is given twice{where}; keep one", key=key, got=key))
+            else:
+                children[key] = child
+        return Node(self.with_merged(children, merged), place)
+
+    def with_merged(self, children: dict[str, Node], merged: list[Node]) -> dict[str, Node]:
+        """Add what `<<: *anchor` brings in; a map's own keys win, then the earlier map."""
+        for source in merged:
+            if not isinstance(source.value, dict):
+                self.mistakes.append(source.place.mistake("'<<' merges maps only"))
+            for key, child in source.children.items():
+                children.setdefault(key, child)
+        return children
+
+    def scalar(self, event: Any, place: Place) -> Node:
+        text: str = event.value
+        tag = str(event.tag) if event.tag is not None else self.resolve(event)
+        try:
+            return Node(_value(text, tag.removeprefix(_TAG)), place)
+        except (ValueError, OverflowError) as error:
+            shown = text if len(text) <= 60 else f"{text[:57]}..."
+            self.mistakes.append(place.mistake(f"{error} (got {shown})", got=shown))
+            return Node(text, place)
+
+    def resolve(self, event: Any) -> str:
+        from ruamel.yaml.nodes import ScalarNode
+
+        if not event.implicit[0]:
+            return f"{_TAG}str"
+        return str(self.yaml.resolver.resolve(ScalarNode, event.value, event.implicit))
+
+
+class _Mark:
+    """The line and column of a character, counted from 0, where only its number is known."""
+
+    def __init__(self, lines: list[str], position: int):
+        self.line, self.column = 0, position
+        while self.line < len(lines) and self.column > len(lines[self.line]):
+            self.column -= len(lines[self.line]) + 1
+            self.line += 1
+
+
+def _value(text: str, kind: str) -> Any:
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return text.lower() in ("true", "yes", "on", "y")
+    if kind == "int":
+        return _integer(text.replace("_", ""))
+    if kind == "float":
+        return _finite(text.replace("_", ""))
+    return text
+
+
+def _integer(text: str) -> int:
+    if len(text) > 30:
+        raise ValueError(f"a whole number may be {_LARGEST} at most")
+    try:
+        value = int(text, 0) if text.lstrip("+-").lower().startswith(("0x", "0o", "0b")) else int(text)
+    except ValueError:
+        raise ValueError("expected a whole number") from None
+    if abs(value) > _LARGEST:
+        raise ValueError(f"a whole number may be {_LARGEST} at most")
+    return value
+
+
+def _finite(text: str) -> float:
+    if text.lstrip("+-").lower() in (".inf", ".nan"):
+        raise ValueError("a number must be finite")
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("expected a number") from None
+    if not math.isfinite(value):
+        raise ValueError("a number must be finite")
+    return value
