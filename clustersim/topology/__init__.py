@@ -1,0 +1,26 @@
+"""Clusters: hosts and what is in them, networks between hosts, routes, and which GPUs a job gets.
+
+No clock and no messages in here: `clustersim.network` says how long a transfer takes on a route.
+"""
+
+from clustersim.topology.host_table import HOSTS
+from clustersim.topology.load import TOPOLOGIES, AnyTopology, load_topology, topology_file, topology_spec
+from clustersim.topology.network_spec import TopologySpec
+from clustersim.topology.placement import PLACEMENTS, Placement, PlacementSpec, place
+from clustersim.topology.topology import Links, Topology
+
+__all__ = [
+    "HOSTS",
+    "PLACEMENTS",
+    "TOPOLOGIES",
+    "AnyTopology",
+    "Links",
+    "Placement",
+    "PlacementSpec",
+    "Topology",
+    "TopologySpec",
+    "load_topology",
+    "place",
+    "topology_file",
+    "topology_spec",
+]

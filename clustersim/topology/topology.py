@@ -72,6 +72,11 @@ class Topology:
         return {name: number for number, name in enumerate(self.node_names)}
 
     @cached_property
+    def _named_by_numbers(self) -> bool:
+        """Whether a node may be called by an integer; the names of a built cluster are all texts, made when asked for."""
+        return isinstance(self.node_names, list | tuple) and any(not isinstance(name, str) for name in self.node_names)
+
+    @cached_property
     def _routes(self) -> dict[tuple[int, int], np.ndarray]:
         return {}
 
@@ -85,12 +90,16 @@ class Topology:
 
         A name wins over a GPU's number where a graph's nodes are themselves called 0, 1, 2, ...
         """
-        if where in self._numbers:
+        is_number = isinstance(where, int | np.integer) and not isinstance(where, bool)
+        if (not is_number or self._named_by_numbers) and where in self._numbers:
             return self._numbers[where]
-        if isinstance(where, int | np.integer) and 0 <= where < self.num_gpus:
+        if is_number and 0 <= where < self.num_gpus:
             return int(self.gpus[where])
-        raise InputError(f"the topology '{self.name}' has no node called {where!r} (it has {self.num_gpus} GPUs "
-                         f"and nodes such as {self.node_names[0]!r})", got=repr(where))
+        raise InputError(
+            f"the topology '{self.name}' has no node called {where!r} (it has {self.num_gpus} GPUs "
+            f"and nodes such as {self.node_names[0]!r})",
+            got=repr(where),
+        )
 
     def route(self, src: int, dst: int) -> np.ndarray:
         """Return the numbers of the links from node `src` to node `dst`, in order."""
@@ -114,5 +123,7 @@ class Topology:
         for src, dst, rate, latency, kind in zip(
             self.links.src, self.links.dst, self.links.bytes_per_s, self.links.latency_s, self.links.kind, strict=True
         ):
-            graph.add_edge(self.node_names[src], self.node_names[dst], bytes_per_s=float(rate), latency_s=float(latency), kind=kind)
+            graph.add_edge(
+                self.node_names[src], self.node_names[dst], bytes_per_s=float(rate), latency_s=float(latency), kind=kind
+            )
         return graph

@@ -1,0 +1,116 @@
+"""Host templates of NVIDIA's DGX machines: NVLink between the GPUs, a NIC near each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from clustersim.errors import InputError
+from clustersim.hardware.sheet import Gpu
+from clustersim.topology.host import SocketHost
+from clustersim.topology.host_plan import HostPlan
+from clustersim.topology.wire import CpuName, GpuName, LinkName, Wire, wire
+
+_CUBE_MESH = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (0, 4), (1, 5), (2, 6), (3, 7),
+              (4, 5), (4, 6), (4, 7), (5, 6), (5, 7), (6, 7))  # fmt: skip
+_DOUBLED = {(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)}
+"""Pairs that have two links where a GPU has six (V100)."""
+
+
+class NvlinkHost(SocketHost):
+    """Two sockets, PCIe switches that carry GPUs and NICs, and NVLink between the GPUs."""
+
+    plx_per_socket: int = Field(default=2, ge=1, le=8, description="PCIe switches under each socket")
+    gpudirect: bool = Field(
+        default=True, description="whether NICs read GPU memory; if not, messages pass through host memory"
+    )
+    nics_on: Literal["socket", "plx"] = Field(default="plx", description="what NICs are plugged into")
+    nvlink: LinkName | None = Field(default=None, description="one NVLink; by default what the GPU's sheet says")
+
+    def num_sockets(self) -> int:
+        return 2
+
+    def num_plx(self) -> int:
+        return 2 * self.plx_per_socket
+
+    def _nvlink(self, gpu: Gpu) -> Wire:
+        name = self.nvlink or gpu.nvlink
+        if name is None or gpu.num_nvlinks == 0:
+            raise InputError(
+                f"the GPU '{gpu.name}' has no NVLink, which the host template '{self.template}' is built on",
+                got=gpu.name,
+                allowed="a GPU with NVLink, such as v100",
+            )
+        return wire(name, "nvlink")
+
+
+class Dgx1(NvlinkHost):
+    """DGX-1: eight P100 or V100 in a hybrid cube mesh, four NICs (NVIDIA DGX-1 white paper, WP-08437, 2017).
+
+    With V100 eight of the sixteen pairs have two links. GPUs without a common NVLink talk over PCIe.
+    """
+
+    template: Literal["dgx-1"] = "dgx-1"
+    gpu: GpuName | None = Field(default="p100", description="p100 or v100")
+    num_gpus: int = Field(default=8, ge=1, le=8, description="GPUs in one host, the first of the mesh")
+    nics: int = Field(default=4, ge=1, le=64, description="network cards in one host")
+    cpu: CpuName = Field(default="xeon-e5-2698-v4", description="the processor's sheet")
+
+    def _nvlinks(self, plan: HostPlan, gpu: Gpu) -> None:
+        one = self._nvlink(gpu)
+        for pair in _CUBE_MESH:
+            if max(pair) < self.num_gpus:
+                count = 2 if gpu.num_nvlinks >= 6 and pair in _DOUBLED else 1
+                plan.cable(plan.gpus[pair[0]], plan.gpus[pair[1]], one._replace(bytes_per_s=count * one.bytes_per_s))
+
+
+class NvswitchHost(NvlinkHost):
+    """All NVLinks of every GPU go to the NVSwitches, drawn as one node: any pair talks at a GPU's full rate."""
+
+    def _nvlinks(self, plan: HostPlan, gpu: Gpu) -> None:
+        one = self._nvlink(gpu)
+        switch = plan.node("nvswitch", 0)
+        for node in plan.gpus:
+            plan.cable(node, switch, one._replace(bytes_per_s=gpu.num_nvlinks * one.bytes_per_s))
+
+
+class Dgx2(NvswitchHost):
+    """DGX-2: sixteen V100 on NVSwitch, eight NICs (NVIDIA DGX-2 data sheet, 2018)."""
+
+    template: Literal["dgx-2"] = "dgx-2"
+    gpu: GpuName | None = Field(default="v100", description="the GPU's sheet")
+    num_gpus: int = Field(default=16, ge=1, le=16, description="GPUs in one host")
+    nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
+    plx_per_socket: int = Field(default=4, ge=1, le=8, description="PCIe switches under each socket")
+    cpu: CpuName = Field(default="xeon-platinum-8168", description="the processor's sheet")
+
+
+class DgxA100(NvswitchHost):
+    """DGX A100: eight A100 on NVSwitch, a NIC for each (NVIDIA DGX A100 data sheet, 2020)."""
+
+    template: Literal["dgx-a100"] = "dgx-a100"
+    gpu: GpuName | None = Field(default="a100", description="the GPU's sheet")
+    num_gpus: int = Field(default=8, ge=1, le=8, description="GPUs in one host")
+    nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
+    cpu: CpuName = Field(default="epyc-7742", description="the processor's sheet")
+
+
+class DgxH100(NvswitchHost):
+    """DGX H100 (and, with `gpu: h200`, DGX H200): eight GPUs on NVSwitch, a NIC for each (data sheet, 2022)."""
+
+    template: Literal["dgx-h100"] = "dgx-h100"
+    gpu: GpuName | None = Field(default="h100", description="the GPU's sheet")
+    num_gpus: int = Field(default=8, ge=1, le=8, description="GPUs in one host")
+    nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
+    cpu: CpuName = Field(default="xeon-platinum-8480c", description="the processor's sheet")
+
+
+class DgxB200(NvswitchHost):
+    """DGX B200: eight B200 on NVSwitch, a NIC for each (NVIDIA DGX B200 data sheet, 2024)."""
+
+    template: Literal["dgx-b200"] = "dgx-b200"
+    gpu: GpuName | None = Field(default="b200", description="the GPU's sheet")
+    num_gpus: int = Field(default=8, ge=1, le=8, description="GPUs in one host")
+    nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
+    cpu: CpuName = Field(default="xeon-platinum-8480c", description="the processor's sheet")

@@ -1,0 +1,59 @@
+"""The network between hosts: switches, the links between them, and which switch every port hangs on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from functools import cached_property
+
+import numpy as np
+
+from clustersim.topology.wire import Wire, WireColumns
+
+
+class Fabric(ABC):
+    """Switches and links, numbered from 0, that route by arithmetic instead of by search.
+
+    `port_switch` [num_ports] is the switch of every host port; `access` is the link between the two, each
+    way. A route between switches needs no table, so that a machine of ten thousand routers costs only its
+    columns.
+    """
+
+    def __init__(self, switch_names: list[str], switch_kind: str, port_switch: np.ndarray, access: Wire):
+        self.switch_names = switch_names
+        self.switch_kind = switch_kind
+        self.port_switch = port_switch
+        self.access = access
+        self.wires = WireColumns()
+        self.torus_dims: tuple[int, ...] | None = None
+
+    @abstractmethod
+    def route(self, src: int, dst: int, choice: int) -> list[int]:
+        """Return the links between two switches; `choice` picks among routes that are equally good."""
+
+    @abstractmethod
+    def hops(self, src: int) -> np.ndarray:
+        """Return the number of links from a switch that carries hosts to each [num_switches], on its routes."""
+
+    def search(self, src: int, dst: int) -> list[int]:
+        """Return a route with the fewest links; for pairs of switches that hosts never ask for."""
+        arrival: dict[int, tuple[int, int]] = {}
+        queue = deque([src])
+        while dst != src and dst not in arrival:
+            here = queue.popleft()
+            for link, there in self._neighbours[here]:
+                if there != src and there not in arrival:
+                    arrival[there] = (link, here)
+                    queue.append(there)
+        links = []
+        while dst != src:
+            link, dst = arrival[dst]
+            links.append(link)
+        return links[::-1]
+
+    @cached_property
+    def _neighbours(self) -> list[list[tuple[int, int]]]:
+        neighbours: list[list[tuple[int, int]]] = [[] for _ in self.switch_names]
+        for link, (src, dst) in enumerate(zip(self.wires.src.tolist(), self.wires.dst.tolist(), strict=True)):
+            neighbours[src].append((link, dst))
+        return neighbours

@@ -1,0 +1,79 @@
+"""The three-tier fat tree of identical switches."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from clustersim.topology.fabric import Fabric
+from clustersim.topology.network_spec import MixedNetworkSpec
+from clustersim.topology.wire import LinkName, Wire, wire
+
+
+class FatTreeFabric(Fabric):
+    """k pods of k / 2 edge and k / 2 aggregation switches, and (k / 2)**2 core switches.
+
+    Aggregation switch a of every pod reaches the cores a k / 2 to (a + 1) k / 2 - 1, so choosing a core
+    settles the aggregation switch in both pods.
+    """
+
+    def __init__(self, k: int, num_ports: int, access: Wire, lower: Wire, upper: Wire):
+        half = self._half = k // 2
+        names = [
+            f"{tier}-{pod}-{number}" for tier in ("edge", "aggregation") for pod in range(k) for number in range(half)
+        ]
+        names += [f"core-{number}" for number in range(half * half)]
+        super().__init__(names, "switch", np.arange(num_ports) // half, access)
+        self._num_edges = k * half
+        switch, turn = np.divmod(np.arange(self._num_edges * half), half)
+        aggregation = self._num_edges + switch // half * half + turn
+        core = 2 * self._num_edges + switch % half * half + turn
+        self._lower_up = self.wires.add(switch, aggregation, lower)
+        self._lower_down = self.wires.add(aggregation, switch, lower)
+        self._upper_up = self.wires.add(self._num_edges + switch, core, upper)
+        self._upper_down = self.wires.add(core, self._num_edges + switch, upper)
+
+    def route(self, src: int, dst: int, choice: int) -> list[int]:
+        """Return up to an aggregation switch (same pod) or a core (another pod) and down; the hash takes which."""
+        if src >= self._num_edges or dst >= self._num_edges:
+            return self.search(src, dst)
+        if src == dst:
+            return []
+        half = self._half
+        aggregation, core = choice % half, choice // half % half
+        up, down = self._lower_up + src * half + aggregation, self._lower_down + dst * half + aggregation
+        if src // half == dst // half:
+            return [up, down]
+        climb = (src // half * half + aggregation) * half + core
+        descend = (dst // half * half + aggregation) * half + core
+        return [up, self._upper_up + climb, self._upper_down + descend, down]
+
+    def hops(self, src: int) -> np.ndarray:
+        pod = np.arange(self._num_edges) // self._half
+        edges = np.where(pod == src // self._half, 2, 4)
+        edges[src] = 0
+        cores = np.full(self._half**2, 2)
+        return np.concatenate([edges, np.where(pod == src // self._half, 1, 3), cores])
+
+
+class FatTree(MixedNetworkSpec):
+    """Three tiers of identical k-port switches (Al-Fares, Loukissas and Vahdat, 2008): full bisection.
+
+    Equal-cost paths are chosen by a hash of the two ends. A host's network ports are numbered one after
+    another and fill the edge switches in order.
+    """
+
+    kind: Literal["fat-tree"] = "fat-tree"
+    k: int = Field(
+        ge=2, le=158, multiple_of=2, description="ports of a switch; the network has k**3 / 4 ports for hosts"
+    )
+    link: LinkName = Field(description="every link, each way: a link sheet's name, or a rate such as '100 Gbit/s'")
+
+    def places(self, ports_per_host: int) -> int:
+        return self.k**3 // 4 // ports_per_host
+
+    def fabric(self, port_host: np.ndarray) -> Fabric:
+        access, lower, upper = (wire(self.link, role, self.hop) for role in ("access", "aggregation", "core"))
+        return FatTreeFabric(self.k, len(port_host), access, lower, upper)

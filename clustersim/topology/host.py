@@ -1,0 +1,165 @@
+"""Host templates of sockets, PCIe switches and GPUs; `HOSTS` in the room's table names them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from clustersim.errors import InputError
+from clustersim.hardware import load_cpu, load_gpu
+from clustersim.hardware.sheet import Gpu
+from clustersim.spec import Spec
+from clustersim.topology.host_plan import HostPlan
+from clustersim.topology.wire import CpuName, GpuName, LinkName, Wire, wire
+
+
+class Host(Spec):
+    """A kind of host; `plan` lays out its inside."""
+
+    template: str
+    gpu: GpuName | None = Field(default=None, description="the GPU's sheet, such as `k80` (one die)")
+    num_gpus: int = Field(default=1, ge=1, le=256, description="GPUs in one host")
+
+    def plan(self) -> HostPlan:
+        """Return the inside of one such host."""
+        raise InputError(f"the host template '{self.template}' cannot be built")
+
+
+class Bare(Host):
+    """No inside at all: every GPU hangs on a network link of its own."""
+
+    template: Literal["bare"] = "bare"
+
+    def plan(self) -> HostPlan:
+        plan = HostPlan(bare=True)
+        sheet = load_gpu(self.gpu) if self.gpu else None
+        for number in range(self.num_gpus):
+            node = plan.node("gpu", number)
+            plan.gpus.append(node)
+            plan.gpu_sheets.append(self.gpu)
+            plan.memory.append(node)
+            plan.ports.append(node)
+            if sheet:
+                plan.adder(node, Wire(sheet.memory_bytes_per_s, 0.0, "gpu-memory"))
+        return plan
+
+
+class SocketHost(Host):
+    """GPUs on PCIe under one or two sockets, with or without PCIe switches (`plx`) between."""
+
+    nics: int = Field(default=1, ge=1, le=64, description="network cards in one host; each is a port of the network")
+    gpudirect: bool = Field(
+        default=False,
+        description="whether NICs read GPU memory; if not, messages to other hosts pass through host memory",
+    )
+    cpu: CpuName = Field(default="xeon-e5-2680-v3", description="the processor's sheet: host memory and adding on it")
+    pcie: LinkName | None = Field(
+        default=None, description="link of every PCIe slot; by default what the GPU's sheet says"
+    )
+    interconnect: LinkName | None = Field(
+        default=None, description="link between the sockets; by default what the processor's sheet says"
+    )
+    nic_link: LinkName | Literal["direct"] | None = Field(
+        default=None,
+        description="link between a NIC and the host, by default as `pcie`; `direct`: the network starts at the socket",
+    )
+    nics_on: Literal["socket", "plx"] = Field(default="socket", description="what NICs are plugged into")
+
+    def num_sockets(self) -> int:
+        return 1
+
+    def num_plx(self) -> int:
+        """Return the number of PCIe switches in the whole host."""
+        return 0
+
+    def plan(self) -> HostPlan:
+        if self.gpu is None:
+            raise InputError(
+                f"the host template '{self.template}' needs a gpu, such as {{template: {self.template}, gpu: k80}}",
+                allowed="the name of a GPU's sheet",
+            )
+        gpu = load_gpu(self.gpu)
+        slot = wire(self.pcie or gpu.pcie, "pcie")
+        plan = HostPlan(gpudirect=self.gpudirect, cpu=self.cpu)
+        gpus = [plan.node("gpu", number) for number in range(self.num_gpus)]
+        sockets, memories = self._sockets(plan)
+        points = self._plx(plan, sockets, slot)
+        for number, node in enumerate(gpus):
+            point = number * len(points) // self.num_gpus
+            plan.cable(node, points[point], slot)
+            plan.adder(node, Wire(gpu.memory_bytes_per_s, 0.0, "gpu-memory"))
+            plan.memory.append(memories[point * len(sockets) // len(points)])
+        plan.gpus += gpus
+        plan.gpu_sheets += [self.gpu] * self.num_gpus
+        self._nics(plan, points if self.nics_on == "plx" else sockets, slot)
+        self._nvlinks(plan, gpu)
+        return plan
+
+    def _sockets(self, plan: HostPlan) -> tuple[list[int], list[int]]:
+        cpu = load_cpu(self.cpu)
+        sockets = [plan.node("socket", number) for number in range(self.num_sockets())]
+        memories = [plan.node("memory", number) for number in range(self.num_sockets())]
+        for socket, memory in zip(sockets, memories, strict=True):
+            plan.cable(socket, memory, Wire(cpu.memory_bytes_per_s, 0.0, "memory"))
+            plan.adder(memory, Wire(cpu.core_bytes_per_s, 0.0, "cpu-add"))
+        if len(sockets) > 1:
+            between = self.interconnect or cpu.interconnect
+            if between is None:
+                raise InputError(
+                    f"the processor '{self.cpu}' names no link between sockets: give `interconnect`, such as qpi",
+                    got=self.cpu,
+                    allowed="a link's name or a rate",
+                )
+            for first, second in zip(sockets, sockets[1:], strict=False):
+                plan.cable(first, second, wire(between, "interconnect"))
+        return sockets, memories
+
+    def _plx(self, plan: HostPlan, sockets: list[int], slot: Wire) -> list[int]:
+        """Return what GPUs plug into: the PCIe switches, or the sockets where there are none."""
+        switches = [plan.node("plx", number) for number in range(self.num_plx())]
+        for number, switch in enumerate(switches):
+            plan.cable(switch, sockets[number * len(sockets) // len(switches)], slot)
+        return switches or sockets
+
+    def _nics(self, plan: HostPlan, points: list[int], slot: Wire) -> None:
+        for number in range(self.nics):
+            point = points[number * len(points) // self.nics]
+            if self.nic_link == "direct":
+                plan.ports.append(point)
+                continue
+            nic = plan.node("nic", number)
+            plan.cable(nic, point, slot if self.nic_link is None else wire(self.nic_link, "nic"))
+            plan.ports.append(nic)
+
+    def _nvlinks(self, plan: HostPlan, gpu: Gpu) -> None:
+        """Connect the GPUs by NVLink, where the template has it."""
+
+
+class SingleSocket(SocketHost):
+    """All GPUs on one root complex, each with its own slot."""
+
+    template: Literal["single-socket"] = "single-socket"
+
+
+class DualSocket(SocketHost):
+    """GPUs split over two sockets, with QPI or UPI between them."""
+
+    template: Literal["dual-socket"] = "dual-socket"
+    plx_per_socket: int = Field(default=0, ge=0, le=8, description="PCIe switches under each socket")
+
+    def num_sockets(self) -> int:
+        return 2
+
+    def num_plx(self) -> int:
+        return 2 * self.plx_per_socket
+
+
+class SingleRoot(SocketHost):
+    """All GPUs behind PCIe switches under one socket."""
+
+    template: Literal["single-root"] = "single-root"
+    num_switches: int = Field(default=2, ge=1, le=16, description="PCIe switches under the socket")
+
+    def num_plx(self) -> int:
+        return self.num_switches

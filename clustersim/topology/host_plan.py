@@ -1,0 +1,140 @@
+"""The inside of one host: its nodes, its links, and which way bytes go in it and out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from clustersim.topology.wire import Wire
+
+
+@dataclass
+class HostPlan:
+    """A host template's nodes and directed links, numbered from 0; every host of a group is a copy of it.
+
+    `ports` are the nodes that the network's links end at (a NIC, or the GPU itself in a bare host).
+    GPUs never forward the traffic of others. Without GPUDirect what a GPU sends to another host, or gets
+    from one, passes through the host memory of the GPU's socket.
+    """
+
+    gpudirect: bool = True
+    bare: bool = False
+    cpu: str | None = None
+    names: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    src: list[int] = field(default_factory=list)
+    dst: list[int] = field(default_factory=list)
+    wires: list[Wire] = field(default_factory=list)
+    gpus: list[int] = field(default_factory=list)
+    gpu_sheets: list[str | None] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)  # [num_gpus] node where a GPU's messages are staged
+    ports: list[int] = field(default_factory=list)
+    adders: dict[int, int] = field(default_factory=dict)
+
+    def node(self, kind: str, number: int) -> int:
+        """Add a node and return its number."""
+        self.names.append(f"{kind}{number}")
+        self.kinds.append(kind)
+        return len(self.names) - 1
+
+    def cable(self, a: int, b: int, wire: Wire) -> None:
+        """Connect two nodes in both directions."""
+        self.src += [a, b]
+        self.dst += [b, a]
+        self.wires += [wire, wire]
+
+    def adder(self, node: int, wire: Wire) -> None:
+        """Give a memory the link on which adding takes its time; no route ever uses it."""
+        self.adders[node] = len(self.src)
+        self.src.append(node)
+        self.dst.append(node)
+        self.wires.append(wire)
+
+    def path(self, src: int, dst: int) -> list[int] | None:
+        """Return the links from one node to another with the fewest hops, the widest of these; None if there is no way."""
+        links: list[int] = []
+        while dst != src:
+            link = self._arrivals(src).get(dst)
+            if link is None:
+                return None
+            links.append(link)
+            dst = self.src[link]
+        return links[::-1]
+
+    def way_out(self, node: int, choice: int) -> tuple[int, list[int]]:
+        """Return the port that a node's messages to other hosts leave by, and the links to it.
+
+        Among equally near ports a GPU takes the one of its turn, any other node the one `choice` picks.
+        """
+        port = self._port(node, choice)
+        stage = self._stage(node)
+        return port, self._known(node, stage) + self._known(stage, self.ports[port])
+
+    def way_in(self, node: int, choice: int) -> tuple[int, list[int]]:
+        """Return the port that messages from other hosts come in by, and the links from it to the node."""
+        port = self._port(node, choice)
+        stage = self._stage(node)
+        return port, self._known(self.ports[port], stage) + self._known(stage, node)
+
+    @cached_property
+    def _gpu_numbers(self) -> dict[int, int]:
+        return {node: number for number, node in enumerate(self.gpus)}
+
+    @cached_property
+    def _arrival_cache(self) -> dict[int, dict[int, int]]:
+        return {}
+
+    @cached_property
+    def _port_cache(self) -> dict[int, list[int]]:
+        return {}
+
+    @cached_property
+    def _out_links(self) -> list[list[int]]:
+        out: list[list[int]] = [[] for _ in self.names]
+        for link, (src, dst) in enumerate(zip(self.src, self.dst, strict=True)):
+            if src != dst:
+                out[src].append(link)
+        return out
+
+    def _arrivals(self, src: int) -> dict[int, int]:
+        """Return the last link of the best path from `src` to every node it reaches."""
+        if src not in self._arrival_cache:
+            self._arrival_cache[src] = self._search(src)
+        return self._arrival_cache[src]
+
+    def _search(self, src: int) -> dict[int, int]:
+        width = {src: np.inf}
+        arrivals: dict[int, int] = {}
+        frontier = [src]
+        while frontier:
+            found: dict[int, tuple[float, int]] = {}
+            for node in frontier:
+                for link in self._out_links[node]:
+                    nearer = min(width[node], self.wires[link].bytes_per_s)
+                    if self.dst[link] not in width and nearer > found.get(self.dst[link], (0.0, 0))[0]:
+                        found[self.dst[link]] = (nearer, link)
+            for node, (widest, link) in found.items():
+                width[node], arrivals[node] = widest, link
+            frontier = [node for node in found if self.kinds[node] != "gpu"]
+        return arrivals
+
+    def _stage(self, node: int) -> int:
+        """Return the node whose memory a message of `node` is staged in; the node itself where it is not staged."""
+        if self.gpudirect or node not in self._gpu_numbers:
+            return node
+        return self.memory[self._gpu_numbers[node]]
+
+    def _port(self, node: int, choice: int) -> int:
+        if node not in self._port_cache:
+            paths = [self.path(node, port) for port in self.ports]
+            hops = [len(path) if path is not None else len(self.src) for path in paths]
+            self._port_cache[node] = [port for port, length in enumerate(hops) if length == min(hops)]
+        nearest = self._port_cache[node]
+        return nearest[self._gpu_numbers.get(node, choice) % len(nearest)]
+
+    def _known(self, src: int, dst: int) -> list[int]:
+        path = self.path(src, dst)
+        assert path is not None, f"{self.names[src]} does not reach {self.names[dst]}"
+        return path

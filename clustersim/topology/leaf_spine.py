@@ -1,0 +1,90 @@
+"""Two levels of switches, with as much oversubscription as one likes."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from clustersim.topology.fabric import Fabric
+from clustersim.topology.network_spec import MixedNetworkSpec
+from clustersim.topology.wire import LinkName, Wire, wire
+
+
+class LeafSpineFabric(Fabric):
+    """Leaves that carry ports, each with one link (or trunk) to every spine."""
+
+    def __init__(self, num_leaves: int, num_spines: int, port_switch: np.ndarray, access: Wire, uplink: Wire):
+        names = [f"leaf-{number}" for number in range(num_leaves)] + [f"spine-{number}" for number in range(num_spines)]
+        super().__init__(names, "switch", port_switch, access)
+        self._num_leaves, self._num_spines = num_leaves, num_spines
+        leaf, spine = np.divmod(np.arange(num_leaves * num_spines), num_spines)
+        self._up = self.wires.add(leaf, num_leaves + spine, uplink)
+        self._down = self.wires.add(num_leaves + spine, leaf, uplink)
+
+    def route(self, src: int, dst: int, choice: int) -> list[int]:
+        """Return nothing within a leaf, else up to the spine that the hash takes and down."""
+        if src >= self._num_leaves or dst >= self._num_leaves:
+            return self.search(src, dst)
+        if src == dst:
+            return []
+        spine = choice % self._num_spines
+        return [self._up + src * self._num_spines + spine, self._down + dst * self._num_spines + spine]
+
+    def hops(self, src: int) -> np.ndarray:
+        hops = np.where(np.arange(len(self.switch_names)) < self._num_leaves, 2, 1)
+        hops[src] = 0
+        return hops
+
+
+class LeafSpine(MixedNetworkSpec):
+    """Leaf switches under spine switches; every leaf reaches every spine.
+
+    A leaf's links to the spines carry together 1 / oversubscription of what its host ports carry, split
+    evenly over the spines; a link that carries more than one `link` stands for a trunk. With `rails`,
+    NIC i of each of a group of hosts goes to leaf i of the group's leaves, instead of all to one leaf.
+    """
+
+    kind: Literal["leaf-spine"] = "leaf-spine"
+    num_leaves: int = Field(ge=1, le=10_000, description="leaf switches")
+    hosts_per_leaf: int = Field(
+        ge=1, description="hosts on a leaf (with `rails`: on a group of leaves, one for each NIC)"
+    )
+    oversubscription: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="a leaf's rate towards hosts over its rate towards spines"
+    )
+    spines: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="spine switches; by default as many as keep an uplink no faster than `link`",
+    )
+    rails: bool = Field(default=False, description="whether each NIC of a host has a leaf of its own")
+    link: LinkName = Field(
+        description="link of a host to its leaf, each way: a link sheet's name, or a rate such as '100 Gbit/s'"
+    )
+
+    def places(self, ports_per_host: int) -> int:
+        return (self.num_leaves // ports_per_host if self.rails else self.num_leaves) * self.hosts_per_leaf
+
+    def num_inner_links(self) -> int:
+        most = self.hosts_per_leaf * (1 if self.rails else self.nics or 1)
+        return 2 * self.num_leaves * (self.spines or ceil(most / self.oversubscription))
+
+    def fabric(self, port_host: np.ndarray) -> Fabric:
+        access, uplink = wire(self.link, "access", self.hop), wire(self.link, "spine", self.hop)
+        leaves = self._leaves(port_host)
+        num_ports = self.hosts_per_leaf if self.rails else self.hosts_per_leaf * int(np.bincount(port_host).max())
+        spines = self.spines or max(1, ceil(num_ports / self.oversubscription))
+        rate = num_ports * access.bytes_per_s / (self.oversubscription * spines)
+        return LeafSpineFabric(self.num_leaves, spines, leaves, access, uplink._replace(bytes_per_s=rate))
+
+    def _leaves(self, port_host: np.ndarray) -> np.ndarray:
+        """Return the leaf of every port [num_ports]."""
+        block = port_host // self.hosts_per_leaf
+        if not self.rails:
+            return block
+        first_port = np.searchsorted(port_host, port_host)
+        return block * int(np.bincount(port_host).max()) + np.arange(len(port_host)) - first_port

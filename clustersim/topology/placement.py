@@ -1,0 +1,199 @@
+"""Which GPUs of the machine a job gets, and in which order of ranks."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from clustersim.errors import InputError
+from clustersim.registry import Registry
+from clustersim.seeding import stream
+from clustersim.spec import Spec
+from clustersim.topology.topology import Topology
+
+
+class PlacementSpec(Spec):
+    """A rule that gives ranks their GPUs."""
+
+    kind: str
+
+    def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        """Return the GPU numbers in rank order, at least [num_ranks] of them."""
+        raise InputError(f"the placement '{self.kind}' gives no GPUs")
+
+
+class Block(PlacementSpec):
+    """Fills a host before it takes the next."""
+
+    kind: Literal["block"] = "block"
+
+    def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        return np.arange(topology.num_gpus)
+
+
+class Spread(PlacementSpec):
+    """Deals ranks to the hosts in turn; also called `round-robin`."""
+
+    kind: Literal["spread", "round-robin"] = "spread"
+
+    def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        return np.lexsort((topology.gpu_hosts, _turn(topology.gpu_hosts)))
+
+
+class Random(PlacementSpec):
+    """Draws GPUs from the whole machine by the scenario's seed."""
+
+    kind: Literal["random"] = "random"
+
+    def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        return stream(seed, "placement", "random").permutation(topology.num_gpus)
+
+
+class Compact(PlacementSpec):
+    """The most cubic block of a torus' routers that holds the job, all GPUs of a router one after another.
+
+    Of the blocks with room enough it takes the one whose sides add up to the least, then the one with the
+    fewest routers, then the one longest along the last dimension.
+    """
+
+    kind: Literal["compact"] = "compact"
+
+    def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        if topology.torus_dims is None:
+            raise InputError(
+                f"the placement 'compact' needs a torus, which '{topology.name}' is not; take 'block'",
+                got="compact",
+                allowed="block, spread, random, fragmented",
+            )
+        dims = topology.torus_dims
+        per_router, rest = divmod(topology.num_gpus, prod(dims))
+        if rest:
+            raise InputError(
+                f"the placement 'compact' needs as many GPUs on every router of '{topology.name}'; take 'block'",
+                got="compact",
+                allowed="block, spread, random, fragmented",
+            )
+        sides = _most_cubic(dims, -(-num_ranks // per_router))
+        routers = np.arange(prod(dims)).reshape(dims)[tuple(slice(side) for side in sides)].ravel()
+        return (routers[:, None] * per_router + np.arange(per_router)).ravel()
+
+
+class Fragmented(PlacementSpec):
+    """What a batch scheduler gives on a busy machine: free hosts in the machine's linear order.
+
+    Every host is free with probability `free`, by the scenario's seed; from a random host on, the job takes
+    the free ones as they come, and begins again at the first when it meets the end.
+    """
+
+    kind: Literal["fragmented"] = "fragmented"
+    free: float = Field(default=0.1, gt=0, le=1, description="probability that a host is free")
+
+    def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        rng = stream(seed, "placement", "fragmented")
+        start = int(rng.integers(topology.num_hosts))
+        free = rng.random(topology.num_hosts) < self.free
+        gpus = np.argsort((topology.gpu_hosts - start) % topology.num_hosts, kind="stable")
+        gpus = gpus[free[topology.gpu_hosts[gpus]]]
+        if len(gpus) < num_ranks:
+            raise InputError(
+                f"with {self.free:g} of the hosts free, '{topology.name}' has {len(gpus)} free GPUs for {num_ranks} "
+                "ranks; raise `free` or take fewer GPUs",
+                got=str(num_ranks),
+                allowed=f"at most {len(gpus)}",
+            )
+        return gpus
+
+
+class Explicit(PlacementSpec):
+    """GPU numbers, one for each rank; a job with fewer ranks takes the first of them."""
+
+    kind: Literal["explicit"] = "explicit"
+    numbers: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="the GPU of every rank")
+
+    def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        gpus = np.array(self.numbers, dtype=np.int64)
+        if gpus.max() >= topology.num_gpus:
+            raise InputError(
+                f"there is no GPU {gpus.max()}: '{topology.name}' has {topology.num_gpus} GPUs, numbered from 0",
+                got=str(gpus.max()),
+                allowed=f"0 to {topology.num_gpus - 1}",
+            )
+        if len(np.unique(gpus)) < len(gpus):
+            values, counts = np.unique(gpus, return_counts=True)
+            twice = values[counts > 1][0]
+            raise InputError(
+                f"the placement gives GPU {twice} to more than one rank", got=str(twice), allowed="each GPU once"
+            )
+        if len(gpus) < num_ranks:
+            raise InputError(
+                f"the placement lists {len(gpus)} GPUs for {num_ranks} ranks",
+                got=str(len(gpus)),
+                allowed=f"at least {num_ranks} GPU numbers",
+            )
+        return gpus
+
+
+PLACEMENTS: Registry[type[PlacementSpec]] = Registry(
+    "placement",
+    {
+        "block": Block,
+        "compact": Compact,
+        "explicit": Explicit,
+        "fragmented": Fragmented,
+        "random": Random,
+        "round-robin": Spread,
+        "spread": Spread,
+    },
+)
+
+
+def _placement_mapping(value: Any) -> Any:
+    """Read a placement's name or a list of GPU numbers as the mapping that both stand for."""
+    if isinstance(value, str):
+        PLACEMENTS[value]
+        return {"kind": value}
+    if isinstance(value, list):
+        return {"kind": "explicit", "numbers": value}
+    if isinstance(value, dict) and "kind" in value:
+        PLACEMENTS[value["kind"]]
+    return value
+
+
+if TYPE_CHECKING:
+    Placement = PlacementSpec
+else:
+    _AnyPlacement = Annotated[Block | Spread | Random | Compact | Fragmented | Explicit, Field(discriminator="kind")]
+    Placement = Annotated[
+        _AnyPlacement, BeforeValidator(_placement_mapping, json_schema_input_type=_AnyPlacement | str | list[int])
+    ]
+"""What a scenario writes: a placement's name, a mapping with its knobs, or a list of GPU numbers."""
+
+
+def place(spec: PlacementSpec, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+    """Return the GPU number of every rank [num_ranks]."""
+    if num_ranks > topology.num_gpus:
+        raise InputError(
+            f"{num_ranks} GPUs are asked for, but the cluster '{topology.name}' has {topology.num_gpus}",
+            got=str(num_ranks),
+            allowed=f"at most {topology.num_gpus}",
+        )
+    return np.asarray(spec.gpus(topology, num_ranks, seed)[:num_ranks], dtype=np.int64)
+
+
+def _turn(hosts: np.ndarray) -> np.ndarray:
+    """Return how many GPUs of the same host come before each [num_gpus]."""
+    order = np.argsort(hosts, kind="stable")
+    first = np.searchsorted(hosts[order], hosts[order])
+    turn = np.empty(len(hosts), dtype=np.int64)
+    turn[order] = np.arange(len(hosts)) - first
+    return turn
+
+
+def _most_cubic(dims: tuple[int, ...], num_routers: int) -> tuple[int, ...]:
+    """Return the sides of the block, as `Compact` says."""
+    blocks = (sides for sides in product(*(range(1, size + 1) for size in dims)) if prod(sides) >= num_routers)
+    return min(blocks, key=lambda sides: (sum(sides), prod(sides), sides))

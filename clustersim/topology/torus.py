@@ -1,0 +1,124 @@
+"""Routers in a torus of any dimensions, with hosts on each."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from clustersim.errors import InputError
+from clustersim.topology.fabric import Fabric
+from clustersim.topology.network_spec import MAX_GPUS, MixedNetworkSpec
+from clustersim.topology.wire import LinkName, Wire, wire
+
+
+class TorusFabric(Fabric):
+    """Routers numbered with the last dimension fastest, as numpy does.
+
+    A ring of three or more has a link in each direction at every router; a ring of two is one cable,
+    each way; a ring of one has no link. Routes go dimension by dimension, the first one first, the
+    shorter way round; half way round the + direction wins.
+    """
+
+    def __init__(self, dims: tuple[int, ...], port_switch: np.ndarray, access: Wire, wires: list[Wire]):
+        names = ["router-" + "-".join(map(str, place)) for place in product(*(range(size) for size in dims))]
+        super().__init__(names, "router", port_switch, access)
+        self.torus_dims = dims
+        self._strides = [prod(dims[axis + 1 :]) for axis in range(len(dims))]
+        self._first = [self._add_ring(axis, wires[axis]) for axis in range(len(dims))]
+
+    def _add_ring(self, axis: int, wire: Wire) -> int:
+        """Add the links of one dimension: at 2 router + 0 the one to +, at 2 router + 1 the one to -."""
+        dims = self.torus_dims
+        assert dims is not None
+        router = np.arange(prod(dims))
+        place = router // self._strides[axis] % dims[axis]
+        ahead = router + ((place + 1) % dims[axis] - place) * self._strides[axis]
+        behind = router + ((place - 1) % dims[axis] - place) * self._strides[axis]
+        if dims[axis] == 1:
+            return len(self.wires)
+        if dims[axis] == 2:
+            return self.wires.add(router, ahead, wire)
+        return self.wires.add(np.repeat(router, 2), np.stack([ahead, behind], axis=1).ravel(), wire)
+
+    def route(self, src: int, dst: int, choice: int) -> list[int]:
+        links: list[int] = []
+        dims = self.torus_dims
+        assert dims is not None
+        for size, stride, first in zip(dims, self._strides, self._first, strict=True):
+            here, there = src // stride % size, dst // stride % size
+            forward = (there - here) % size
+            up = forward <= size - forward
+            for _ in range(forward if up else size - forward):
+                links.append(first + (src if size == 2 else 2 * src + (not up)))
+                then = (here + 1 if up else here - 1) % size
+                src += (then - here) * stride
+                here = then
+        return links
+
+    def hops(self, src: int) -> np.ndarray:
+        total = np.zeros(len(self.switch_names), dtype=np.int64)
+        dims = self.torus_dims
+        assert dims is not None
+        router = np.arange(len(total))
+        for size, stride in zip(dims, self._strides, strict=True):
+            forward = (router // stride - src // stride) % size
+            total += np.minimum(forward, size - forward)
+        return total
+
+
+class Torus(MixedNetworkSpec):
+    """Routers in a torus, each with one or more hosts; hosts are numbered router by router."""
+
+    kind: Literal["torus"] = "torus"
+    dims: list[int] = Field(
+        min_length=1, max_length=12, description="routers along each dimension, such as [25, 16, 24]"
+    )
+    hosts_per_router: int = Field(default=1, ge=1, description="hosts on each router")
+    link: LinkName | list[LinkName] = Field(description="link between routers: one for all dimensions, or one for each")
+    injection: LinkName | None = Field(
+        default=None, description="link between a host and its router; by default as `link`, where that is one"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_dims(cls, data: object) -> object:
+        """Refuse what would fill the memory before anything is built."""
+        dims = data.get("dims") if isinstance(data, dict) else None
+        if isinstance(dims, list) and all(isinstance(size, int) for size in dims):
+            if any(size < 1 for size in dims):
+                raise InputError(f"every dimension of a torus has at least one router (got {dims})", got=str(dims))
+            if prod(dims) > MAX_GPUS:
+                raise InputError(
+                    f"the torus would have {prod(dims)} routers; at most {MAX_GPUS} are simulated", got=str(dims)
+                )
+        return data
+
+    @model_validator(mode="after")
+    def _check_links(self) -> Torus:
+        if isinstance(self.link, list):
+            if len(self.link) != len(self.dims):
+                raise InputError(
+                    f"the torus has {len(self.dims)} dimensions and {len(self.link)} links: give one link for each",
+                    got=str(len(self.link)),
+                    allowed=f"{len(self.dims)} links",
+                )
+            if self.injection is None:
+                raise InputError(
+                    "with one link for each dimension, `injection` must say what connects a host to its router",
+                    allowed="a link's name or a rate",
+                )
+        return self
+
+    def places(self, ports_per_host: int) -> int:
+        return prod(self.dims) * self.hosts_per_router
+
+    def fabric(self, port_host: np.ndarray) -> Fabric:
+        links = self.link if isinstance(self.link, list) else [self.link] * len(self.dims)
+        letters = "xyzw" if len(links) <= 4 else [str(axis) for axis in range(len(links))]
+        wires = [wire(link, f"torus-{letters[axis]}", self.hop) for axis, link in enumerate(links)]
+        access = wire(self.injection or links[0], "access", self.hop)
+        return TorusFabric(tuple(self.dims), port_host // self.hosts_per_router, access, wires)

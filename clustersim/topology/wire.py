@@ -1,0 +1,112 @@
+"""What a scenario writes for a link, a GPU or a processor, and the numbers behind it."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from pydantic import AfterValidator, WithJsonSchema
+
+from clustersim.errors import InputError
+from clustersim.hardware import load_cpu, load_gpu, load_link
+from clustersim.units import parse
+
+
+class Wire(NamedTuple):
+    """One direction of a link: its rate, its delay and the class that reports count it under."""
+
+    bytes_per_s: float
+    latency_s: float
+    kind: str
+
+
+def _is_rate(link: str) -> bool:
+    return link.strip()[:1] in set("0123456789.+-") and bool(link.strip())
+
+
+def _check_link(link: str) -> str:
+    if not _is_rate(link):
+        load_link(link)
+    elif parse(link, "rate") == 0:
+        raise InputError(f"a link's rate must be above zero (got '{link}')", got=link, allowed="a rate above zero")
+    return link
+
+
+def _check_gpu(name: str) -> str:
+    load_gpu(name)
+    return name
+
+
+def _check_cpu(name: str) -> str:
+    load_cpu(name)
+    return name
+
+
+LinkName = Annotated[
+    str,
+    AfterValidator(_check_link),
+    WithJsonSchema({"type": "string", "examples": ["infiniband-fdr", "100 Gbit/s"]}),
+]
+"""The name of a link's sheet, or the rate of one direction."""
+
+GpuName = Annotated[str, AfterValidator(_check_gpu)]
+"""The name of a GPU's sheet."""
+
+CpuName = Annotated[str, AfterValidator(_check_cpu)]
+"""The name of a processor's sheet."""
+
+
+def wire(link: str, role: str, hop_s: float | None = None) -> Wire:
+    """Return the numbers of a link, given by its sheet's name or by its rate.
+
+    `hop_s` overrides the sheet's delay; a link given by its rate alone has none. Its class is the sheet's
+    name, or `role` (`access`, `torus-x`) where there is no sheet.
+    """
+    if _is_rate(link):
+        return Wire(parse(link, "rate"), hop_s or 0.0, role)
+    sheet = load_link(link)
+    return Wire(sheet.bytes_per_s, sheet.latency_s if hop_s is None else hop_s, sheet.name)
+
+
+class WireColumns:
+    """Collects links of one class at a time, as columns: `src` and `dst` are arrays of node numbers."""
+
+    def __init__(self) -> None:
+        self._src: list[np.ndarray] = []
+        self._dst: list[np.ndarray] = []
+        self._bytes_per_s: list[np.ndarray] = []
+        self._latency_s: list[np.ndarray] = []
+        self.kind: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def add(self, src: np.ndarray, dst: np.ndarray, wire: Wire) -> int:
+        """Add one link from each of `src` to each of `dst` and return the number of the first."""
+        first = len(self.kind)
+        self._src.append(src)
+        self._dst.append(dst)
+        self._bytes_per_s.append(np.full(len(src), wire.bytes_per_s))
+        self._latency_s.append(np.full(len(src), wire.latency_s))
+        self.kind += [wire.kind] * len(src)
+        return first
+
+    @property
+    def src(self) -> np.ndarray:
+        return _join(self._src, np.int64)
+
+    @property
+    def dst(self) -> np.ndarray:
+        return _join(self._dst, np.int64)
+
+    @property
+    def bytes_per_s(self) -> np.ndarray:
+        return _join(self._bytes_per_s, np.float64)
+
+    @property
+    def latency_s(self) -> np.ndarray:
+        return _join(self._latency_s, np.float64)
+
+
+def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
