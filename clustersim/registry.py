@@ -25,11 +25,11 @@ class Registry(Mapping[str, Member], Generic[Member]):
     def __getitem__(self, name: str) -> Member:
         try:
             return self._members[name]
-        except KeyError:
+        except (KeyError, TypeError):  # a list or a map, which a file may hold, is no name either
             raise unknown_name(self.kind, name, self._members) from None
 
     def __contains__(self, name: object) -> bool:
-        return name in self._members
+        return isinstance(name, str) and name in self._members
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)

@@ -58,10 +58,23 @@ def _settings(root: Node, axes: dict[str, Any], validate: Validate) -> Iterator[
 def _axes(root: Node, problems: list[Problem], validate: Validate) -> Iterator[Path]:
     """Yield the paths of the lists that are axes, outer ones first, in file order."""
     for path, node in _lists(root, ()):
-        if path[0] in _NEVER_AXES or not any(_within(problem, path) for problem in problems):
-            continue
-        if _fits_once(root, path, node.value, validate) or not takes_list(Point, root, path):
+        here = _within(problems, path)
+        if here and path[0] not in _NEVER_AXES and _is_axis(root, path, node.value, here, validate):
             yield path
+
+
+def _is_axis(root: Node, path: Path, elements: Sequence[Node], here: list[Problem], validate: Validate) -> bool:
+    """Return whether a list that is wrong as it stands is meant as an axis.
+
+    It is if one element alone is right in its place. Where none is, the list is wrong either way: it is one
+    if no list may stand there, and else if that leaves fewer mistakes.
+    """
+    alone = [_within(validate(root.put(path, element))[1], path) for element in elements[:_TRIED]]
+    if not all(alone):
+        return True
+    if takes_list(Point, root, path):
+        return False
+    return any(problem.path == path for problem in here) or sum(map(len, alone)) <= len(here)
 
 
 def _lists(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
@@ -71,16 +84,8 @@ def _lists(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
         yield from _lists(child, (*path, key))
 
 
-def _within(problem: Problem, path: Path) -> bool:
-    return problem.path[: len(path)] == path
-
-
-def _fits_once(root: Node, path: Path, elements: Sequence[Node], validate: Validate) -> bool:
-    """Return whether one of the first elements is right in the place of the whole list."""
-    return any(
-        not any(_within(problem, path) for problem in validate(root.put(path, element))[1])
-        for element in elements[:_TRIED]
-    )
+def _within(problems: list[Problem], path: Path) -> list[Problem]:
+    return [problem for problem in problems if problem.path[: len(path)] == path]
 
 
 def _elements(root: Node, path: Path) -> Sequence[Node]:

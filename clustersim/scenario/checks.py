@@ -2,34 +2,74 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+
+import numpy as np
 
 from clustersim.errors import InputError, Mistake
+from clustersim.hardware import load_gpu
 from clustersim.scenario.point import Point
-from clustersim.topology import Topology, TopologySpec
+from clustersim.topology import Topology, TopologySpec, place
+from clustersim.workload import load_workload
+from clustersim.workload.precision import precision_on
 
 
 def check_point(point: Point) -> list[Mistake]:
     """Return what is wrong with a point that is right by itself, each mistake with the key it is about."""
-    try:
-        topology = build_topology(point.topology)
-    except InputError as error:
-        return [_under("topology", mistake) for mistake in error.mistakes]
-    if point.num_gpus > topology.num_gpus:
-        message = f"the cluster has {topology.num_gpus} GPUs (got {point.num_gpus})"
-        return [Mistake(message, key="num_gpus", got=str(point.num_gpus), allowed=f"at most {topology.num_gpus}")]
-    return []
+    return [*_model_mistakes(point), *_cluster_mistakes(point)]
 
 
 def build_topology(spec: TopologySpec) -> Topology:
     """Return the cluster that a point describes; the same one for the same description."""
-    return _built(type(spec), spec.model_dump_json(exclude_none=True, by_alias=True))
+    return _built(_Described(f"{type(spec).__name__} {spec.model_dump_json()}", spec))
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A description that can be looked up: models with lists in them have no hash of their own."""
+
+    text: str
+    spec: TopologySpec = field(compare=False)
 
 
 @lru_cache(maxsize=8)
-def _built(kind: type[TopologySpec], text: str) -> Topology:
-    return kind.model_validate_json(text).build()
+def _built(described: _Described) -> Topology:
+    return described.spec.build()
 
 
-def _under(key: str, mistake: Mistake) -> Mistake:
-    return Mistake(mistake.message, key, got=mistake.got, allowed=mistake.allowed)
+def _model_mistakes(point: Point) -> Iterator[Mistake]:
+    yield from _mistakes_of("model", lambda: load_workload(point.model))
+
+
+def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
+    wrong = list(_mistakes_of("topology", lambda: build_topology(point.topology)))
+    if wrong:
+        yield from wrong
+        return
+    topology = build_topology(point.topology)
+    if point.num_gpus > topology.num_gpus:
+        message = f"the cluster '{topology.name}' has {topology.num_gpus} GPUs (got {point.num_gpus})"
+        yield Mistake(message, "num_gpus", got=str(point.num_gpus), allowed=f"at most {topology.num_gpus}")
+        return
+    wrong = list(_mistakes_of("placement", lambda: place(point.placement, topology, point.num_gpus, point.seed)))
+    yield from wrong or _gpu_mistakes(point, topology, place(point.placement, topology, point.num_gpus, point.seed))
+
+
+def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
+    names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
+    if None in names:
+        message = "which GPU does this cluster have? Give topology.gpu (`clustersim list` shows them)"
+        yield Mistake(message, "topology", allowed="gpu, in the topology or its host")
+    for name in filter(None, names):
+        yield from _mistakes_of("precision", partial(precision_on, load_gpu(name), point.precision))
+
+
+def _mistakes_of(key: str, attempt: Callable[[], object]) -> Iterator[Mistake]:
+    """Yield what an attempt finds wrong, as mistakes about this key unless they name a file of their own."""
+    try:
+        attempt()
+    except InputError as error:
+        for mistake in error.mistakes:
+            yield mistake if mistake.file else Mistake(mistake.message, key, got=mistake.got, allowed=mistake.allowed)

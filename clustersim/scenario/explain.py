@@ -102,13 +102,13 @@ def got_text(value: Any) -> str:
 
 def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
     """Follow a pydantic `loc` through the tree; what is no key there is the name of a union's branch."""
-    node, path, fresh = root, (), True
+    node, fresh = root, True
+    path: Path = ()
     branches: list[tuple[Path, str]] = []
     loc: Loc = tuple(error["loc"])
     for number, part in enumerate(loc):
-        kind = node.children.get("kind")
         child = node.child(part)
-        if fresh and kind is not None and kind.value == part:
+        if fresh and part in _tags(node):
             fresh = False  # the tag of a discriminated union
         elif child is not None:
             node, path, fresh = child, (*path, part), True
@@ -119,6 +119,11 @@ def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         path = (*path, "kind")
     return _Located(path, tuple(branches), error)
+
+
+def _tags(node: Node) -> list[object]:
+    """Return what names the branch of a discriminated union in this map."""
+    return [node.children[key].value for key in ("kind", "template") if key in node.children]
 
 
 def _condensed(located: list[_Located], root: Node) -> Iterable[list[_Located]]:

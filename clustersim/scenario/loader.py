@@ -32,13 +32,9 @@ def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: 
     are texts such as `num_gpus=8` or `strategy.kind=server`, set in order. A path inside a file is as seen
     from that file.
     """
-    if isinstance(source, Scenario):
-        if not overrides:
-            return source
-        source, name = source.raw, source.name
-    else:
-        name = "scenario" if isinstance(source, Mapping) else Path(source).stem
-    root, mistakes = _read(source)
+    if isinstance(source, Scenario) and not overrides:
+        return source
+    root, mistakes = _read(source.raw if isinstance(source, Scenario) else source)
     if any(text.startswith("topology.") for text in overrides):
         root = _open_topology(root)
     root, wrong = apply_overrides(root, overrides)
@@ -48,7 +44,14 @@ def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: 
     if mistakes:
         raise InputError(mistakes)
     raw = root.plain()
-    return Scenario(str(raw.get("name") or name), raw, points, root.place.file)
+    return Scenario(str(raw.get("name") or _name(source)), raw, points, root.place.file)
+
+
+def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
+    """Return what to call a scenario that does not say it itself."""
+    if isinstance(source, Scenario):
+        return source.name
+    return "scenario" if isinstance(source, Mapping) else Path(source).stem
 
 
 def _read(source: str | Path | Mapping[str, Any]) -> tuple[Node, list[Mistake]]:
@@ -106,7 +109,7 @@ def _topology_file(path: Path, changed_ns: int) -> Node:
     cluster, mistakes = read_map(path, "topology")
     if mistakes:
         raise InputError(mistakes)
-    return cluster
+    return cluster.with_value({"name": Node(path.stem, cluster.place), **cluster.value})
 
 
 def _with_files(node: Node, key: str) -> Node:

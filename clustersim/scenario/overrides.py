@@ -66,10 +66,9 @@ def _set(node: Node, path: Path, value: Node, above: Path) -> Node:
     children = dict(node.value)
     if len(path) == 1:
         children = {name: child for name, child in children.items() if not _dropped(name, child, str(key), value, node)}
-    old = children.get(str(key), Node({}, _PLACE) if len(path) > 1 else value)
-    if old.value is None:
-        old = Node({}, _PLACE)
-    children[str(key)] = _set(old, path[1:], value, (*above, key))
+    old = children.get(str(key))
+    inside = old if old is not None and old.value is not None else Node({}, _PLACE)
+    children[str(key)] = _set(inside, path[1:], value, (*above, key))
     return node.with_value(children)
 
 

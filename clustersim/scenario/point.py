@@ -16,6 +16,7 @@ from clustersim.stragglers import STRAGGLERS, Straggler
 from clustersim.stragglers.straggler import OfHosts
 from clustersim.strategies import STRATEGIES, Strategy
 from clustersim.topology import AnyTopology, Placement
+from clustersim.topology.placement import Block
 from clustersim.workload.compute_time import ComputeSpec
 from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS
@@ -52,7 +53,7 @@ class Point(Spec):
     num_gpus: Count = Field(description="how many GPUs train, every worker counted")
     batch: Batch = Field(description="samples an iteration, {per_gpu: n} or {global: n}")
     topology: AnyTopology = Field(description="the cluster: a shipped name, a file, or a map with its kind")
-    placement: Placement = Field(default="block", description="which GPUs of the cluster the ranks get")
+    placement: Placement = Field(default=Block(), description="which GPUs of the cluster the ranks get")
     transport: str = Field(default="ideal", description="the message library, which costs time for each message")
     strategy: AnyStrategy = Field(description="how the gradients of the workers meet")
     parallelism: Parallelism = Field(default=Parallelism(), description="how the model is laid over the GPUs")
@@ -127,13 +128,6 @@ class Point(Spec):
         if data is not None and data != self.num_gpus:
             message = f"{data} copies of the model do not make {self.num_gpus} GPUs; the product must be num_gpus"
             mistakes.append(Mistake(message, key="parallelism.data", got=str(data), allowed=str(self.num_gpus)))
-        kind = getattr(self.placement, "kind", self.placement)
-        if kind == "compact" and self.topology.kind != "torus":
-            message = f"a compact block of routers is found on a torus only (the topology is a {self.topology.kind})"
-            mistakes.append(Mistake(message, key="placement", got="compact", allowed="any placement but compact"))
-        if isinstance(self.placement, list | tuple) and len(self.placement) != self.num_gpus:
-            message = f"{len(self.placement)} GPUs are listed for {self.num_gpus} ranks; list one for each"
-            mistakes.append(Mistake(message, key="placement", got=str(len(self.placement)), allowed=str(self.num_gpus)))
         return mistakes
 
     def _length_mistakes(self) -> list[Mistake]:

@@ -18,12 +18,17 @@ class SweepPoint(NamedTuple):
 class Scenario:
     """A scenario with all its points, which is one where no key is a list of choices.
 
-    A key that all points share can be read from the scenario itself: `scenario.seed`.
+    A key that all points share can be read from the scenario itself: `scenario.seed`. `raw` is what was
+    written, with `extends` merged and overrides applied, as plain maps, lists and scalars.
     """
+
+    name: str
+    raw: dict[str, Any]
+    file: str | None
 
     def __init__(self, name: str, raw: dict[str, Any], points: Sequence[SweepPoint], file: str | None = None):
         self.name = name
-        self.raw = raw  # as written, with `extends` merged and overrides applied; plain maps, lists and scalars
+        self.raw = raw
         self.file = file
         self._points = list(points)
 

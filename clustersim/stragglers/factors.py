@@ -51,6 +51,5 @@ def _named(specs: Sequence[Straggler]) -> Iterator[tuple[tuple[str, int], Stragg
     """Yield each source with its kind and how many of that kind stand before it."""
     seen: Counter[str] = Counter()
     for spec in specs:
-        kind = str(getattr(spec, "kind", type(spec).__name__))
-        yield (kind, seen[kind]), spec
-        seen[kind] += 1
+        yield (spec.kind, seen[spec.kind]), spec
+        seen[spec.kind] += 1

@@ -29,6 +29,7 @@ class Straggler(Spec):
     spread of compute times and not their mean.
     """
 
+    kind: str
     of: Literal["all"] | list[Number] | OfHosts = Field(
         default="all",
         description="whom it meets: 'all', a list of ranks (a GPU's number in the job), or {hosts: [...]}",
