@@ -4,8 +4,10 @@ No clock, no hardware and no drawing in here; a result can be saved, read and re
 """
 
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
+from clustersim.results.links import busiest_links, link_classes
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
 from clustersim.results.run import BREAKDOWN, Interval, LinkClass, LinkLoad, Published, Run, Sweep
+from clustersim.results.synchronous import iteration_spans, parts
 from clustersim.results.trace import Spans, Timesheet
 
 __all__ = [
@@ -19,7 +21,11 @@ __all__ = [
     "Sweep",
     "Timesheet",
     "breakdown",
+    "busiest_links",
     "confidence_interval",
+    "iteration_spans",
+    "link_classes",
+    "parts",
     "read_sweep",
     "staleness_summary",
     "write_atomically",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -41,20 +41,20 @@ def _waits(times: Timesheet) -> list[tuple[np.ndarray, np.ndarray]]:
 def iteration_spans(
     times: Timesheet,
     iteration: int,
-    slowdown: np.ndarray,
     layers: Sequence[tuple[str, float]],
     buckets: Sequence[str],
-    detailed: Sequence[int],
+    detailed: Collection[int],
 ) -> Spans:
     """Return the spans of one iteration, relative to when its first rank began.
 
-    `layers` are names and backward seconds in the order of backward, at a slowdown of 1; `slowdown`
-    [num_ranks] is that of this iteration. Only ranks in `detailed` get a span for each layer.
+    `layers` are names and backward seconds in the order of backward, which fill each rank's backward in
+    proportion. Only ranks in `detailed` get a span for each layer.
     """
     spans = Spans()
     origin = float(times.begin_s[:, iteration].min())
     slowest = times.enter_s[:, iteration, :].argmax(axis=0)
     waits = _waits(times)
+    total_s = sum(seconds for _, seconds in layers)
     for rank in range(len(times.begin_s)):
         begin, forward, computed, exchanged, end = (
             float(column[rank, iteration]) - origin
@@ -64,8 +64,9 @@ def iteration_spans(
         if rank in detailed:
             time = forward
             for name, seconds in layers:
-                _add(spans, "backward", rank, iteration, time, time + seconds * float(slowdown[rank]), name)
-                time += seconds * float(slowdown[rank])
+                share = seconds / total_s * (computed - forward)
+                _add(spans, "backward", rank, iteration, time, time + share, name)
+                time += share
         else:
             _add(spans, "backward", rank, iteration, forward, computed)
         exposed_from = computed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 from typing import Any, Literal
@@ -33,9 +34,15 @@ class AllReduce(Strategy):
             raise unknown_name(ALL_REDUCE.kind, value, [*ALL_REDUCE, "auto"])
         return value
 
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the user wrote here and what changes nothing."""
+        if self.dims is not None and self.algorithm != "torus-ring":
+            return (f"strategy.dims means something to torus-ring only (the algorithm is {self.algorithm})",)
+        return ()
+
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule the chosen algorithm over the workers' buffers."""
-        groups = ranks_per_host(job)
+        groups = group_sizes(job.hosts.tolist())
         name = self.algorithm
         if name == "auto":
             name = choose("all-reduce", job.transport.name, job.num_ranks, num_bytes, max(groups))
@@ -58,12 +65,11 @@ class AllReduce(Strategy):
         return dims
 
 
-def ranks_per_host(job: Job) -> list[int]:
+def group_sizes(hosts: Sequence[int]) -> list[int]:
     """Return how many ranks each host holds, in rank order; a host that comes again later is a new group.
 
     A hierarchical collective numbers its groups by rank, so only neighbours in rank order form one.
     """
-    hosts = job.hosts.tolist()
     if len(Counter(hosts)) == len(hosts):
         return [1] * len(hosts)
     groups = [1]

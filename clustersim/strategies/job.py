@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,13 +12,16 @@ import simpy
 from clustersim.devices import GpuDevice
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
-from clustersim.program import Iteration
+from clustersim.program import Bucket, Iteration
 from clustersim.results import Timesheet
 
 
 @dataclass
 class Job:
-    """Workers on `gpus` [num_ranks] that go through `plan`, slowed by `slowdown` [num_ranks, num_iterations].
+    """Workers on `gpus` [num_ranks]. Each goes through `plans(rank, iteration)`.
+
+    What it computes is slowed by `slowdown` [num_ranks, num_iterations]; `algorithms` [num_buckets] is noted
+    down by the strategy.
 
     `update_bytes_per_byte` is how many bytes the optimizer moves for each byte of gradient, which is what
     an update costs in a server's memory.
@@ -28,13 +31,19 @@ class Job:
     network: Network
     transport: Transport
     gpus: np.ndarray
-    plan: Iteration
+    plans: Callable[[int, int], Iteration]
     slowdown: np.ndarray
     update_bytes_per_byte: float
     times: Timesheet = field(init=False)
+    algorithms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.times = Timesheet.blank(self.num_ranks, self.num_iterations, len(self.plan.buckets))
+        self.times = Timesheet.blank(self.num_ranks, self.num_iterations, len(self.buckets))
+
+    @property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """What is exchanged in every iteration; the same for all ranks, but for when it is ready."""
+        return self.plans(0, 0).buckets
 
     @property
     def num_ranks(self) -> int:

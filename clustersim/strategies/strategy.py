@@ -57,6 +57,10 @@ class Strategy(Spec):
         """Whether a worker's bucket waits until its bucket before has been exchanged (one communication stream)."""
         return True
 
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the user wrote here and what changes nothing."""
+        return ()
+
     @abstractmethod
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Say how a bucket of this size is exchanged."""
@@ -76,7 +80,8 @@ class _Desk:
 
     def __init__(self, strategy: Strategy, job: Job):
         self._job = job
-        self._exchanges = [strategy.exchange(job, bucket.num_bytes) for bucket in job.plan.buckets]
+        self._exchanges = [strategy.exchange(job, bucket.num_bytes) for bucket in job.buckets]
+        job.algorithms = tuple(exchange.algorithm for exchange in self._exchanges)
         self._open: dict[tuple[int, int], Collective] = {}
         self._to_come: dict[tuple[int, int], int] = {}
 
@@ -97,8 +102,9 @@ class _Desk:
 
 def _worker(strategy: Strategy, job: Job, desk: _Desk, rank: int, tell: Callable[[int], None]) -> Process:
     """Train on one GPU: forward, backward with buckets on their way, wait for them, update, repeat."""
-    env, plan, times, gpu = job.env, job.plan, job.times, job.devices[rank]
+    env, times, gpu = job.env, job.times, job.devices[rank]
     for iteration in range(job.num_iterations):
+        plan = job.plans(rank, iteration)
         slowdown = float(job.slowdown[rank, iteration])
         times.begin_s[rank, iteration] = env.now
         yield from gpu.compute(plan.forward_s * slowdown)

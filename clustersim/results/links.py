@@ -1,0 +1,52 @@
+"""Which links were busy: by class, and the busiest one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from clustersim.results.run import LinkClass, LinkLoad
+
+
+def link_classes(
+    kinds: Sequence[str], bytes_per_s: np.ndarray, num_bytes: np.ndarray, seconds: float
+) -> tuple[LinkClass, ...]:
+    """Return how busy each class of links was over `seconds`, in which links carried `num_bytes` [num_links]."""
+    names, inverse = np.unique(np.asarray(kinds, dtype=np.str_), return_inverse=True)
+    utilisation = num_bytes / bytes_per_s / seconds
+    classes = []
+    for number, name in enumerate(names.tolist()):
+        members = inverse == number
+        busiest = int(np.argmax(np.where(members, utilisation, -1.0)))
+        classes.append(
+            LinkClass(
+                kind=name,
+                num_links=int(members.sum()),
+                num_used=int((members & (num_bytes > 0)).sum()),
+                num_bytes=float(num_bytes[members].sum()),
+                max_utilisation=float(utilisation[busiest]),
+                bytes_per_s=float(bytes_per_s[busiest]),
+            )
+        )
+    return tuple(classes)
+
+
+def busiest_links(
+    describe: Callable[[int], tuple[str, str, str]],
+    bytes_per_s: np.ndarray,
+    num_bytes: np.ndarray,
+    seconds: float,
+    num_iterations: int,
+    limit: int = 400,
+) -> tuple[LinkLoad, ...]:
+    """Return the busiest links, the busiest first; `describe` gives a link's ends and kind."""
+    utilisation = num_bytes / bytes_per_s / seconds
+    used = np.flatnonzero(num_bytes > 0)
+    order = used[np.argsort(-utilisation[used], kind="stable")][:limit]
+    loads = []
+    for link in order.tolist():
+        src, dst, kind = describe(link)
+        per_iteration = float(num_bytes[link]) / num_iterations
+        loads.append(LinkLoad(f"{src} -> {dst}", kind, src, dst, per_iteration, float(utilisation[link])))
+    return tuple(loads)

@@ -1,0 +1,6 @@
+"""The composition root: a scenario's point goes in, its cluster and job are built and played, a `Run` comes out."""
+
+from clustersim.simulate.collective import time_collective
+from clustersim.simulate.forecast import Forecast, forecast, simulate
+
+__all__ = ["Forecast", "forecast", "simulate", "time_collective"]

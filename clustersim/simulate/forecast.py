@@ -1,0 +1,201 @@
+"""From a point to a `Run`: play every replicate and work out the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clustersim.errors import InputError
+from clustersim.results import (
+    Interval,
+    Published,
+    Run,
+    Spans,
+    breakdown,
+    busiest_links,
+    confidence_interval,
+    iteration_spans,
+    link_classes,
+    parts,
+    staleness_summary,
+)
+from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.simulate.play import Outcome, Tell, play
+from clustersim.simulate.setup import Setup
+
+_DETAILED_RANKS = 16
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A run, and what it stands on."""
+
+    run: Run
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    shortcuts: tuple[str, ...]
+
+
+def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool = False) -> Run:
+    """Forecast a scenario that has one point; `clustersim.sweep` takes those with several."""
+    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    points = loaded.points()
+    if len(points) != 1:
+        raise InputError(
+            f"'{loaded.name}' is a sweep of {len(points)} points; use clustersim.sweep",
+            got=str(len(points)),
+            allowed="1",
+        )
+    return forecast(points[0].point, points[0].axes, exact=exact).run
+
+
+def forecast(
+    point: Point, axes: Mapping[str, Any] | None = None, *, exact: bool = False, tell: Tell = lambda share: None
+) -> Forecast:
+    """Simulate one point of a scenario, with all its replicates."""
+    setup = Setup(point)
+    warnings = setup.memory_warnings()
+    outcomes = []
+    for number in range(point.replicates):
+        outcomes.append(play(setup, number, exact, lambda share, n=number: tell((n + share) / point.replicates)))
+    run = _run(setup, axes or {}, outcomes)
+    shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
+    return Forecast(run, setup.assumptions(), (*warnings, *_warnings(setup, run)), tuple(shortcuts))
+
+
+def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
+    point, work, first = setup.point, setup.reference, outcomes[0]
+    iteration_s = float(np.mean([outcome.iteration_s for outcome in outcomes]))
+    update_s = float(np.mean([outcome.update_s for outcome in outcomes]))
+    samples_per_s = point.global_batch / update_s
+    columns = [parts(outcome.times) for outcome in outcomes]
+    joined = {key: np.concatenate([column[key].ravel() for column in columns]) for key in columns[0]}
+    cycles_s = first.times.end_s - first.times.begin_s
+    return Run(
+        axes=dict(axes),
+        num_gpus=point.num_gpus,
+        batch_per_gpu=point.per_gpu_batch,
+        iteration_s=iteration_s,
+        update_s=update_s,
+        samples_per_s=samples_per_s,
+        efficiency=samples_per_s / (point.num_gpus * setup.one_gpu_samples_per_s),
+        speedup=_speedup(setup, samples_per_s),
+        speedup_basis=_basis(setup),
+        time_to_train_s=_time_to_train_s(point, samples_per_s),
+        breakdown_s=breakdown(joined, iteration_s),
+        interval=_interval(setup, outcomes),
+        staleness=staleness_summary([0] * cycles_s.size),
+        memory_bytes=max(sum(kind.memory_bytes.values()) for kind in setup.workloads.values()),
+        memory_parts=dict(work.memory_bytes),
+        provenance=work.provenance(),
+        published=tuple(
+            Published(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
+            for figure in point.published
+            if figure.num_gpus == point.num_gpus
+        ),
+        iterations_s=tuple(cycles_s.mean(axis=0).tolist()),
+        worker_breakdown_s=tuple(
+            {key: float(columns[0][key][rank].mean()) for key in columns[0]} for rank in range(point.num_gpus)
+        ),
+        layers=_layers(setup),
+        buckets=tuple(
+            (bucket.name, bucket.num_bytes, algorithm)
+            for bucket, algorithm in zip(setup.plan(work).buckets, first.algorithms, strict=True)
+        ),
+        link_classes=link_classes(
+            setup.topology.links.kind, setup.topology.links.bytes_per_s, first.link_bytes, first.seconds
+        ),
+        links=busiest_links(
+            setup.topology.describe_link,
+            setup.topology.links.bytes_per_s,
+            first.link_bytes,
+            first.seconds,
+            cycles_s.shape[1],
+        ),
+        rank_names=tuple(str(setup.topology.node_names[node]) for node in setup.topology.gpus[first.gpus]),
+        spans=_spans(setup, first),
+    )
+
+
+def _layers(setup: Setup) -> tuple[tuple[str, str, float, float, str, float], ...]:
+    size = setup.reference.gradient_bytes_per_parameter
+    return tuple(
+        (
+            time.layer.name,
+            time.layer.op,
+            time.forward_s,
+            time.backward_s,
+            time.provenance,
+            time.layer.num_parameters * size,
+        )
+        for time in setup.reference.layers
+    )
+
+
+def _time_to_train_s(point: Point, samples_per_s: float) -> float | None:
+    if point.epochs is None or point.dataset_size is None:
+        return None
+    return point.epochs * point.dataset_size / samples_per_s
+
+
+def _speedup(setup: Setup, samples_per_s: float) -> float | None:
+    """Return hours over hours where the baseline gives hours, else samples per second over the baseline's."""
+    baseline = setup.point.baseline
+    if baseline is not None and baseline.hours is not None:
+        total_s = _time_to_train_s(setup.point, samples_per_s)
+        return None if total_s is None else baseline.hours * 3600 / total_s
+    return samples_per_s / (
+        baseline.samples_per_s if baseline and baseline.samples_per_s else setup.one_gpu_samples_per_s
+    )
+
+
+def _basis(setup: Setup) -> str:
+    baseline = setup.point.baseline
+    if baseline is None:
+        return f"samples per second of one {setup.sheets[0].title} at a batch of {setup.one_gpu_batch}, forecast"
+    if baseline.hours is not None:
+        return f"{baseline.hours:g} h of the baseline ({baseline.source})"
+    return f"{baseline.samples_per_s:g} samples per second of the baseline ({baseline.source})"
+
+
+def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
+    """Return the confidence interval over replicates; faster means fewer seconds, so ends swap for rates."""
+    iteration_s = confidence_interval([outcome.iteration_s for outcome in outcomes], _LEVEL)
+    rates = [setup.point.global_batch / outcome.update_s for outcome in outcomes]
+    samples_per_s = confidence_interval(rates, _LEVEL)
+    if iteration_s is None or samples_per_s is None:
+        return None
+    ends = [_speedup(setup, rate) for rate in samples_per_s]
+    speedup = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+    return Interval(_LEVEL, iteration_s, samples_per_s, speedup)
+
+
+def _spans(setup: Setup, outcome: Outcome) -> Spans:
+    """Return the spans of the last iteration, layer by layer for the first ranks and the slowest one."""
+    iteration = outcome.times.end_s.shape[1] - 1
+    slowest = int(outcome.times.computed_s[:, iteration].argmax())
+    layers = [(time.layer.name, time.backward_s) for time in reversed(setup.reference.layers) if time.backward_s > 0]
+    return iteration_spans(
+        outcome.times,
+        iteration,
+        layers,
+        [bucket.name for bucket in setup.plan(setup.reference).buckets],
+        {*range(min(_DETAILED_RANKS, setup.point.num_gpus)), slowest},
+    )
+
+
+def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
+    """Say what the scenario asks for and what changed nothing."""
+    strategy, warnings = setup.point.strategy, []
+    if run.num_gpus > 1:
+        idle = [links.kind for links in run.link_classes if not links.num_used]
+        if idle:
+            warnings.append(f"no message used a link of: {', '.join(idle)}")
+        if strategy.overlap and len(run.buckets) == 1:
+            warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
+    return (*warnings, *strategy.warnings())

@@ -1,0 +1,100 @@
+"""Puts a job on the clock and lets it run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import simpy
+
+from clustersim.network import Network
+from clustersim.program import Iteration
+from clustersim.results import Timesheet
+from clustersim.simulate.setup import Setup
+from clustersim.stragglers import factors, layer_factors
+from clustersim.strategies import Job
+
+Tell = Callable[[float], None]
+"""Told which share of the work is done, 0 to 1."""
+
+_STEADY_ITERATIONS = 3
+_STEADY = "steady iterations multiplied: {played} of {num} were played, and the last two were the same to 1e-9"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one replicate gave."""
+
+    times: Timesheet
+    gpus: np.ndarray
+    link_bytes: np.ndarray
+    algorithms: tuple[str, ...]
+    seconds: float
+    shortcuts: tuple[str, ...]
+
+    @property
+    def iteration_s(self) -> float:
+        """The mean time of one worker's cycle."""
+        return float(np.mean(self.times.end_s - self.times.begin_s))
+
+    @property
+    def update_s(self) -> float:
+        """The mean time between updates."""
+        return self.seconds / self.times.end_s.shape[1]
+
+
+def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
+    """Play the job of one replicate; a deterministic one only until its iterations repeat."""
+    num_iterations = setup.point.num_iterations
+    steady = not setup.point.stragglers or all(
+        straggler.kind == "constant" or straggler.per == "gpu" for straggler in setup.point.stragglers
+    )
+    if exact or not steady or num_iterations <= _STEADY_ITERATIONS:
+        return _play_all(setup, replicate, num_iterations, tell)
+    outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, tell)
+    last = outcome.times.end_s[:, -2:] - outcome.times.begin_s[:, -2:]
+    if not np.allclose(last[:, 0], last[:, 1], rtol=1e-9, atol=0.0):
+        return _play_all(setup, replicate, num_iterations, tell)
+    return replace(outcome, shortcuts=(_STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations),))
+
+
+def _play_all(setup: Setup, replicate: int, num_iterations: int, tell: Tell) -> Outcome:
+    point, transport = setup.point, setup.transport
+    seed = point.seed + replicate
+    gpus = setup.gpus(seed)
+    hosts = setup.topology.gpu_hosts[gpus]
+    env = simpy.Environment()
+    network = Network(
+        env, setup.topology, overhead_s=transport.overhead_s, efficiency=transport.efficiency, adds=transport.adds
+    )
+    job = Job(
+        env=env,
+        network=network,
+        transport=transport,
+        gpus=gpus,
+        plans=_plans(setup, seed, hosts, num_iterations),
+        slowdown=factors(point.stragglers, seed, hosts, num_iterations),
+        update_bytes_per_byte=3 + point.optimizer.state_bytes_per_parameter / 2,
+    )
+    env.run(point.strategy.start(job, lambda iteration: tell((iteration + 1) / num_iterations)))
+    seconds = float(job.times.end_s.max() - job.times.begin_s.min())
+    return Outcome(job.times, gpus, network.link_bytes, job.algorithms, seconds, ())
+
+
+def _plans(setup: Setup, seed: int, hosts: np.ndarray, num_iterations: int) -> Callable[[int, int], Iteration]:
+    """Return what gives the plan of a rank and an iteration."""
+    shared = {name: setup.plan(work) for name, work in setup.workloads.items()}
+    names = [sheet.name for sheet in setup.sheets]
+    if all(straggler.per != "layer" for straggler in setup.point.stragglers):
+        return lambda rank, iteration: shared[names[rank]]
+    slowdowns: dict[int, np.ndarray] = {}
+
+    def plan(rank: int, iteration: int) -> Iteration:
+        work = setup.workloads[names[rank]]
+        if rank not in slowdowns:
+            drawn = layer_factors(setup.point.stragglers, seed, rank, hosts, num_iterations, len(work.layers))
+            slowdowns[rank] = np.ones((num_iterations, len(work.layers))) if drawn is None else drawn
+        return setup.plan(work, slowdowns[rank][iteration])
+
+    return plan

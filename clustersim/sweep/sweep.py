@@ -1,0 +1,52 @@
+"""Every point of a scenario becomes a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from clustersim import __version__
+from clustersim.results import Sweep
+from clustersim.scenario import Scenario, load_scenario
+from clustersim.simulate import forecast
+
+Progress = Callable[[float, str], None]
+"""Told which share of the sweep is done, 0 to 1, and which point is being played."""
+
+
+def sweep(
+    scenario: Scenario | str | Path | Mapping[str, Any],
+    progress: Progress = lambda share, point: None,
+    *,
+    exact: bool = False,
+) -> Sweep:
+    """Simulate all points of a scenario, given as one, by name, by path or as a mapping.
+
+    `exact` turns every shortcut off.
+    """
+    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    points = loaded.points()
+    forecasts = []
+    for number, (axes, point) in enumerate(points):
+        label = ", ".join(f"{key} {value}" for key, value in axes.items())
+
+        def tell(share: float, number: int = number, label: str = label) -> None:
+            progress((number + share) / len(points), label)
+
+        forecasts.append(forecast(point, axes, exact=exact, tell=tell))
+    return Sweep(
+        version=__version__,
+        scenario={"name": loaded.name, **loaded.raw},
+        seed=points[0].point.seed,
+        runs=tuple(made.run for made in forecasts),
+        assumptions=_all(made.assumptions for made in forecasts),
+        warnings=_all(made.warnings for made in forecasts),
+        shortcuts=_all(made.shortcuts for made in forecasts),
+        scenario_text=loaded.yaml(),
+    )
+
+
+def _all(groups: Any) -> tuple[str, ...]:
+    """Return every sentence once, in the order in which they first came."""
+    return tuple(dict.fromkeys(sentence for group in groups for sentence in group))
