@@ -75,25 +75,13 @@ class Builder:
 
         Parameters are kernel x channels / groups x filters, and a bias for each filter.
         """
-        assert x.channels % groups == 0 and filters % groups == 0, f"{name}: channels do not split into {groups} groups"
-        window, height, width = _window(name, x, _pair(kernel), _pair(stride), _pair(pad), ceil=False)
-        y = Tensor(filters, height, width)
-        weights_per_filter = window["kernel_h"] * window["kernel_w"] * x.channels // groups
-        flop = 2.0 * weights_per_filter * y.elements
-        return self._add(
-            Layer(
-                name=name,
-                op="convolution",
-                flop=flop,
-                flop_backward_data=flop if x.needs_gradient else 0.0,
-                flop_backward_weights=flop,
-                num_parameters=(weights_per_filter + bias) * filters,
-                input_elements=x.elements,
-                output_elements=y.elements,
-                shape={**window, "filters": filters, "groups": groups},
-            ),
-            y,
-        )
+        assert x.channels % groups == filters % groups == 0, f"{name}: channels do not split into {groups} groups"
+        shape = _window(x, _pair(kernel), _pair(stride), _pair(pad), ceil=False)
+        y = Tensor(filters, shape["out_height"], shape["out_width"])
+        weights = shape["kernel_h"] * shape["kernel_w"] * x.channels // groups
+        flop = 2.0 * weights * y.elements
+        shape |= {"filters": filters, "groups": groups}
+        return self._trained(name, "convolution", x, y, flop, (weights + bias) * filters, shape)
 
     def fully_connected(self, name: str, x: Tensor, outputs: int, bias: bool = True) -> Tensor:
         """Multiply everything a sample has, flattened, by one matrix."""
@@ -109,70 +97,35 @@ class Builder:
         """
         y = Tensor(count * outputs, x.height, x.width)
         flop = 2.0 * x.elements * y.channels
-        parameters = count * (x.channels + bias) * outputs
-        return self._add(
-            Layer(
-                name=name,
-                op="fully-connected",
-                flop=flop,
-                flop_backward_data=flop if x.needs_gradient else 0.0,
-                flop_backward_weights=flop,
-                num_parameters=0 if tied else parameters,
-                input_elements=x.elements,
-                output_elements=y.elements,
-                shape=_product(x.positions, x.channels, outputs, count),
-            ),
-            y,
-        )
-
-    def attention_product(self, name: str, left: Tensor, right: Tensor, heads: int, inner: int) -> Tensor:
-        """Multiply two activations head by head, as one batched kernel: scores, or the weighted values.
-
-        `left` has heads x tokens rows of `inner` numbers; `right` decides the columns. It has no
-        parameters: both backward products are gradients of data.
-        """
-        rows = left.elements // inner
-        outputs = right.elements // (heads * inner)
-        y = Tensor(heads * outputs, left.height)
-        flop = 2.0 * rows * inner * outputs
-        return self._add(
-            Layer(
-                name=name,
-                op="matmul",
-                flop=flop,
-                flop_backward_data=2 * flop,
-                flop_backward_weights=0.0,
-                num_parameters=0,
-                input_elements=left.elements + right.elements,
-                output_elements=y.elements,
-                shape=_product(rows, inner, outputs, 1),
-            ),
-            y,
-        )
+        parameters = 0 if tied else count * (x.channels + bias) * outputs
+        shape = _product(x.positions, x.channels, outputs, count)
+        return self._trained(name, "fully-connected", x, y, flop, parameters, shape)
 
     def lstm(self, name: str, x: Tensor, hidden: int, biases: int = 2) -> Tensor:
         """Run an LSTM along the sequence: one product of [input, state] with all four gates a token.
 
         Parameters are 4 hidden (input + hidden + biases); cuDNN and PyTorch have two biases. What it
-        writes are gates, cell and state: 6 x hidden a token.
+        writes are gates, cell and state, 6 x hidden a token; `count` products follow one another.
         """
         inputs = x.channels + hidden
         flop = 2.0 * inputs * 4 * hidden * x.positions
-        recurrent = 2.0 * hidden * 4 * hidden * x.positions
-        return self._add(
-            Layer(
-                name=name,
-                op="lstm",
-                flop=flop,
-                flop_backward_data=flop if x.needs_gradient else recurrent,
-                flop_backward_weights=flop,
-                num_parameters=4 * hidden * (inputs + biases),
-                input_elements=x.elements,
-                output_elements=6.0 * hidden * x.positions,
-                shape=_product(1, inputs, 4 * hidden, x.positions),
-            ),
-            Tensor(hidden, x.height, x.width),
-        )
+        shape = _product(1, inputs, 4 * hidden, x.positions)
+        written = replace(x, channels=6 * hidden)
+        self._trained(name, "lstm", x, written, flop, 4 * hidden * (inputs + biases), shape)
+        return replace(written, channels=hidden, needs_gradient=True)
+
+    def attention_product(self, name: str, left: Tensor, right: Tensor, heads: int, outputs: int) -> Tensor:
+        """Multiply two activations head by head: tokens x inner by inner x `outputs`, as one batched kernel.
+
+        `left` has tokens rows of heads x inner numbers. There are no parameters: both backward products
+        are gradients of data.
+        """
+        inner = left.channels // heads
+        y = Tensor(heads * outputs, left.height)
+        flop = 2.0 * left.elements * outputs
+        shape = _product(left.height, inner, outputs, heads)
+        elements = left.elements + right.elements
+        return self._add(Layer(name, "matmul", flop, 2 * flop, 0.0, 0, elements, y.elements, shape), y)
 
     def embedding(self, name: str, tokens: int, features: int, rows: Sequence[int]) -> Tensor:
         """Look every token up in tables of so many `rows` (words, positions, ...) and add what is found."""
@@ -181,9 +134,9 @@ class Builder:
 
     def pool(self, name: str, x: Tensor, kernel: Pair, stride: Pair, pad: Pair = 0, ceil: bool = False) -> Tensor:
         """Take the maximum or the mean of each window; with `ceil` a window may hang over the edge, as in Caffe."""
-        window, height, width = _window(name, x, _pair(kernel), _pair(stride), _pair(pad), ceil)
-        y = replace(x, height=height, width=width)
-        return self._elementwise(name, "pooling", x.elements, y, shape=window)
+        shape = _window(x, _pair(kernel), _pair(stride), _pair(pad), ceil)
+        y = replace(x, height=shape["out_height"], width=shape["out_width"])
+        return self._elementwise(name, "pooling", x.elements, y, shape=shape)
 
     def global_pool(self, name: str, x: Tensor, height: int = 1, width: int = 1) -> Tensor:
         """Average each channel, or what falls on each of height x width places."""
@@ -203,11 +156,15 @@ class Builder:
 
     def batch_norm(self, name: str, x: Tensor) -> Tensor:
         """Normalise each channel over the batch; a scale and a shift for each channel."""
-        return self._elementwise(name, "batch-norm", x.elements, _trained(x), parameters=2 * x.channels)
+        return self._elementwise(
+            name, "batch-norm", x.elements, replace(x, needs_gradient=True), parameters=2 * x.channels
+        )
 
     def layer_norm(self, name: str, x: Tensor) -> Tensor:
         """Normalise each position over its features; a scale and a shift for each feature."""
-        return self._elementwise(name, "layer-norm", x.elements, _trained(x), parameters=2 * x.channels)
+        return self._elementwise(
+            name, "layer-norm", x.elements, replace(x, needs_gradient=True), parameters=2 * x.channels
+        )
 
     def dropout(self, name: str, x: Tensor) -> Tensor:
         """Drop elements by chance."""
@@ -236,16 +193,17 @@ class Builder:
         """Compare a softmax over the classes with the label: the end of the forward pass."""
         return self._elementwise(name, "loss", x.elements, x)
 
-    def _elementwise(
-        self,
-        name: str,
-        op: str,
-        input_elements: int,
-        y: Tensor,
-        parameters: int = 0,
-        shape: Mapping[str, int] | None = None,
+    def _trained(
+        self, name: str, op: str, x: Tensor, y: Tensor, flop: float, parameters: int, shape: Mapping[str, int]
     ) -> Tensor:
-        return self._add(Layer(name, op, 0.0, 0.0, 0.0, parameters, input_elements, y.elements, shape or {}), y)
+        """Add a product with weights: its two backward products cost as much as the forward one each."""
+        data = flop if x.needs_gradient else 0.0
+        return self._add(Layer(name, op, flop, data, flop, parameters, x.elements, y.elements, shape), y)
+
+    def _elementwise(
+        self, name: str, op: str, elements: int, y: Tensor, parameters: int = 0, shape: Mapping[str, int] | None = None
+    ) -> Tensor:
+        return self._add(Layer(name, op, 0.0, 0.0, 0.0, parameters, elements, y.elements, shape or {}), y)
 
     def _add(self, layer: Layer, y: Tensor) -> Tensor:
         self.layers.append(layer)
@@ -261,6 +219,7 @@ def pooled_size(size: int, kernel: int, stride: int, pad: int = 0, ceil: bool = 
     (55, 56)
     """
     spare = size + 2 * pad - kernel
+    assert spare >= 0, f"a window of {kernel} does not fit into {size} with a pad of {pad}"
     if not ceil:
         return spare // stride + 1
     windows = -(-spare // stride) + 1
@@ -271,22 +230,15 @@ def _pair(value: Pair) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else value
 
 
-def _trained(x: Tensor) -> Tensor:
-    return replace(x, needs_gradient=True)
-
-
 def _product(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
     return {"rows": rows, "inputs": inputs, "outputs": outputs, "count": count}
 
 
 def _window(
-    name: str, x: Tensor, kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int], ceil: bool
-) -> tuple[dict[str, int], int, int]:
-    """Return the keys that a sliding window's shape has, and the height and width it leaves."""
-    height = pooled_size(x.height, kernel[0], stride[0], pad[0], ceil)
-    width = pooled_size(x.width, kernel[1], stride[1], pad[1], ceil)
-    assert height > 0 and width > 0, f"{name}: a window of {kernel} does not fit into {x}"
-    shape = {
+    x: Tensor, kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int], ceil: bool
+) -> dict[str, int]:
+    """Return the keys that the shape of a sliding window has."""
+    return {
         "channels": x.channels,
         "height": x.height,
         "width": x.width,
@@ -296,7 +248,6 @@ def _window(
         "stride_w": stride[1],
         "pad_h": pad[0],
         "pad_w": pad[1],
-        "out_height": height,
-        "out_width": width,
+        "out_height": pooled_size(x.height, kernel[0], stride[0], pad[0], ceil),
+        "out_width": pooled_size(x.width, kernel[1], stride[1], pad[1], ceil),
     }
-    return shape, height, width

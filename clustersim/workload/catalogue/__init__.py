@@ -13,7 +13,15 @@ from functools import lru_cache
 
 from clustersim.registry import Registry
 from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, caffenet
+from clustersim.workload.catalogue.bert import bert
 from clustersim.workload.catalogue.googlenet import googlenet, googlenet_aux
+from clustersim.workload.catalogue.gpt import gpt2, gpt3
+from clustersim.workload.catalogue.inception import inception_v3, inception_v3_aux
+from clustersim.workload.catalogue.lstm import lstm_lm
+from clustersim.workload.catalogue.nin import nin
+from clustersim.workload.catalogue.resnet import resnet
+from clustersim.workload.catalogue.squeezenet import squeezenet
+from clustersim.workload.catalogue.vgg import vgg
 from clustersim.workload.layer import Model
 
 
@@ -67,10 +75,8 @@ def describe(name: str) -> str:
 
 
 def _short(value: float) -> str:
-    for prefix, factor in (("T", 1e12), ("G", 1e9)):
-        if value >= factor:
-            return f"{value / factor:#.3g} {prefix}"
-    return f"{value / 1e6:#.3g} M"
+    prefix, factor = next((pair for pair in (("T", 1e12), ("G", 1e9)) if value >= pair[1]), ("M", 1e6))
+    return f"{value / factor:#.3g}".rstrip(".") + f" {prefix}"
 
 
 MODELS = Catalogue(
@@ -78,8 +84,36 @@ MODELS = Catalogue(
     {
         "alexnet": alexnet,
         "alexnet-caffe": alexnet_caffe,
+        "bert-base": bert("base"),
+        "bert-base-seq64": bert("base", tokens=64),
+        "bert-base-seq384": bert("base", tokens=384),
+        "bert-base-seq512": bert("base", tokens=512),
+        "bert-large": bert("large"),
+        "bert-large-seq64": bert("large", tokens=64),
+        "bert-large-seq384": bert("large", tokens=384),
+        "bert-large-seq512": bert("large", tokens=512),
         "caffenet": caffenet,
         "googlenet": googlenet,
         "googlenet-aux": googlenet_aux,
+        "gpt2-small": gpt2("small"),
+        "gpt2-medium": gpt2("medium"),
+        "gpt2-large": gpt2("large"),
+        "gpt2-xl": gpt2("xl"),
+        "gpt-3": gpt3,
+        "inception-v3": inception_v3,
+        "inception-v3-aux": inception_v3_aux,
+        "lstm-lm": lstm_lm("lstm-lm", hidden=1500),
+        "lstm-lm-medium": lstm_lm("lstm-lm-medium", hidden=650),
+        "nin": nin,
+        "resnet18": resnet(18),
+        "resnet34": resnet(34),
+        "resnet50": resnet(50),
+        "resnet101": resnet(101),
+        "resnet152": resnet(152),
+        "squeezenet-1.0": squeezenet,
+        "vgg11": vgg("A"),
+        "vgg13": vgg("B"),
+        "vgg16": vgg("D"),
+        "vgg19": vgg("E"),
     },
 )
