@@ -4,8 +4,8 @@ No clock and no messages in here: `clustersim.network` says how long a transfer 
 """
 
 from clustersim.topology.host_table import HOSTS
+from clustersim.topology.hosted_spec import TopologySpec
 from clustersim.topology.load import TOPOLOGIES, AnyTopology, load_topology, topology_file, topology_spec
-from clustersim.topology.network_spec import TopologySpec
 from clustersim.topology.placement import PLACEMENTS, Placement, PlacementSpec, place
 from clustersim.topology.topology import Links, Topology
 

@@ -53,7 +53,7 @@ def assemble(name: str, ranges: list[HostRange], fabric: Fabric) -> Topology:
     then port p up at 2 p and down at 2 p + 1, then the links between switches.
     """
     first_switch = ranges[-1].next_node
-    parts = [_columns(hosts) for hosts in ranges]
+    parts = [host_columns(hosts) for hosts in ranges]
     ports = np.concatenate([part.ports for part in parts])
     switches = first_switch + fabric.port_switch
     num_ports = len(ports)
@@ -99,7 +99,7 @@ def assemble(name: str, ranges: list[HostRange], fabric: Fabric) -> Topology:
     )
 
 
-class _Columns(NamedTuple):
+class HostColumns(NamedTuple):
     src: np.ndarray
     dst: np.ndarray
     bytes_per_s: np.ndarray
@@ -112,7 +112,7 @@ class _Columns(NamedTuple):
     adders: Iterator[tuple[int, int]]
 
 
-def _columns(hosts: HostRange) -> _Columns:
+def host_columns(hosts: HostRange) -> HostColumns:
     plan, count = hosts.plan, hosts.num_hosts
     node_starts = hosts.node + len(plan.names) * np.arange(count)[:, None]
     link_starts = hosts.link + len(plan.src) * np.arange(count)[:, None]
@@ -121,7 +121,7 @@ def _columns(hosts: HostRange) -> _Columns:
         return (node_starts + np.array(local, dtype=np.int64)).ravel()
 
     adder_links = (link_starts + np.array(list(plan.adders.values()), dtype=np.int64)).ravel()
-    return _Columns(
+    return HostColumns(
         src=nodes(plan.src),
         dst=nodes(plan.dst),
         bytes_per_s=np.tile([wire.bytes_per_s for wire in plan.wires], count),

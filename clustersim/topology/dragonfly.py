@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import HostGroup, NetworkSpec
 from clustersim.topology.wire import LinkName, Wire, wire
 
-_Number = TypeVar("_Number", int, np.ndarray)
+Number = TypeVar("Number", int, np.ndarray)
 
 
 class DragonflyFabric(Fabric):
@@ -29,9 +30,10 @@ class DragonflyFabric(Fabric):
         there = (group + 1 + offset) % groups
         self._global = self.wires.add(self._gateway(group, there), self._gateway(there, group), global_)
 
-    def _gateway(self, group: _Number, other: _Number) -> _Number:
+    def _gateway(self, group: Number, other: Number) -> Number:
         """Return the router of `group` that holds its link to `other`."""
-        return group * self._routers + (other - group - 1) % self._groups // self._globals_per_router
+        gateway: Number = group * self._routers + (other - group - 1) % self._groups // self._globals_per_router
+        return gateway
 
     def route(self, src: int, dst: int, choice: int) -> list[int]:
         """Return the minimal route: to the router with the global link, over it, and to the last router."""
@@ -52,7 +54,8 @@ class DragonflyFabric(Fabric):
         here, there = src // self._routers, router // self._routers
         leave = self._gateway(np.full_like(there, here), there) != src
         enter = self._gateway(there, np.full_like(there, here)) != router
-        return np.where(there == here, (router != src).astype(np.int64), 1 + leave + enter)
+        hops: np.ndarray = np.where(there == here, (router != src).astype(np.int64), 1 + leave + enter)
+        return hops
 
 
 class Dragonfly(NetworkSpec):
@@ -65,15 +68,15 @@ class Dragonfly(NetworkSpec):
     groups: int = Field(ge=1, le=4096, description="groups of routers")
     routers: int = Field(ge=1, le=1024, description="routers in a group")
     hosts: Annotated[int, Field(ge=1)] | Annotated[list[HostGroup], Field(min_length=1)] = Field(
-        description="hosts on each router, or hosts of several kinds ([{count: 4, host: dgx-1}, ...]) dealt evenly over the routers"
+        description="hosts on each router, or hosts of several kinds, dealt evenly: [{count: 4, host: dgx-1}, ...]"
     )
     link: LinkName = Field(description="link of hosts and inside a group, each way: a link sheet's name, or a rate")
     global_link: LinkName | None = Field(default=None, description="link between two groups; by default as `link`")
 
-    def host_groups(self) -> list[HostGroup] | None:
+    def host_groups(self) -> Sequence[HostGroup] | None:
         return None if isinstance(self.hosts, int) else self.hosts
 
-    def places(self, ports_per_host: int) -> int:
+    def places(self, ports_per_host: float) -> int:
         return self.groups * self.routers * self._hosts_per_router()
 
     def num_inner_links(self) -> int:

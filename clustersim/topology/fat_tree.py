@@ -71,8 +71,8 @@ class FatTree(MixedNetworkSpec):
     )
     link: LinkName = Field(description="every link, each way: a link sheet's name, or a rate such as '100 Gbit/s'")
 
-    def places(self, ports_per_host: int) -> int:
-        return self.k**3 // 4 // ports_per_host
+    def places(self, ports_per_host: float) -> int:
+        return int(self.k**3 / 4 / ports_per_host + 1e-9)
 
     def fabric(self, port_host: np.ndarray) -> Fabric:
         access, lower, upper = (wire(self.link, role, self.hop) for role in ("access", "aggregation", "core"))

@@ -86,7 +86,7 @@ def graph_of_columns(
         gpu_sheets=sheets,
         memory=np.array([memory.get(int(hosts[gpu]), int(gpu)) for gpu in gpus], dtype=np.int64),
         adders=adders,
-        router=ShortestPathRouter(len(names), links, names),
+        router=ShortestPathRouter(names, links),
         host_sheets=[None] * (int(hosts.max(initial=-1)) + 1),
     )
 
@@ -104,12 +104,15 @@ def _node_kind(name: Hashable, attributes: dict[str, Any], mistakes: list[Mistak
 
 def _link_columns(graph: nx.Graph, numbers: dict[Hashable, int], mistakes: list[Mistake]) -> Links:
     rows: list[tuple[int, int, float, float, str]] = []
+    import networkx as nx
+
+    one_way = isinstance(graph, nx.DiGraph)
     for a, b, attributes in graph.edges(data=True):
         rate = _number(a, b, attributes, "bytes_per_s", mistakes, above_zero=True)
         latency = _number(a, b, attributes, "latency_s", mistakes, above_zero=False)
         kind = str(attributes.get("kind", "link"))
         rows.append((numbers[a], numbers[b], rate, latency, kind))
-        if not graph.is_directed() and a != b:
+        if not one_way and a != b:
             rows.append((numbers[b], numbers[a], rate, latency, kind))
     return Links(
         src=np.array([row[0] for row in rows], dtype=np.int64),
@@ -124,9 +127,10 @@ def _number(
     a: Hashable, b: Hashable, attributes: dict[str, Any], key: str, mistakes: list[Mistake], *, above_zero: bool
 ) -> float:
     value = attributes.get(key)
-    fine = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(float(value))
-    if fine and (float(value) > 0 or (not above_zero and float(value) == 0)):  # type: ignore[arg-type]
-        return float(value)  # type: ignore[arg-type]
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(float(value)):
+        number = float(value)
+        if number > 0 or (number == 0 and not above_zero):
+            return number
     allowed = f"a finite number {'above zero' if above_zero else 'of at least zero'}"
     got = "nothing" if value is None else repr(value)
     mistakes.append(Mistake(f"the edge {a!r} -> {b!r} needs `{key}`, {allowed} (got {got})", got=got, allowed=allowed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import Field
@@ -111,7 +112,7 @@ class SocketHost(Host):
                     got=self.cpu,
                     allowed="a link's name or a rate",
                 )
-            for first, second in zip(sockets, sockets[1:], strict=False):
+            for first, second in pairwise(sockets):
                 plan.cable(first, second, wire(between, "interconnect"))
         return sockets, memories
 

@@ -53,7 +53,7 @@ class HostPlan:
         self.wires.append(wire)
 
     def path(self, src: int, dst: int) -> list[int] | None:
-        """Return the links from one node to another with the fewest hops, the widest of these; None if there is no way."""
+        """Return the links of the path with the fewest hops, the widest of these; None if there is no way."""
         links: list[int] = []
         while dst != src:
             link = self._arrivals(src).get(dst)

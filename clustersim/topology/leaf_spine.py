@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from clustersim.errors import InputError
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MixedNetworkSpec
 from clustersim.topology.wire import LinkName, Wire, wire
@@ -66,8 +67,12 @@ class LeafSpine(MixedNetworkSpec):
         description="link of a host to its leaf, each way: a link sheet's name, or a rate such as '100 Gbit/s'"
     )
 
-    def places(self, ports_per_host: int) -> int:
-        return (self.num_leaves // ports_per_host if self.rails else self.num_leaves) * self.hosts_per_leaf
+    def places(self, ports_per_host: float) -> int:
+        if not self.rails:
+            return self.num_leaves * self.hosts_per_leaf
+        if ports_per_host != int(ports_per_host):
+            raise InputError("with `rails`, all hosts must have as many network cards")
+        return self.num_leaves // int(ports_per_host) * self.hosts_per_leaf
 
     def num_inner_links(self) -> int:
         most = self.hosts_per_leaf * (1 if self.rails else self.nics or 1)

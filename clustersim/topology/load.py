@@ -13,10 +13,11 @@ from clustersim.data import shipped_files
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.registry import Registry
 from clustersim.topology.dragonfly import Dragonfly
+from clustersim.topology.explicit import Explicit
 from clustersim.topology.fat_tree import FatTree
 from clustersim.topology.graph import graph_topology
+from clustersim.topology.hosted_spec import TopologySpec
 from clustersim.topology.leaf_spine import LeafSpine
-from clustersim.topology.network_spec import TopologySpec
 from clustersim.topology.star import Star
 from clustersim.topology.topology import Topology
 from clustersim.topology.torus import Torus
@@ -28,6 +29,7 @@ TOPOLOGIES: Registry[type[TopologySpec]] = Registry(
     "topology kind",
     {
         "dragonfly": Dragonfly,
+        "explicit": Explicit,
         "fat-tree": FatTree,
         "leaf-spine": LeafSpine,
         "star": Star,
@@ -50,18 +52,21 @@ def load_topology(where: str | Path | dict[str, Any] | TopologySpec | Topology |
         return topology_spec(where).build()
     if hasattr(where, "nodes") and hasattr(where, "edges"):
         return graph_topology(where)
-    raise InputError(f"expected a cluster's name, a file, a mapping or a networkx graph (got {type(where).__name__})")
+    got = type(where).__name__
+    raise InputError(
+        f"expected a cluster's name, a file, a mapping or a networkx graph (got a value of type {got})", got=got
+    )
 
 
 def topology_spec(where: str | Path | dict[str, Any] | TopologySpec) -> TopologySpec:
     """Return the cluster as it is written: by shipped name, by the path of a YAML file, or from a mapping.
 
-    A file's top level is what a scenario has under `topology`.
+    A file's top level is what a scenario has under `topology`; its name is the file's unless it says another.
     """
     if isinstance(where, TopologySpec):
         return where
     if isinstance(where, dict):
-        return _validate(where, None, None)
+        return _validate(where, None)
     path = topology_file(where)
     tree = _read(path)
     if not isinstance(tree, dict):
@@ -75,12 +80,12 @@ def topology_file(where: str | Path) -> Path:
     if str(where) in shipped:
         return shipped[str(where)]
     path = Path(where)
-    if path.suffix in (".yaml", ".yml") or path.name != str(where):
-        if not path.is_file():
-            reason = "it is a directory" if path.is_dir() else "there is no such file"
-            raise InputError(f"cannot read the topology '{where}': {reason}", got=str(where))
-        return path
-    raise unknown_name("cluster", where, shipped)
+    if path.suffix not in (".yaml", ".yml") and path.name == str(where):
+        raise unknown_name("cluster", where, shipped)
+    if not path.is_file():
+        reason = "it is a directory" if path.is_dir() else "there is no such file"
+        raise InputError(f"cannot read the topology '{where}': {reason}", got=str(where))
+    return path
 
 
 def _read(path: Path) -> Any:
@@ -88,56 +93,53 @@ def _read(path: Path) -> Any:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        text = path.read_bytes().decode()
-        return YAML(typ="rt", pure=True).load(text)
+        return YAML(typ="rt", pure=True).load(path.read_bytes().decode())
     except MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        raise InputError(
-            Mistake(f"this is not YAML: {error.problem}", file=str(path), line=line, column=column)
-        ) from None
+        problem = Mistake(f"this is not YAML: {error.problem}", file=str(path), line=line, column=column)
+        raise InputError(problem) from None
     except (YAMLError, UnicodeDecodeError, OSError) as error:
         raise InputError(Mistake(f"cannot read it as YAML: {error}", file=str(path))) from None
 
 
-def _validate(mapping: dict[str, Any], path: Path | None, tree: Any) -> TopologySpec:
-    if "kind" not in mapping:
-        raise InputError(
-            Mistake(
-                "a topology needs `kind`", key="kind", file=str(path) if path else None, allowed=", ".join(TOPOLOGIES)
-            )
-        )
-    TOPOLOGIES[mapping["kind"]]
+def _validate(mapping: dict[str, Any], path: Path | None, tree: Any = None) -> TopologySpec:
+    file = str(path) if path else None
+    kind = mapping.get("kind")
+    if kind not in TOPOLOGIES:
+        error = unknown_name("topology kind", kind, TOPOLOGIES) if kind else InputError("a topology needs `kind`")
+        raise InputError(Mistake(str(error), key="kind", file=file, got=kind, allowed=", ".join(TOPOLOGIES)))
     try:
         return TypeAdapter(AnyTopology).validate_python(mapping)
     except ValidationError as error:
-        raise InputError([_mistake(detail, path, tree) for detail in error.errors()]) from None
+        raise InputError([_mistake(detail, file, tree or mapping) for detail in error.errors()]) from None
 
 
-def _mistake(detail: Any, path: Path | None, tree: Any) -> Mistake:
+def _mistake(detail: Any, file: str | None, node: Any) -> Mistake:
+    """Turn one complaint of pydantic into a mistake with its key and, for a file, its line."""
     keys: list[str] = []
     line = column = None
-    node = tree
     for part in detail["loc"]:
-        if isinstance(node, dict) and part not in node and part in (node.get("kind"), node.get("template")):
-            continue
-        if tree is None and not keys and part in TOPOLOGIES:
+        is_tag = isinstance(node, dict) and part not in node and part in (node.get("kind"), node.get("template"))
+        if is_tag or str(part).endswith("]"):
             continue
         keys.append(str(part))
-        if node is not None and hasattr(node, "lc") and part in (node if isinstance(node, dict) else range(len(node))):
-            line, column = (
-                number + 1 for number in (node.lc.key(part) if isinstance(node, dict) else node.lc.item(part))
-            )
+        is_there = part in node if isinstance(node, dict) else isinstance(node, list) and part in range(len(node))
+        if is_there:
+            line, column = _position(node, part) or (line, column)
             node = node[part]
-        else:
-            node = None
     inner = detail.get("ctx", {}).get("error")
-    message = str(inner) if isinstance(inner, InputError) else detail["msg"]
-    return Mistake(
-        message,
-        key=".".join(keys) or None,
-        file=str(path) if path else None,
-        line=line,
-        column=column,
-        got=str(detail["input"])[:60],
+    cause = (
+        inner.mistakes[0] if isinstance(inner, InputError) else Mistake(detail["msg"], got=str(detail["input"])[:60])
     )
+    key = ".".join(keys) or None
+    return Mistake(cause.message, key=key, file=file, line=line, column=column, got=cause.got, allowed=cause.allowed)
+
+
+def _position(node: Any, part: str | int) -> tuple[int, int] | None:
+    """Return line and column, from 1, of a part of a YAML file; None for what was not read from one."""
+    places = getattr(node, "lc", None)
+    if places is None:
+        return None
+    line, column = places.key(part) if isinstance(node, dict) else places.item(part)
+    return line + 1, column + 1

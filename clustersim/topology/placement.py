@@ -41,7 +41,7 @@ class Spread(PlacementSpec):
     kind: Literal["spread", "round-robin"] = "spread"
 
     def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
-        return np.lexsort((topology.gpu_hosts, _turn(topology.gpu_hosts)))
+        return np.asarray(np.lexsort((topology.gpu_hosts, _turn(topology.gpu_hosts))))
 
 
 class Random(PlacementSpec):
@@ -79,7 +79,8 @@ class Compact(PlacementSpec):
             )
         sides = _most_cubic(dims, -(-num_ranks // per_router))
         routers = np.arange(prod(dims)).reshape(dims)[tuple(slice(side) for side in sides)].ravel()
-        return (routers[:, None] * per_router + np.arange(per_router)).ravel()
+        gpus: np.ndarray = routers[:, None] * per_router + np.arange(per_router)
+        return gpus.ravel()
 
 
 class Fragmented(PlacementSpec):
@@ -96,8 +97,8 @@ class Fragmented(PlacementSpec):
         rng = stream(seed, "placement", "fragmented")
         start = int(rng.integers(topology.num_hosts))
         free = rng.random(topology.num_hosts) < self.free
-        gpus = np.argsort((topology.gpu_hosts - start) % topology.num_hosts, kind="stable")
-        gpus = gpus[free[topology.gpu_hosts[gpus]]]
+        order = np.argsort((topology.gpu_hosts - start) % topology.num_hosts, kind="stable")
+        gpus: np.ndarray = order[free[topology.gpu_hosts[order]]]
         if len(gpus) < num_ranks:
             raise InputError(
                 f"with {self.free:g} of the hosts free, '{topology.name}' has {len(gpus)} free GPUs for {num_ranks} "

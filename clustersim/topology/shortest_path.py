@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.topology.flow_hash import flow_hash
 from clustersim.topology.topology import Links
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _CACHED_BYTES = 64_000_000
 
@@ -22,8 +27,8 @@ class ShortestPathRouter:
     its neighbour. Nothing is ever computed for all pairs.
     """
 
-    def __init__(self, num_nodes: int, links: Links, names: object):
-        self._num_nodes = num_nodes
+    def __init__(self, names: Sequence[Hashable], links: Links):
+        self._num_nodes = num_nodes = len(names)
         self._links = links
         self._names = names
         self._distances: OrderedDict[int, np.ndarray] = OrderedDict()
@@ -43,7 +48,7 @@ class ShortestPathRouter:
         distance = self._distance_to(target)
         if not np.isfinite(distance[here]):
             raise InputError(
-                f"there is no way from node {self._name(here)} to node {self._name(target)} in this topology"
+                f"there is no way from node {self._names[here]!r} to node {self._names[target]!r} in this topology"
             )
         links: list[int] = []
         while here != target:
@@ -54,9 +59,6 @@ class ShortestPathRouter:
             choice = choice // len(best) if choice >= len(best) else flow_hash(choice, len(links))
             here = self._dst[links[-1]]
         return links
-
-    def _name(self, node: int) -> str:
-        return repr(self._names[node]) if isinstance(self._names, list) else str(node)
 
     @cached_property
     def _forward(self) -> np.ndarray:
@@ -75,15 +77,16 @@ class ShortestPathRouter:
 
     @cached_property
     def _cost(self) -> list[float]:
-        return (self._links.latency_s + self._penalty).tolist()
+        costs: list[float] = (self._links.latency_s + self._penalty).tolist()
+        return costs
 
     @cached_property
     def _src(self) -> list[int]:
-        return self._links.src.tolist()
+        return [int(node) for node in self._links.src]
 
     @cached_property
     def _dst(self) -> list[int]:
-        return self._links.dst.tolist()
+        return [int(node) for node in self._links.dst]
 
     @cached_property
     def _out(self) -> list[list[int]]:
@@ -100,14 +103,14 @@ class ShortestPathRouter:
             return self._distances[target]
         from scipy.sparse.csgraph import dijkstra
 
-        distance = np.asarray(dijkstra(self._reversed, indices=target), dtype=float)
+        distance: np.ndarray = dijkstra(self._reversed, indices=[target])[0]
         self._distances[target] = distance
         if len(self._distances) > self._num_cached:
             self._distances.popitem(last=False)
         return distance
 
     @cached_property
-    def _reversed(self) -> object:
+    def _reversed(self) -> csr_array[np.float64, tuple[int, int]]:
         """The graph backwards, with the cheapest of parallel links."""
         from scipy.sparse import csr_array
 

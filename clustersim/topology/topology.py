@@ -73,7 +73,7 @@ class Topology:
 
     @cached_property
     def _named_by_numbers(self) -> bool:
-        """Whether a node may be called by an integer; the names of a built cluster are all texts, made when asked for."""
+        """Whether a node may be called by an integer; the names of a built cluster are texts, made when asked for."""
         return isinstance(self.node_names, list | tuple) and any(not isinstance(name, str) for name in self.node_names)
 
     @cached_property
@@ -83,18 +83,19 @@ class Topology:
     @cached_property
     def gpu_hosts(self) -> np.ndarray:
         """[num_gpus] the host of each GPU."""
-        return self.node_hosts[self.gpus]
+        hosts: np.ndarray = self.node_hosts[self.gpus]
+        return hosts
 
     def node(self, where: Hashable) -> int:
         """Return the number of a node, given its name or, as an integer, a GPU's number.
 
         A name wins over a GPU's number where a graph's nodes are themselves called 0, 1, 2, ...
         """
-        is_number = isinstance(where, int | np.integer) and not isinstance(where, bool)
-        if (not is_number or self._named_by_numbers) and where in self._numbers:
+        number = int(where) if isinstance(where, int | np.integer) and not isinstance(where, bool) else None
+        if (number is None or self._named_by_numbers) and where in self._numbers:
             return self._numbers[where]
-        if is_number and 0 <= where < self.num_gpus:
-            return int(self.gpus[where])
+        if number is not None and 0 <= number < self.num_gpus:
+            return int(self.gpus[number])
         raise InputError(
             f"the topology '{self.name}' has no node called {where!r} (it has {self.num_gpus} GPUs "
             f"and nodes such as {self.node_names[0]!r})",
@@ -111,6 +112,11 @@ class Topology:
 
     def link_name(self, link: int) -> str:
         return f"{self.node_names[self.links.src[link]]}->{self.node_names[self.links.dst[link]]}"
+
+    def describe_link(self, link: int) -> tuple[str, str, str]:
+        """Return the names of a link's ends, and its kind."""
+        src, dst = self.links.src[link], self.links.dst[link]
+        return str(self.node_names[src]), str(self.node_names[dst]), self.links.kind[link]
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:

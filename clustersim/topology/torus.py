@@ -113,7 +113,7 @@ class Torus(MixedNetworkSpec):
                 )
         return self
 
-    def places(self, ports_per_host: int) -> int:
+    def places(self, ports_per_host: float) -> int:
         return prod(self.dims) * self.hosts_per_router
 
     def fabric(self, port_host: np.ndarray) -> Fabric:

@@ -1,0 +1,204 @@
+"""A network written out node by node and link by link."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import replace
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from clustersim.errors import InputError, unknown_name
+from clustersim.spec import Spec
+from clustersim.topology.assemble import HostRange, host_columns, number_hosts
+from clustersim.topology.flow_hash import flow_hash
+from clustersim.topology.host import Bare
+from clustersim.topology.host_plan import HostPlan
+from clustersim.topology.hosted_spec import HostChoice, HostedSpec
+from clustersim.topology.shortest_path import ShortestPathRouter
+from clustersim.topology.topology import Links, Topology
+from clustersim.topology.wire import GpuName, LinkName, Wire, wire
+from clustersim.units import Duration
+
+
+class ExplicitNode(Spec):
+    """One node of an explicit network."""
+
+    name: str = Field(min_length=1, description="what links call it")
+    kind: str = Field(min_length=1, description="`gpu`, `host`, or what else it is: `switch`, `router`, ...")
+    host: HostChoice | None = Field(default=None, description="host template of this `host`")
+    gpu: GpuName | None = Field(default=None, description="sheet of this `gpu`, or of a `host` without a template")
+
+
+class ExplicitLink(Spec):
+    """A cable between two nodes: a link each way."""
+
+    a: str = Field(description="one end")
+    b: str = Field(description="the other end")
+    link: LinkName | None = Field(default=None, description="rate each way or a link's sheet; default the topology's")
+    hop: Duration | None = Field(default=None, description="delay of this link; default the topology's or the sheet's")
+
+
+def _node_list(value: Any) -> Any:
+    """Read `{h0: host, s: {kind: switch}}` and `[host0, switch]` as the list of nodes that both stand for."""
+    if isinstance(value, dict):
+        rows = value.items()
+        return [{"name": name, **(node if isinstance(node, dict) else {"kind": node})} for name, node in rows]
+    if isinstance(value, list):
+        return [{"name": node, "kind": _kind_in(node)} if isinstance(node, str) else node for node in value]
+    return value
+
+
+def _kind_in(name: str) -> str:
+    word = re.match("[a-z]*", name)
+    return word[0] if word and word[0] in ("gpu", "host") else "switch"
+
+
+class Explicit(HostedSpec):
+    """Nodes and links written out; routes take the least delay, then the fewest links.
+
+    Every `gpu` is a GPU, and so is every `host` without a template. A host with a template has the template's
+    inside; its links end at its network cards in turn, as far apart as there are links, and it forwards nothing between them.
+    """
+
+    kind: Literal["explicit"] = "explicit"
+    nodes: Annotated[list[ExplicitNode], BeforeValidator(_node_list, json_schema_input_type=Any)] = Field(
+        min_length=1,
+        description="nodes: [{name: h0, kind: host}, ...] or {h0: host, ...}; a name alone (gpu0) says its kind",
+    )
+    links: list[ExplicitLink] = Field(description="cables: [{a: h0, b: s, link: 10 Gbit/s, hop: 1 us}, ...]")
+    link: LinkName | None = Field(default=None, description="link of every cable that does not say its own")
+
+    @model_validator(mode="after")
+    def _check(self) -> Explicit:
+        names = [node.name for node in self.nodes]
+        twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+        if twice is not None:
+            raise InputError(f"two nodes are called '{twice}'", got=twice, allowed="each name once")
+        known = set(names)
+        for cable in self.links:
+            for end in (cable.a, cable.b):
+                if end not in known:
+                    raise unknown_name("node of this topology", end, names)
+            self._wire(cable)
+        for node in self.nodes:
+            if node.gpu is not None and (node.host or (self.host if node.kind == "host" else None)) is not None:
+                raise InputError(f"the host '{node.name}' has a template: give its GPU there", got=node.gpu)
+            if node.host is not None and node.kind != "host":
+                message = f"the node '{node.name}' is a {node.kind}: only a node of kind `host` has a template"
+                raise InputError(message, got=node.kind, allowed="host")
+        if not self._plans:
+            raise InputError("the topology has no GPU: give it nodes of kind `gpu` or `host`", allowed="gpu, host")
+        return self
+
+    def build(self) -> Topology:
+        ranges = number_hosts([(plan, 1) for plan in self._plans.values()])
+        places = dict(zip(self._plans, ranges, strict=True))
+        others = [node for node in self.nodes if node.name not in places]
+        first_other = ranges[-1].next_node
+        names = [_name(node, plan, local) for node, plan in self._plans.items() for local in plan.names]
+        names += [node.name for node in others]
+        parts = [host_columns(hosts) for hosts in ranges]
+        cables = self._cables(places, {node.name: first_other + number for number, node in enumerate(others)})
+        return Topology(
+            name=self.name or self.kind,
+            node_names=names,
+            node_kinds=[kind for plan in self._plans.values() for kind in plan.kinds] + [node.kind for node in others],
+            node_hosts=np.concatenate([*(part.node_hosts for part in parts), np.full(len(others), -1)]),
+            links=Links(
+                src=np.concatenate([*(part.src for part in parts), cables.src]),
+                dst=np.concatenate([*(part.dst for part in parts), cables.dst]),
+                bytes_per_s=np.concatenate([*(part.bytes_per_s for part in parts), cables.bytes_per_s]),
+                latency_s=np.concatenate([*(part.latency_s for part in parts), cables.latency_s]),
+                kind=[kind for part in parts for kind in part.link_kinds] + list(cables.kind),
+            ),
+            gpus=np.concatenate([part.gpus for part in parts]),
+            gpu_sheets=[sheet for plan in self._plans.values() for sheet in plan.gpu_sheets],
+            memory=np.concatenate([part.memory for part in parts]),
+            adders={node: link for part in parts for node, link in part.adders},
+            router=ExplicitRouter(ranges, names, cables),
+            host_sheets=[plan.cpu for plan in self._plans.values()],
+        )
+
+    @cached_property
+    def _plans(self) -> dict[str, HostPlan]:
+        """The inside of every node that holds GPUs, in the order of the nodes."""
+        plans: dict[str, HostPlan] = {}
+        cables = Counter(end for cable in self.links for end in (cable.a, cable.b))
+        for node in self.nodes:
+            if node.kind == "gpu":
+                plans[node.name] = Bare(gpu=node.gpu or self.gpu).plan()
+            elif node.kind == "host":
+                template = node.host or self.host
+                bare = template is None and node.gpu is not None
+                plan = (Bare(gpu=node.gpu) if bare else self.host_with_overrides(template)).plan()
+                used = min(len(plan.ports), max(1, cables[node.name]))
+                ports = [plan.ports[number * len(plan.ports) // used] for number in range(used)]
+                plans[node.name] = replace(plan, ports=ports)
+        return plans
+
+    def _wire(self, cable: ExplicitLink) -> Wire:
+        link = cable.link or self.link
+        if link is None:
+            raise InputError(f"the link from '{cable.a}' to '{cable.b}' has no rate: give `link`", allowed="a rate")
+        return wire(link, "link", self.hop if cable.hop is None else cable.hop)
+
+    def _cables(self, hosts: dict[str, HostRange], others: dict[str, int]) -> Links:
+        """Return the cables as links, each way, between the nodes they end at."""
+        turns = dict.fromkeys(hosts, 0)
+
+        def end(name: str) -> int:
+            if name in others:
+                return others[name]
+            ports = hosts[name].plan.ports
+            turns[name] += 1
+            return hosts[name].node + ports[(turns[name] - 1) % len(ports)]
+
+        ends = np.array([(end(cable.a), end(cable.b)) for cable in self.links], dtype=np.int64).reshape(-1, 2)
+        wires = [self._wire(cable) for cable in self.links for _ in range(2)]
+        return Links(
+            src=ends.ravel(),
+            dst=ends[:, ::-1].ravel(),
+            bytes_per_s=np.array([wire.bytes_per_s for wire in wires], dtype=float),
+            latency_s=np.array([wire.latency_s for wire in wires], dtype=float),
+            kind=[wire.kind for wire in wires],
+        )
+
+
+def _name(node: str, plan: HostPlan, local: str) -> str:
+    return node if plan.bare and len(plan.names) == 1 else f"{node}/{local}"
+
+
+class ExplicitRouter:
+    """Routes out of the host, over the cables by shortest paths, and into the other host."""
+
+    def __init__(self, ranges: list[HostRange], names: list[str], cables: Links):
+        self._ranges = ranges
+        self._starts = [hosts.node for hosts in ranges]
+        self._first_other = ranges[-1].next_node
+        self._first_cable = ranges[-1].link + len(ranges[-1].plan.src)
+        self._between = ShortestPathRouter(names, cables)
+
+    def __call__(self, src: int, dst: int) -> list[int]:
+        start, end = self._host(src), self._host(dst)
+        if start is not None and start is end:
+            inside = start.plan.path(src - start.node, dst - start.node)
+            if inside is not None:
+                return [start.link + link for link in inside]
+        choice = flow_hash(src, dst) >> 32
+        up: list[int] = []
+        down: list[int] = []
+        if start is not None:
+            port, links = start.plan.way_out(src - start.node, choice)
+            src, up = start.node + start.plan.ports[port], [start.link + link for link in links]
+        if end is not None:
+            port, links = end.plan.way_in(dst - end.node, choice)
+            dst, down = end.node + end.plan.ports[port], [end.link + link for link in links]
+        return up + [self._first_cable + cable for cable in self._between(src, dst)] + down
+
+    def _host(self, node: int) -> HostRange | None:
+        return self._ranges[bisect_right(self._starts, node) - 1] if node < self._first_other else None

@@ -1,0 +1,69 @@
+"""What every kind of topology has in common: a name, hosts, the delay of a hop."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from clustersim.errors import InputError
+from clustersim.spec import Spec
+from clustersim.topology.host import Host
+from clustersim.topology.host_table import HOSTS, AnyHost
+from clustersim.topology.topology import Topology
+from clustersim.topology.wire import GpuName
+from clustersim.units import Duration
+
+
+def _host_mapping(value: Any) -> Any:
+    """Read a template's name, or a mapping that may leave the template out (then it is `single-socket`)."""
+    if isinstance(value, str):
+        return {"template": HOSTS[value].model_fields["template"].default}
+    if isinstance(value, dict):
+        value = {"template": "single-socket", **value}
+        HOSTS[str(value["template"])]
+    return value
+
+
+HostChoice = Annotated[AnyHost, BeforeValidator(_host_mapping, json_schema_input_type=AnyHost | str)]
+"""A host template's name, or its name and knobs inline."""
+
+
+class TopologySpec(Spec):
+    """A cluster as a user writes it; `build` makes it."""
+
+    kind: str
+    name: str | None = Field(default=None, description="what to call the cluster")
+    description: str | None = Field(default=None, description="whose machine it is, in a line")
+    source: str | None = Field(default=None, description="where the figures come from")
+
+    def build(self) -> Topology:
+        """Return the nodes, the links and the routing of this cluster."""
+        raise InputError(f"the topology kind '{self.kind}' cannot be built")
+
+
+class HostedSpec(TopologySpec):
+    """A topology with hosts, whose template it may change in passing."""
+
+    hop: Duration | None = Field(
+        default=None,
+        description="delay of one link, such as '600 ns'; by default the sheet's, and none for a link given by rate",
+    )
+    host: HostChoice | None = Field(
+        default=None, description="host template, by name or inline; by default every GPU hangs on its own network link"
+    )
+    gpu: GpuName | None = Field(default=None, description="overrides the GPU of the host template")
+    num_gpus: int | None = Field(default=None, ge=1, le=256, description="overrides the template's GPUs in one host")
+    nics: int | None = Field(default=None, ge=1, le=64, description="overrides the template's network cards in a host")
+
+    def host_with_overrides(self, host: Host | None) -> Host:
+        """Return this host (a bare one for None) with the topology's own `gpu`, `num_gpus` and `nics` in it."""
+        written = {"template": "bare"}
+        if host is not None:
+            written = {**host.model_dump(exclude_unset=True), "template": host.template}
+        changes = {key: getattr(self, key) for key in ("gpu", "num_gpus", "nics") if getattr(self, key) is not None}
+        template = HOSTS[written["template"]]
+        for key, value in changes.items():
+            if key not in template.model_fields:
+                raise InputError(f"the host template '{written['template']}' has no `{key}`", got=str(value))
+        return template.model_validate(written | changes)
