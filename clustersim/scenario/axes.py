@@ -18,6 +18,7 @@ from clustersim.scenario.tree import Node, Path, dotted
 
 MAX_POINTS = 10_000
 _TRIED = 16
+_TAGS = ("kind", "template")  # which model a map is of: a list here is never right as it stands
 _NEVER_AXES = ("name", "description", "$schema", "extends")
 
 
@@ -58,6 +59,9 @@ def _settings(root: Node, axes: dict[str, Any], validate: Validate) -> Iterator[
 def _axes(root: Node, problems: list[Problem], validate: Validate) -> Iterator[Path]:
     """Yield the paths of the lists that are axes, outer ones first, in file order."""
     for path, node in _lists(root, ()):
+        if path[-1] in _TAGS and _within(problems, path[:-1]):
+            yield path
+            continue
         here = _within(problems, path)
         if here and path[0] not in _NEVER_AXES and _is_axis(root, path, node.value, here, validate):
             yield path

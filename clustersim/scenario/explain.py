@@ -238,7 +238,7 @@ def _unknown_key(path: Path, root: Node, model: type[BaseModel], later: Mapping[
 def _unknown_kind(path: Path, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Problem:
     parent = path[:-1]
     known = known_kinds(models_at(model, root, parent))
-    what = str(next((part for part in reversed(parent) if isinstance(part, str)), "kind"))
+    what = str(next((part for part in reversed(parent) if isinstance(part, str)), "kind")).removesuffix("s")
     node = root.at(path)
     if node is None:
         allowed = ", ".join(known)

@@ -35,9 +35,7 @@ def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: 
     if isinstance(source, Scenario) and not overrides:
         return source
     root, mistakes = _read(source.raw if isinstance(source, Scenario) else source)
-    if any(text.startswith("topology.") for text in overrides):
-        root = _open_topology(root)
-    root, wrong = apply_overrides(root, overrides)
+    root, wrong = apply_overrides(root, overrides, _open_topology)
     check_extent(root)
     points, found = _points(root)
     mistakes = _unique([*mistakes, *wrong, *found])

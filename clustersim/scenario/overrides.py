@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from clustersim.errors import InputError, Mistake
 from clustersim.scenario.tree import ALTERNATIVES, Node, Path, Place, dotted
@@ -11,16 +11,20 @@ from clustersim.scenario.yaml_reader import read_yaml
 _PLACE = Place("--set")
 
 
-def apply_overrides(root: Node, overrides: Sequence[str]) -> tuple[Node, list[Mistake]]:
+def apply_overrides(
+    root: Node, overrides: Sequence[str], opened: Callable[[Node], Node] = lambda root: root
+) -> tuple[Node, list[Mistake]]:
     """Return the tree with every `key=value` set, in order, and the mistakes in them.
 
     Maps on the way are made where there are none. A new `kind`, or one of two alternatives, drops the
-    knobs of the old one as far as the file gave them; knobs from the command line stay.
+    knobs of the old one as far as the file gave them; knobs from the command line stay. `opened` returns a tree with the cluster itself in
+    the place of its name; it is called before a key of the topology is set.
     """
     mistakes: list[Mistake] = []
     for text in overrides:
         try:
             path, node = _parsed(text)
+            root = opened(root) if path[0] == "topology" and len(path) > 1 else root
             root = _set(root, path, node, ())
         except InputError as error:
             mistakes += error.mistakes
