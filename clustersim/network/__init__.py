@@ -5,7 +5,8 @@ reaches it as a schedule. One re-share per instant: everything that starts or en
 is one recomputation, in arrays, restricted to the flows that are affected.
 """
 
+from clustersim.network.collective import Collective, PlayTimes
 from clustersim.network.fair_share import SHARING, max_min_rates
-from clustersim.network.network import Collective, Network, TransferTimes
+from clustersim.network.network import Network, TransferTimes
 
-__all__ = ["SHARING", "Collective", "Network", "TransferTimes", "max_min_rates"]
+__all__ = ["SHARING", "Collective", "Network", "PlayTimes", "TransferTimes", "max_min_rates"]

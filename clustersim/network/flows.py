@@ -126,7 +126,7 @@ class Flows:
         reached = np.zeros(len(active), dtype=bool)
         while True:
             links[-1] = False
-            more = links[routes].any(axis=1)
+            more = np.asarray(links[routes].any(axis=1))
             if (more == reached).all():
                 return np.asarray(active[reached])
             reached = more

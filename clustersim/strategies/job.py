@@ -60,7 +60,7 @@ class Job:
     @cached_property
     def hosts(self) -> np.ndarray:
         """[num_ranks] the host of each rank."""
-        return self.network.topology.gpu_hosts[self.gpus]
+        return np.asarray(self.network.topology.gpu_hosts[self.gpus])
 
     @property
     def is_staged(self) -> bool:

@@ -1,0 +1,66 @@
+"""Small clusters and an oracle, for tests."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import simpy
+
+from clustersim.collectives import Schedule
+from clustersim.network import Network
+from clustersim.topology import Topology, load_topology
+
+
+def star(num_gpus: int, bytes_per_s: float = 1e9, latency_s: float = 1e-6) -> nx.DiGraph:
+    """Return GPUs around one switch, every link full duplex."""
+    graph = nx.DiGraph()
+    for number in range(num_gpus):
+        graph.add_node(f"gpu{number}", kind="gpu")
+    graph.add_node("switch", kind="switch")
+    for number in range(num_gpus):
+        for ends in ((f"gpu{number}", "switch"), ("switch", f"gpu{number}")):
+            graph.add_edge(*ends, bytes_per_s=bytes_per_s, latency_s=latency_s)
+    return graph
+
+
+def line(num_gpus: int, bytes_per_s: float = 1e9, latency_s: float = 0.0) -> nx.DiGraph:
+    """Return GPUs on a row of switches, so that far messages share links."""
+    graph = nx.DiGraph()
+    for number in range(num_gpus):
+        graph.add_node(f"gpu{number}", kind="gpu")
+    for number in range(num_gpus):
+        graph.add_node(f"switch{number}", kind="switch")
+        pairs = [(f"gpu{number}", f"switch{number}"), (f"switch{number}", f"gpu{number}")]
+        if number:
+            pairs += [(f"switch{number - 1}", f"switch{number}"), (f"switch{number}", f"switch{number - 1}")]
+        for ends in pairs:
+            graph.add_edge(*ends, bytes_per_s=bytes_per_s, latency_s=latency_s)
+    return graph
+
+
+def time_schedule(graph: nx.DiGraph | Topology, schedule: Schedule, **costs: object) -> float:
+    """Return the seconds that a collective takes when everybody enters together."""
+    env = simpy.Environment()
+    network = Network(env, graph if isinstance(graph, Topology) else load_topology(graph), **costs)  # type: ignore[arg-type]
+    return float(env.run(network.play(schedule, range(schedule.num_ranks))).end_s.max(initial=0.0))
+
+
+def filled(routes: list[list[int]], weights: list[float], capacity: list[float]) -> np.ndarray:
+    """Return max-min rates by filling all flows slowly and together: an independent, plain oracle."""
+    rates = np.zeros(len(routes))
+    open_flows = set(range(len(routes)))
+    left = list(capacity)
+    while open_flows:
+        level = {
+            link: left[link] / sum(weights[f] for f in open_flows if link in routes[f])
+            for link in range(len(capacity))
+            if any(link in routes[f] for f in open_flows)
+        }
+        lowest = min(level.values())
+        stuck = {f for f in open_flows if any(level[link] <= lowest * (1 + 1e-12) for link in routes[f])}
+        for flow in open_flows:
+            rates[flow] += weights[flow] * lowest
+            for link in routes[flow]:
+                left[link] -= weights[flow] * lowest
+        open_flows -= stuck
+    return rates
