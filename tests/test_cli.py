@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -397,10 +396,10 @@ sys.exit(main(["copy", "x"]))
 class TestProgress:
     def test_a_log_is_told_once_a_second_at_most(self, capsys: pytest.CaptureFixture[str]) -> None:
         times = iter([0.0, 0.4, 1.1, 1.5, 2.2])
-        advance: Callable[[int, int], None] = _lines(clock=lambda: next(times))
-        for done in range(1, 5):
-            advance(done, 4)
-        assert capsys.readouterr().err.splitlines() == ["simulated 2 of 4 runs", "simulated 4 of 4 runs"]
+        tell = _lines(clock=lambda: next(times))
+        for share in (0.25, 0.5, 0.75, 1.0):
+            tell(share)
+        assert capsys.readouterr().err.splitlines() == ["simulated 50%", "simulated 100%"]
 
     def test_quiet_says_nothing(
         self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -44,8 +44,8 @@ def run(
 
     overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
     loaded = load_scenario(scenario, overrides=overrides)
-    with progress(quiet) as advance:
-        result = sweep(loaded, progress=advance, exact=exact)
+    with progress(quiet) as tell:
+        result = sweep(loaded, progress=tell, exact=exact)
     if json:
         _print_json(result)
     else:

@@ -10,41 +10,41 @@ from contextlib import contextmanager
 QUIET_S = 1.0
 """How long nothing is said, and how often something is said to a log."""
 
-Advance = Callable[[int, int], None]
-"""Is told how many runs are done, and of how many."""
+Tell = Callable[[float], None]
+"""Is told which share of the work is done, 0 to 1."""
 
 
 @contextmanager
-def progress(quiet: bool = False) -> Iterator[Advance | None]:
-    """Yield what a sweep calls after each run; None where nothing is to be shown."""
+def progress(quiet: bool = False) -> Iterator[Tell | None]:
+    """Yield what a sweep tells about its progress; None where nothing is to be shown."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        with _bar() as advance:
-            yield advance
+        with _bar() as tell:
+            yield tell
     else:
         yield _lines()
 
 
 @contextmanager
-def _bar() -> Iterator[Advance]:
+def _bar() -> Iterator[Tell]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("simulating"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("simulating", total=1.0)
+        yield lambda share: bar.update(task, completed=share)
 
 
-def _lines(clock: Callable[[], float] = time.monotonic) -> Advance:
+def _lines(clock: Callable[[], float] = time.monotonic) -> Tell:
     last = clock()
 
-    def advance(done: int, total: int) -> None:
+    def tell(share: float) -> None:
         nonlocal last
         now = clock()
         if now - last >= QUIET_S:
             last = now
-            print(f"simulated {done} of {total} runs", file=sys.stderr)
+            print(f"simulated {share:.0%}", file=sys.stderr, flush=True)
 
-    return advance
+    return tell

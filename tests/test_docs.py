@@ -1,0 +1,120 @@
+"""Every command and every piece of Python in README and docs runs, and generated pages are current.
+
+In a page, a fenced block ```yaml file=NAME (or toml, json) makes that file for the blocks after it. Of a ```console
+block each line that starts with `$ ` is run; lines under it must come out in that order, `...` stands for any.
+```python blocks run one after the other in one namespace; what they print is not compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from clustersim.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+_BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+
+
+class Command(NamedTuple):
+    """A command of a console block, and the lines of output that the page shows."""
+
+    line: str
+    shown: list[str]
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield language, rest of the opening line, and text of each fenced block."""
+    for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield match[1], match[2].strip(), match[3]
+
+
+def commands(text: str) -> list[Command]:
+    """Return the commands of a console block."""
+    found: list[Command] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append(Command(line[2:], []))
+        elif line.strip() not in {"", "..."}:
+            found[-1].shown.append(line.rstrip())
+    return found
+
+
+def run(command: Command) -> None:
+    """Run a clustersim command in this process and compare what it prints with what the page shows."""
+    line, _, redirect = command.line.partition(" > ")
+    program, *arguments = shlex.split(line)
+    assert program == "clustersim", command.line
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        status = main(arguments)
+    assert status == 0, command.line
+    printed = output.getvalue()
+    if redirect:
+        Path(redirect).write_text(printed, encoding="utf-8")
+    left = iter([text.rstrip() for text in printed.splitlines()])
+    for shown in command.shown:
+        assert shown in left, f"`{command.line}` does not print {shown!r} there; it prints:\n{printed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_everything_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for language, rest, text in blocks(page):
+        if rest.startswith("file="):
+            Path(rest.removeprefix("file=")).write_text(text, encoding="utf-8")
+        elif language == "console":
+            for command in commands(text):
+                if command.line.startswith("clustersim "):
+                    run(command)
+        elif language == "python":
+            exec(compile(text, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_shell_commands_that_are_not_ours_are_known() -> None:
+    allowed = {"make", "git", "cd", "pip", "python", "vizviewer"}
+    for page in PAGES:
+        for language, _, text in blocks(page):
+            for command in commands(text) if language == "console" else []:
+                assert shlex.split(command.line)[0] in {"clustersim", *allowed}, (page, command.line)
+
+
+def test_make_targets_on_the_pages_exist() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {target for page in PAGES for target in re.findall(r"\bmake ([\w-]+)", page.read_text(encoding="utf-8"))}
+    assert {name for name in named if name in {"demo", "docs"} or name.startswith("test")} <= targets
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    for name, text in generator().pages().items():
+        assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == text, "run `make docs`"
