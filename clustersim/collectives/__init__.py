@@ -1,12 +1,27 @@
 """Collective algorithms: who sends what to whom, and in which step.
 
-No clock and no links in here: `clustersim.network` says how long it takes.
+No clock and no links in here: `clustersim.network` says how long it takes. Every algorithm takes the ranks and
+the bytes, and its own options behind them; `num_bytes` is the whole buffer, as nccl-tests counts it: for
+all-gather, reduce-scatter, scatter, gather and all-to-all that is n times what a rank keeps, gives or has for one
+other. Rank 0 is the root where there is one.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
+from clustersim.collectives.bruck import bruck_all_gather, dissemination_barrier
+from clustersim.collectives.busbw import busbw_factor
+from clustersim.collectives.chain import chain_broadcast, chain_reduce
+from clustersim.collectives.checks import Cost
+from clustersim.collectives.choose import choose
+from clustersim.collectives.closed_form import closed_form, server_seconds, torus_ring_seconds, tree_seconds
+from clustersim.collectives.composed import scatter_all_gather_broadcast, scatter_gather_reduce
+from clustersim.collectives.double_tree import double_tree_all_reduce
+from clustersim.collectives.doubling import doubling_all_gather, doubling_all_reduce
+from clustersim.collectives.halving import halving_doubling_all_reduce, halving_reduce_scatter
+from clustersim.collectives.hierarchical import hierarchical_all_reduce
 from clustersim.collectives.linear import (
     linear_all_to_all,
     linear_broadcast,
@@ -14,32 +29,80 @@ from clustersim.collectives.linear import (
     linear_reduce,
     linear_scatter,
 )
+from clustersim.collectives.pairwise import pairwise_all_to_all, pairwise_reduce_scatter
+from clustersim.collectives.play import play
 from clustersim.collectives.ring import ring_all_gather, ring_all_reduce, ring_reduce_scatter, ring_send_recv
 from clustersim.collectives.schedule import Schedule, Step, Transfer
 from clustersim.collectives.server import server_all_reduce, sharded_server_all_reduce
+from clustersim.collectives.torus_ring import torus_ring_all_gather, torus_ring_all_reduce, torus_ring_reduce_scatter
 from clustersim.collectives.tree import tree_all_reduce, tree_broadcast, tree_gather, tree_reduce, tree_scatter
 from clustersim.registry import Registry
 
 Algorithm = Callable[..., Schedule]
 """Takes `num_ranks`, `num_bytes` and its own options; without options it has sensible ones."""
 
+
+def options_of(algorithm: Algorithm) -> frozenset[str]:
+    """Return the names of an algorithm's own options, so that a caller passes each what it knows.
+
+    >>> sorted(options_of(ALL_REDUCE["hierarchical"]))
+    ['groups', 'ranks_per_host']
+    """
+    return frozenset(inspect.signature(algorithm).parameters) - {"num_ranks", "num_bytes"}
+
+
 ALL_REDUCE: Registry[Algorithm] = Registry(
     "all-reduce algorithm",
     {
+        "double-tree": double_tree_all_reduce,
+        "doubling": doubling_all_reduce,
+        "halving-doubling": halving_doubling_all_reduce,
+        "hierarchical": hierarchical_all_reduce,
         "ring": ring_all_reduce,
         "server": server_all_reduce,
         "sharded-server": sharded_server_all_reduce,
+        "torus-ring": torus_ring_all_reduce,
         "tree": tree_all_reduce,
     },
 )
-BROADCAST: Registry[Algorithm] = Registry("broadcast algorithm", {"linear": linear_broadcast, "tree": tree_broadcast})
-REDUCE: Registry[Algorithm] = Registry("reduce algorithm", {"linear": linear_reduce, "tree": tree_reduce})
+ALL_GATHER: Registry[Algorithm] = Registry(
+    "all-gather algorithm",
+    {
+        "bruck": bruck_all_gather,
+        "doubling": doubling_all_gather,
+        "ring": ring_all_gather,
+        "torus-ring": torus_ring_all_gather,
+    },
+)
+REDUCE_SCATTER: Registry[Algorithm] = Registry(
+    "reduce-scatter algorithm",
+    {
+        "halving": halving_reduce_scatter,
+        "pairwise": pairwise_reduce_scatter,
+        "ring": ring_reduce_scatter,
+        "torus-ring": torus_ring_reduce_scatter,
+    },
+)
+BROADCAST: Registry[Algorithm] = Registry(
+    "broadcast algorithm",
+    {
+        "linear": linear_broadcast,
+        "ring": chain_broadcast,
+        "scatter-all-gather": scatter_all_gather_broadcast,
+        "tree": tree_broadcast,
+    },
+)
+REDUCE: Registry[Algorithm] = Registry(
+    "reduce algorithm",
+    {"linear": linear_reduce, "ring": chain_reduce, "scatter-gather": scatter_gather_reduce, "tree": tree_reduce},
+)
 SCATTER: Registry[Algorithm] = Registry("scatter algorithm", {"linear": linear_scatter, "tree": tree_scatter})
 GATHER: Registry[Algorithm] = Registry("gather algorithm", {"linear": linear_gather, "tree": tree_gather})
-ALL_GATHER: Registry[Algorithm] = Registry("all-gather algorithm", {"ring": ring_all_gather})
-REDUCE_SCATTER: Registry[Algorithm] = Registry("reduce-scatter algorithm", {"ring": ring_reduce_scatter})
-ALL_TO_ALL: Registry[Algorithm] = Registry("all-to-all algorithm", {"linear": linear_all_to_all})
+ALL_TO_ALL: Registry[Algorithm] = Registry(
+    "all-to-all algorithm", {"linear": linear_all_to_all, "pairwise": pairwise_all_to_all}
+)
 SEND_RECV: Registry[Algorithm] = Registry("send-recv algorithm", {"ring": ring_send_recv})
+BARRIER: Registry[Algorithm] = Registry("barrier algorithm", {"dissemination": dissemination_barrier})
 
 COLLECTIVES: Registry[Registry[Algorithm]] = Registry(
     "collective",
@@ -47,6 +110,7 @@ COLLECTIVES: Registry[Registry[Algorithm]] = Registry(
         "all-gather": ALL_GATHER,
         "all-reduce": ALL_REDUCE,
         "all-to-all": ALL_TO_ALL,
+        "barrier": BARRIER,
         "broadcast": BROADCAST,
         "gather": GATHER,
         "reduce": REDUCE,
@@ -60,6 +124,7 @@ __all__ = [
     "ALL_GATHER",
     "ALL_REDUCE",
     "ALL_TO_ALL",
+    "BARRIER",
     "BROADCAST",
     "COLLECTIVES",
     "GATHER",
@@ -68,7 +133,16 @@ __all__ = [
     "SCATTER",
     "SEND_RECV",
     "Algorithm",
+    "Cost",
     "Schedule",
     "Step",
     "Transfer",
+    "busbw_factor",
+    "choose",
+    "closed_form",
+    "options_of",
+    "play",
+    "server_seconds",
+    "torus_ring_seconds",
+    "tree_seconds",
 ]

@@ -16,7 +16,7 @@ def tree_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule the reduction tree of FireCaffe: reduce the whole buffer up a binomial tree, broadcast it down.
 
     2 ceil(log2 n) steps; each rank but 0 sends its buffer up once, and a rank sends it down once to each
-    of its children, rank 0 to ceil(log2 n) of them (Iandola et al., 2016, section 5.2).
+    of its children, rank 0 to ceil(log2 n) of them (Iandola et al., "FireCaffe", 2016).
 
     >>> [(t.src, t.dst) for t in tree_all_reduce(3, 8.0).transfers()]
     [(1, 0), (2, 0), (0, 2), (0, 1)]

@@ -1,0 +1,58 @@
+"""Pipelined chains: the buffer goes from rank to rank in pieces, all ranks at work at once.
+
+NCCL's broadcast and reduce, which it calls rings.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustersim.collectives.checks import Cost, check_at_least_one, check_collective
+from clustersim.collectives.pipeline import default_num_chunks
+from clustersim.collectives.schedule import Schedule, Step
+
+
+def chain_broadcast(num_ranks: int, num_bytes: float, num_chunks: int | None = None) -> Schedule:
+    """Schedule a broadcast of rank 0's buffer down the chain 0, 1, ..., n - 1 in `num_chunks` pieces.
+
+    num_chunks + n - 2 steps; each rank but the last sends the whole buffer once. Pieces of 512 KiB by default.
+    """
+    return _chain(num_ranks, num_bytes, num_chunks, down=True)
+
+
+def chain_reduce(num_ranks: int, num_bytes: float, num_chunks: int | None = None) -> Schedule:
+    """Schedule a reduction up the chain n - 1, ..., 1, 0 in `num_chunks` pieces, to rank 0.
+
+    num_chunks + n - 2 steps; each rank but 0 sends the whole buffer once. Pieces of 512 KiB by default.
+    """
+    return _chain(num_ranks, num_bytes, num_chunks, down=False)
+
+
+def chain_cost(num_ranks: int, num_bytes: float, num_chunks: int | None = None) -> Cost:
+    """Return num_chunks + n - 2 messages of b / num_chunks bytes."""
+    if num_ranks == 1:
+        return Cost(0, 0.0)
+    pieces = _num_chunks(num_ranks, num_bytes, num_chunks)
+    num_messages = pieces + num_ranks - 2
+    return Cost(num_messages, num_messages * num_bytes / pieces)
+
+
+def _num_chunks(num_ranks: int, num_bytes: float, num_chunks: int | None) -> int:
+    pieces = default_num_chunks(num_bytes, num_ranks - 1) if num_chunks is None else num_chunks
+    check_at_least_one("num_chunks", pieces)
+    return pieces
+
+
+def _chain(num_ranks: int, num_bytes: float, num_chunks: int | None, *, down: bool) -> Schedule:
+    check_collective(num_ranks, num_bytes)
+    pieces = _num_chunks(num_ranks, num_bytes, num_chunks)
+    if num_ranks == 1:
+        return Schedule.idle(1, pieces)
+
+    def step(number: int) -> Step:
+        hop = np.arange(max(0, number - pieces + 1), min(number, num_ranks - 2) + 1)
+        piece = number - hop
+        ends = (hop, hop + 1) if down else (num_ranks - 1 - hop, num_ranks - 2 - hop)
+        return Step.of(*ends, num_bytes / pieces, piece, reduce=not down)
+
+    return Schedule(num_ranks, pieces + num_ranks - 2, step, granularity=pieces)

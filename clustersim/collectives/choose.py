@@ -1,0 +1,148 @@
+"""Which algorithm a transport's own library would choose: what `auto` means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from clustersim.collectives.checks import check_at_least_one, check_collective
+from clustersim.collectives.nccl import Ranks, nccl_all_reduce_seconds
+from clustersim.errors import InputError
+from clustersim.registry import Registry
+
+ASSUMED_BYTES_PER_S = 12e9
+"""The bus rate at which NCCL's choice is made where nobody says: assumed, what it gets from a 100 Gbit/s card."""
+
+KIB = 1024
+FLOAT_BYTES = 4
+
+
+class Call(NamedTuple):
+    """What a library knows when it chooses; `num_bytes` is counted as for the collective itself."""
+
+    num_ranks: int
+    num_bytes: float
+    ranks_per_host: int
+    bytes_per_s: float
+
+    @property
+    def power_of_two(self) -> bool:
+        return self.num_ranks & (self.num_ranks - 1) == 0
+
+
+Rule = Callable[[Call], str]
+
+
+def choose(
+    op: str,
+    transport: str,
+    num_ranks: int,
+    num_bytes: float,
+    ranks_per_host: int = 1,
+    bytes_per_s: float = ASSUMED_BYTES_PER_S,
+) -> str:
+    """Return the name of the algorithm that `transport` would choose for a collective.
+
+    `nccl`: for an all-reduce the faster of ring and double tree by NCCL's own estimate at a bus rate of
+    `bytes_per_s` (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. `mpi`: MPICH's rules by
+    size and number of ranks, without those that know hosts. `gloo`: what its sources do. `tcp` and `ideal`: rings.
+    Only `nccl` looks at `ranks_per_host` and `bytes_per_s`.
+
+    >>> [choose("all-reduce", "nccl", 64, num_bytes, ranks_per_host=8) for num_bytes in (1e3, 1e10)]
+    ['double-tree', 'ring']
+    """
+    check_collective(num_ranks, num_bytes)
+    check_at_least_one("ranks_per_host", ranks_per_host)
+    if not bytes_per_s > 0:
+        raise InputError(f"a rate must be above 0 (got bytes_per_s = {bytes_per_s})", got=str(bytes_per_s))
+    return RULES[transport][op](Call(num_ranks, num_bytes, ranks_per_host, bytes_per_s))
+
+
+def _always(name: str) -> Rule:
+    return lambda call: name
+
+
+def _nccl_all_reduce(call: Call) -> str:
+    if call.num_ranks == 1:
+        return "ring"
+    ranks = Ranks(call.num_ranks, -(-call.num_ranks // call.ranks_per_host))
+    ring, tree = (nccl_all_reduce_seconds(name, call.num_bytes, ranks, call.bytes_per_s) for name in ("ring", "tree"))
+    return "double-tree" if tree < ring else "ring"
+
+
+def _mpi_all_reduce(call: Call) -> str:
+    """Recursive doubling up to 2 KiB, or where there are fewer numbers than ranks in the largest power of two."""
+    power = 1 << (call.num_ranks.bit_length() - 1)
+    short = call.num_bytes <= 2 * KIB or call.num_bytes / FLOAT_BYTES < power
+    return "doubling" if short else "halving-doubling"
+
+
+def _mpi_broadcast(call: Call) -> str:
+    """Binomial tree below 12 KiB or for fewer than 8 ranks; scatter and all-gather for the rest."""
+    return "tree" if call.num_bytes < 12 * KIB or call.num_ranks < 8 else "scatter-all-gather"
+
+
+def _mpi_reduce(call: Call) -> str:
+    """Binomial tree up to 2 KiB, Rabenseifner's reduce-scatter and gather above."""
+    return "tree" if call.num_bytes <= 2 * KIB else "scatter-gather"
+
+
+def _mpi_all_gather(call: Call) -> str:
+    """Recursive doubling below 512 KiB for powers of two, Bruck below 80 KiB for others, a ring above."""
+    if call.power_of_two and call.num_bytes < 512 * KIB:
+        return "doubling"
+    return "bruck" if call.num_bytes < 80 * KIB and not call.power_of_two else "ring"
+
+
+def _mpi_reduce_scatter(call: Call) -> str:
+    """Recursive halving below 512 KiB, pairwise exchange above."""
+    return "halving" if call.num_bytes < 512 * KIB else "pairwise"
+
+
+def _mpi_all_to_all(call: Call) -> str:
+    """All at once up to 32 KiB a pair of ranks, pairwise above; Bruck's, for up to 256 B, is left out."""
+    return "linear" if call.num_bytes / call.num_ranks <= 32 * KIB else "pairwise"
+
+
+_RINGS: dict[str, Rule] = {
+    "all-gather": _always("ring"),
+    "all-reduce": _always("ring"),
+    "all-to-all": _always("pairwise"),
+    "barrier": _always("dissemination"),
+    "broadcast": _always("ring"),
+    "gather": _always("linear"),
+    "reduce": _always("ring"),
+    "reduce-scatter": _always("ring"),
+    "scatter": _always("linear"),
+    "send-recv": _always("ring"),
+}
+
+_NCCL = _RINGS | {"all-reduce": _nccl_all_reduce, "all-to-all": _always("linear")}
+
+_GLOO = _RINGS | {
+    "all-to-all": _always("linear"),
+    "broadcast": _always("tree"),
+    "reduce": _always("scatter-gather"),
+    "reduce-scatter": _always("halving"),
+}
+
+_MPI: dict[str, Rule] = {
+    "all-gather": _mpi_all_gather,
+    "all-reduce": _mpi_all_reduce,
+    "all-to-all": _mpi_all_to_all,
+    "barrier": _always("dissemination"),
+    "broadcast": _mpi_broadcast,
+    "gather": _always("tree"),
+    "reduce": _mpi_reduce,
+    "reduce-scatter": _mpi_reduce_scatter,
+    "scatter": _always("tree"),
+    "send-recv": _always("ring"),
+}
+
+RULES: Registry[Registry[Rule]] = Registry(
+    "transport",
+    {
+        name: Registry("collective", rules)
+        for name, rules in {"gloo": _GLOO, "ideal": _RINGS, "mpi": _MPI, "nccl": _NCCL, "tcp": _RINGS}.items()
+    },
+)

@@ -1,0 +1,116 @@
+"""All-reduce in two levels: inside each host, then between hosts, then inside again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clustersim.collectives.checks import Cost, check_at_least_one, check_collective
+from clustersim.collectives.schedule import Schedule, Step
+from clustersim.errors import InputError
+
+Groups = Sequence[Sequence[int]]
+"""The ranks of each host, in the order of the ring inside it."""
+
+
+def hierarchical_all_reduce(
+    num_ranks: int, num_bytes: float, ranks_per_host: int | None = None, groups: Groups | None = None
+) -> Schedule:
+    """Schedule an all-reduce inside hosts, between hosts, inside hosts, each part by rings.
+
+    The buffer is cut into as many shards as the smallest host has ranks. A ring in each host adds up shard
+    j on the host's rank j, a ring through all hosts' ranks j all-reduces it, and a ring in each host brings it
+    to everybody: 2 (g - 1) + 2 (h - 1) steps for h hosts of at most g ranks. With s shards a rank j < s
+    sends 2 (g - 1) / s of the buffer inside (a little less where g > s) and 2 (h - 1) / (h s) outside. Hosts of equal
+    size: Mikami et al., "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018.
+
+    Hosts are given as `ranks_per_host`, consecutive ranks with what is left on the last host, or as `groups`.
+    One host, by default, is a plain ring.
+    """
+    check_collective(num_ranks, num_bytes)
+    hosts = _hosts(num_ranks, ranks_per_host, groups)
+    shards, largest = min(map(len, hosts)), max(map(len, hosts))
+    inside = _Inside(hosts, shards, num_bytes)
+    chunks = shards * len(hosts)
+    return Schedule.concatenate(
+        [
+            Schedule(num_ranks, largest - 1, inside.reduce_scatter, chunks),
+            _between(num_ranks, hosts, shards, num_bytes),
+            Schedule(num_ranks, largest - 1, inside.all_gather, chunks),
+        ]
+    )
+
+
+def hierarchical_all_reduce_cost(
+    num_ranks: int, num_bytes: float, ranks_per_host: int | None = None, groups: Groups | None = None
+) -> Cost:
+    """Return 2 (g - 1) messages of b / s bytes inside the largest host and 2 (h - 1) of b / (h s) between hosts."""
+    hosts = _hosts(num_ranks, ranks_per_host, groups)
+    shards, largest, num_hosts = min(map(len, hosts)), max(map(len, hosts)), len(hosts)
+    inside = Cost(2 * (largest - 1), 2 * (largest - 1) * num_bytes / shards)
+    return inside.plus(Cost(2 * (num_hosts - 1), 2 * (num_hosts - 1) * num_bytes / (num_hosts * shards)))
+
+
+def _hosts(num_ranks: int, ranks_per_host: int | None, groups: Groups | None) -> list[np.ndarray]:
+    if groups is None:
+        size = num_ranks if ranks_per_host is None else ranks_per_host
+        check_at_least_one("ranks_per_host", size)
+        return np.array_split(np.arange(num_ranks), range(size, num_ranks, size))
+    if ranks_per_host is not None:
+        raise InputError("an all-reduce takes ranks_per_host or groups, not both", got="both", allowed="one of them")
+    hosts = [np.asarray(group, dtype=np.int64) for group in groups]
+    everybody = np.sort(np.concatenate([*hosts, np.empty(0, dtype=np.int64)]))
+    if not np.array_equal(everybody, np.arange(num_ranks)) or any(len(host) == 0 for host in hosts):
+        raise InputError(
+            f"groups must hold each rank from 0 to {num_ranks - 1} once, and none may be empty",
+            got=str([list(map(int, host)) for host in hosts])[:60],
+        )
+    return hosts
+
+
+class _Inside:
+    """The rings inside the hosts. Shard j ends and starts on the host's rank j; a host of one is done at once."""
+
+    def __init__(self, hosts: list[np.ndarray], shards: int, num_bytes: float):
+        self._rank = np.concatenate(hosts)
+        self._size = np.concatenate([np.full(len(host), len(host)) for host in hosts])
+        self._place = np.concatenate([np.arange(len(host)) for host in hosts])
+        self._next = np.concatenate([np.roll(host, -1) for host in hosts])
+        self._shards = shards
+        self._chunks = len(hosts)
+        self._shard_bytes = num_bytes / shards
+
+    def reduce_scatter(self, step: int) -> Step:
+        return self._pass_on(step, (self._place - 1 - step) % self._size, reduce=True)
+
+    def all_gather(self, step: int) -> Step:
+        return self._pass_on(step, (self._place - step) % self._size, reduce=False)
+
+    def _pass_on(self, step: int, shard: np.ndarray, reduce: bool) -> Step:
+        """Send each rank's shard of this step to the next, where there is such a shard and the ring is not done."""
+        sends = (shard < self._shards) & (step < self._size - 1)
+        return Step.of(
+            self._rank[sends],
+            self._next[sends],
+            self._shard_bytes,
+            shard[sends] * self._chunks,
+            self._chunks,
+            reduce,
+        )
+
+
+def _between(num_ranks: int, hosts: list[np.ndarray], shards: int, num_bytes: float) -> Schedule:
+    """Schedule the rings between hosts: for each shard one, through the ranks that hold it."""
+    num_hosts = len(hosts)
+    host, shard = (axis.ravel() for axis in np.meshgrid(np.arange(num_hosts), np.arange(shards), indexing="ij"))
+    src = np.array([ranks[:shards] for ranks in hosts])
+    dst = np.roll(src, -1, axis=0).ravel()
+    src = src.ravel()
+    chunks = num_hosts * shards
+
+    def step(number: int) -> Step:
+        chunk = shard * num_hosts + (host - number) % num_hosts
+        return Step.of(src, dst, num_bytes / chunks, chunk, reduce=number < num_hosts - 1)
+
+    return Schedule(num_ranks, 2 * (num_hosts - 1), step, chunks)
