@@ -1,0 +1,120 @@
+"""Seconds of every layer of a model on a GPU, estimated from shapes, batch and the device's sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from clustersim.errors import InputError
+from clustersim.hardware.sheet import Gpu
+from clustersim.workload.kernel_constants import KernelConstants, Traffic, constants_of
+from clustersim.workload.kernel_model import (
+    PHASES,
+    Phase,
+    Product,
+    Rates,
+    attention_products,
+    convolution_products,
+    matmul_products,
+    product_seconds,
+    recurrent_products,
+)
+from clustersim.workload.layer import Layer, LayerTime, Model
+from clustersim.workload.precision import Precision, precision_on
+
+_ONE_PASS = Traffic(input=1.0, output=1.0)
+_TWO_PASSES = Traffic(input=2.0, output=1.0)
+
+
+class Estimate(NamedTuple):
+    """Layer times, and the sentences that say what they stand on."""
+
+    layers: tuple[LayerTime, ...]
+    assumptions: tuple[str, ...]
+
+
+def estimate_layers(model: Model, gpu: Gpu, batch: int, precision: str) -> Estimate:
+    """Return every layer's seconds for a batch by the kernel model, all marked `estimated`.
+
+    Products and convolutions take the time of the quickest algorithm (`kernel_model`), everything else the
+    time of the bytes it moves at the memory rate its generation of kernels reaches, plus a launch.
+    """
+    if batch < 1:
+        raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
+    number = precision_on(gpu, precision)
+    constants = constants_of(gpu, number.units)
+    rates = Rates(gpu.flop_per_s[precision], gpu.memory_bytes_per_s, gpu.num_multiprocessors, gpu.launch_s)
+    products: list[Product] = []
+    owners: list[tuple[int, int]] = []
+    for index, layer in enumerate(model.layers):
+        for phase_index, phase in enumerate(PHASES):
+            found = _products(layer, batch, phase, constants, number)
+            products += found
+            owners += [(index, phase_index)] * len(found)
+    best: dict[tuple[int, int], float] = {}
+    for owner, seconds in zip(owners, product_seconds(products, rates, constants).tolist(), strict=True):
+        best[owner] = min(seconds, best.get(owner, seconds))
+    layers = tuple(
+        _layer_time(layer, [best.get((index, phase)) for phase in range(3)], batch, rates, constants, number)
+        for index, layer in enumerate(model.layers)
+    )
+    return Estimate(layers, _assumptions(model, gpu, precision, constants))
+
+
+def _products(layer: Layer, batch: int, phase: Phase, constants: KernelConstants, number: Precision) -> list[Product]:
+    """Return the kernels that could do one phase of a layer; none where it is bound by memory or does nothing."""
+    flop = {
+        "forward": layer.flop,
+        "backward_data": layer.flop_backward_data,
+        "backward_weights": layer.flop_backward_weights,
+    }[phase]
+    if not flop:
+        return []
+    makers = {"convolution": convolution_products, "lstm": recurrent_products, "matmul": attention_products}
+    if not layer.shape:
+        return []
+    make = makers.get(layer.op, matmul_products)
+    return make(layer.shape, batch, phase, constants, number.operand_bytes)
+
+
+def _layer_time(
+    layer: Layer,
+    found: Sequence[float | None],
+    batch: int,
+    rates: Rates,
+    constants: KernelConstants,
+    number: Precision,
+) -> LayerTime:
+    """Return one layer's times: what its kernels take, or the bytes and FLOP of an operation without a shape."""
+    traffic = constants.element_wise.get(layer.op, (_ONE_PASS, _TWO_PASSES))
+    window = float(layer.shape.get("kernel_h", 1) * layer.shape.get("kernel_w", 1))
+
+    def moved(phase: int) -> float:
+        elements = traffic[phase].elements(layer.input_elements, layer.output_elements, window)
+        rate = constants.memory_efficiency * rates.memory_bytes_per_s
+        return elements * number.activation_bytes * batch / rate
+
+    def computed(flop: float) -> float:
+        return flop * batch / (constants.efficiency["matmul"] * rates.flop_per_s)
+
+    forward, data, weights = found
+    if layer.flop and layer.shape:
+        return LayerTime(layer, forward or 0.0, data or 0.0, weights or 0.0, "estimated")
+    forward_s = max(moved(0), computed(layer.flop)) + rates.launch_s
+    data_s = max(moved(1), computed(layer.flop_backward_data)) + rates.launch_s
+    weights_s = computed(layer.flop_backward_weights) + rates.launch_s if layer.flop_backward_weights else 0.0
+    return LayerTime(layer, forward_s, data_s, weights_s, "estimated")
+
+
+def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConstants) -> tuple[str, ...]:
+    sentences = [
+        f"Layer times of {model.name} on {gpu.name} in {precision} are estimated from kernel shapes "
+        f"(constants: {constants.source})."
+    ]
+    unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape]
+    if unshaped:
+        sentences.append(
+            f"{len(unshaped)} layers give FLOP without a shape (such as '{unshaped[0]}'): "
+            "they run at the rate of a large matrix product at any batch."
+        )
+    return tuple(sentences)

@@ -1,0 +1,40 @@
+"""The optimizer's step: what it keeps for each parameter, and how long it takes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from clustersim.hardware.sheet import Gpu
+from clustersim.spec import Spec
+from clustersim.workload.kernel_constants import constants_of
+
+_STATE = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2}
+
+
+class OptimizerSpec(Spec):
+    """Which rule turns gradients into new weights."""
+
+    kind: Literal["sgd", "momentum", "adagrad", "adam"] = Field(
+        default="momentum", description="rule of the update; it sets the state kept per parameter and the update's time"
+    )
+
+    @property
+    def state_bytes_per_parameter(self) -> float:
+        """Bytes of optimizer state per parameter, in fp32: none, a momentum, a sum of squares, or two moments."""
+        return 4.0 * _STATE[self.kind]
+
+    def update_s(self, num_parameters: float, gpu: Gpu, *, launches: int = 1, copy_bytes: float = 0.0) -> float:
+        """Return the seconds of one update, which memory bounds.
+
+        Each parameter reads its weight, gradient and state and writes weight and state back:
+        4 (3 + 2 states) bytes, and `copy_bytes` where a short copy of the weight is written too. `launches`
+        kernels are launched, one a parameter tensor in most frameworks. The rate is what the architecture's
+        element-wise kernels reach of the sheet's.
+        """
+        if num_parameters == 0:
+            return 0.0
+        memory_efficiency = constants_of(gpu, "ordinary").memory_efficiency
+        num_bytes = num_parameters * (4.0 * (3 + 2 * _STATE[self.kind]) + copy_bytes)
+        return num_bytes / (memory_efficiency * gpu.memory_bytes_per_s) + launches * gpu.launch_s

@@ -1,0 +1,139 @@
+"""Reads other people's kernel timings: DeepBench, convnet-benchmarks, TrioSim and PipeDream, as CSV files in one folder."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from clustersim.hardware import Gpu, load_gpu
+from clustersim.workload.kernel_model import Phase
+
+DEEPBENCH_GPUS = {
+    "NV_TitanX": "titan-x-maxwell",
+    "NV_M40": "m40",
+    "NV_TitanX_Pascal": "titan-x-pascal",
+    "NV_P100": "p100-pcie",  # the sheet's host is an ASUS X99-E WS: a PCIe card
+    "NV_V100": "v100",
+}
+PHASE_COLUMNS: dict[Phase, str] = {
+    "forward": "fwd_ms",
+    "backward_data": "bwd_inputs_ms",
+    "backward_weights": "bwd_params_ms",
+}
+
+
+class Kernel(NamedTuple):
+    """One timed kernel; `key` is its shape without the batch, so that all batches of a shape are left out together."""
+
+    gpu: Gpu
+    precision: str
+    op: str
+    shape: dict[str, int]
+    batch: int
+    phase: Phase
+    seconds: float
+    key: tuple[int | str, ...]
+
+
+def deepbench(folder: Path) -> list[Kernel]:
+    """Return DeepBench's FP32 sheets, and V100's with tensor cores; gradients of an image's colours are left out."""
+    gpus = {device: load_gpu(name) for device, name in DEEPBENCH_GPUS.items()}
+    kernels: list[Kernel] = []
+    for row in _rows(folder / "deepbench" / "gemm.csv"):
+        if precision := _precision(row):
+            shape = {"rows": 1, "inputs": int(row["K"]), "outputs": int(row["M"]), "count": 1}
+            key = ("gemm", shape["inputs"], shape["outputs"])
+            seconds = float(row["time_ms"]) * 1e-3
+            kernels.append(
+                Kernel(gpus[row["device"]], precision, "matmul", shape, int(row["N"]), "forward", seconds, key)
+            )
+    for row in _rows(folder / "deepbench" / "conv.csv"):
+        if precision := _precision(row):
+            kernels += _convolutions(row, gpus[row["device"]], precision)
+    return kernels
+
+
+def _convolutions(row: dict[str, str], gpu: Gpu, precision: str) -> Iterator[Kernel]:
+    width, height, kernel_h, kernel_w = (int(row[key]) for key in ("W", "H", "R_filter_h", "S_filter_w"))
+    pad_h, pad_w, stride_h, stride_w = (int(row[key]) for key in ("pad_h", "pad_w", "stride_v", "stride_h"))
+    shape = _convolution(
+        int(row["C"]), int(row["K"]), height, width, kernel_h, kernel_w, pad_h, pad_w, stride_h, stride_w
+    )
+    key = ("convolution", *shape.values())
+    for phase, column in PHASE_COLUMNS.items():
+        if row[column] and not (phase == "backward_data" and shape["channels"] <= 3):
+            yield Kernel(gpu, precision, "convolution", shape, int(row["N"]), phase, float(row[column]) * 1e-3, key)
+
+
+def titan_black(folder: Path) -> list[Kernel]:
+    """Return convnet-benchmarks' five convolutions with cuDNN R2 on a GTX Titan Black, the Kepler kernels there are.
+
+    The card's values are NVIDIA's: 2880 cores at 980 MHz boost, 15 multiprocessors, 336 GB/s.
+    """
+    card = replace(
+        load_gpu("k40"),
+        name="titan-black",
+        flop_per_s={"fp32": 2 * 2880 * 980e6},
+        memory_bytes_per_s=336e9,
+        num_multiprocessors=15,
+    )
+    layers = [(3, 96, 128, 11), (64, 128, 64, 9), (128, 128, 32, 9), (128, 128, 16, 7), (384, 384, 13, 3)]
+    times = [
+        row["total_ms_or_L1..L5"].split("/")[:5]
+        for row in _rows(folder / "convnet-benchmarks" / "readme_tables.csv")
+        if row["gpu"] == "Titan Black" and row["library"].strip() == "CuDNN R2" and row["what"].startswith("L:")
+        and row["total_ms_or_L1..L5"].count("/") == 5
+    ]  # fmt: skip
+    phases: list[Phase] = ["forward", "backward_data", "backward_weights"]
+    rows = [times[0], times[2], times[3]]  # the second row of times is both backward phases together
+    return [
+        Kernel(card, "fp32", "convolution", shape, 128, phase, float(row[index]) * 1e-3, ("L", index))
+        for phase, row in zip(phases, rows, strict=True)
+        for index, (channels, filters, size, kernel) in enumerate(layers)
+        if not (phase == "backward_data" and channels <= 3)
+        for shape in [_convolution(channels, filters, size, size, kernel, kernel, 0, 0, 1, 1)]
+    ]
+
+
+def caffe_layers(folder: Path, network: str) -> dict[str, tuple[float, float]]:
+    """Return Caffe's seconds forward and backward of each layer on a Titan X (Maxwell)."""
+    return {
+        row["layer"]: (float(row["forward_ms"]) * 1e-3, float(row["backward_ms"]) * 1e-3)
+        for row in _rows(folder / "convnet-benchmarks" / "caffe_titanx_per_layer.csv")
+        if row["network"] == network
+    }
+
+
+def operators(folder: Path, network: str) -> Iterator[tuple[str, float, float, float]]:
+    """Yield an H100's operators in order: name, seconds, elements read (the first tensor), elements written."""
+    for row in _rows(folder / "triosim-h100" / f"{network}_b128_trace.csv"):
+        sizes = [float(row[key].strip("[]").split(";")[0] or 0) for key in ("InputSize", "OutputSize")]
+        yield row["OperatorName"].rsplit(" ", 1)[-1], float(row["Operator_cudatimenooverlap"]) * 1e-6, *sizes
+
+
+def _convolution(
+    channels: int, filters: int, height: int, width: int, kernel_h: int, kernel_w: int, pad_h: int, pad_w: int,
+    stride_h: int, stride_w: int,
+) -> dict[str, int]:  # fmt: skip
+    return {
+        "channels": channels, "filters": filters, "height": height, "width": width, "kernel_h": kernel_h,
+        "kernel_w": kernel_w, "stride_h": stride_h, "stride_w": stride_w, "groups": 1,
+        "out_height": (height + 2 * pad_h - kernel_h) // stride_h + 1,
+        "out_width": (width + 2 * pad_w - kernel_w) // stride_w + 1,
+    }  # fmt: skip
+
+
+def _precision(row: dict[str, str]) -> str:
+    if row["device"] not in DEEPBENCH_GPUS:
+        return ""
+    if "FP32" in row["sheet"]:
+        return "fp32"
+    return "amp-fp16" if "Mixed math" in row["sheet"] else ""
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
