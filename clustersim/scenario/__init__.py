@@ -9,7 +9,9 @@ from clustersim.scenario.checks import build_topology, check_point
 from clustersim.scenario.loader import load_scenario
 from clustersim.scenario.parts import Baseline, Batch, Parallelism, Published
 from clustersim.scenario.point import Point
+from clustersim.scenario.reference import reference_page
 from clustersim.scenario.scenario import Scenario, SweepPoint
+from clustersim.scenario.schema import json_schema
 
 __all__ = [
     "Baseline",
@@ -21,5 +23,7 @@ __all__ = [
     "SweepPoint",
     "build_topology",
     "check_point",
+    "json_schema",
     "load_scenario",
+    "reference_page",
 ]

@@ -17,8 +17,8 @@ def apply_overrides(
     """Return the tree with every `key=value` set, in order, and the mistakes in them.
 
     Maps on the way are made where there are none. A new `kind`, or one of two alternatives, drops the
-    knobs of the old one as far as the file gave them; knobs from the command line stay. `opened` returns a tree with the cluster itself in
-    the place of its name; it is called before a key of the topology is set.
+    knobs of the old one as far as the file gave them; knobs from the command line stay. `opened` returns a
+    tree with the cluster itself in the place of its name; a key of the topology is set in that.
     """
     mistakes: list[Mistake] = []
     for text in overrides:

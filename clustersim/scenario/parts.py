@@ -15,7 +15,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Source = Annotated[str, Field(min_length=1, description="where the figure stands: document, page or table")]
 

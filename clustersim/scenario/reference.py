@@ -1,0 +1,143 @@
+"""The reference page of all scenario keys, made from the schema so that it cannot fall behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from clustersim.scenario.schema import Schema, plain_schema
+
+_HEAD = """# Scenario keys
+
+This page is made from the models that read a scenario (`make reference`); `clustersim schema` prints the same
+as JSON Schema for editors.
+
+A scenario is a YAML file. Quantities carry their unit: `56 Gbit/s`, `600 ns`, `25 MiB`. Any value may be a
+list of values, and the forecast then goes through all of them: `num_gpus: [1, 32, 128]`. A map may be left out
+where all its keys have a default. A path is as seen from the file it stands in. `--set a.b=value` changes a key
+from the command line.
+"""
+
+
+def reference_page() -> str:
+    """Return the page in Markdown: the top-level keys, then every map that one of them may hold."""
+    schema = plain_schema()
+    definitions: Schema = schema["$defs"]
+    titles = dict(_titles(schema, definitions))
+    parts = [_HEAD, "## Top level\n", _table(schema, titles, schema["required"])]
+    for name, title in titles.items():
+        about = " ".join(definitions[name].get("description", "").split("\n\n")[0].split())
+        parts += [f"## {title}\n", *([f"{about}\n"] if about else []), _table(definitions[name], titles, [])]
+    return "\n".join(parts)
+
+
+def _titles(schema: Schema, definitions: Schema) -> Iterator[tuple[str, str]]:
+    """Yield each definition once, with where in a scenario it stands: `topology: {kind: torus}`."""
+    waiting = [(key, part) for key, part in schema["properties"].items()]
+    seen: set[str] = set()
+    while waiting:
+        where, part = waiting.pop(0)
+        inner = []
+        for name, is_element in _references(part):
+            if name in seen:
+                continue
+            seen.add(name)
+            tag = _tag(definitions[name])
+            held = f"{{{tag}}}" if tag else "{...}"
+            yield name, f"`{where}: {f'[{held}]' if is_element else held}`"
+            inner += [(f"{where}.{key}", child) for key, child in definitions[name]["properties"].items()]
+        waiting = inner + waiting
+
+
+def _references(part: Any, is_element: bool = False) -> Iterator[tuple[str, bool]]:
+    """Yield the definitions a part refers to, and whether as elements of a list."""
+    if isinstance(part, list):
+        for child in part:
+            yield from _references(child, is_element)
+    elif isinstance(part, dict):
+        if "$ref" in part:
+            yield part["$ref"].rsplit("/", 1)[1], is_element
+        for key in ("anyOf", "items", "additionalProperties"):
+            yield from _references(part.get(key), is_element or key == "items")
+
+
+def _tag(definition: Schema) -> str:
+    """Return what tells a member of a union from the others, such as `kind: torus`."""
+    for key in ("kind", "template"):
+        tag = definition["properties"].get(key, {})
+        names = [tag["const"]] if "const" in tag else tag.get("enum", [])
+        if names:
+            return f"{key}: {' | '.join(names)}"
+    return ""
+
+
+def _table(definition: Schema, titles: dict[str, str], required: list[str]) -> str:
+    rows = ["| key | takes | default | meaning |", "|---|---|---|---|"]
+    for key, part in definition["properties"].items():
+        if "const" in part:
+            continue
+        default = "required" if key in required else _default(part)
+        cells = (f"`{key}`", _takes(part, titles), default, part.get("description", ""))
+        rows.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _default(part: Schema) -> str:
+    if "default" not in part:
+        return ""
+    value = part["default"]
+    if isinstance(value, dict):
+        given = ", ".join(f"{key}: {_scalar(inner)}" for key, inner in value.items() if inner is not None)
+        return f"`{{{given}}}`" if given else ""
+    return f"`{_scalar(value)}`"
+
+
+def _scalar(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _takes(part: Schema, titles: dict[str, str]) -> str:
+    """Say what a value may be."""
+    if "anyOf" in part and "pattern" in part["anyOf"][0]:
+        return f"a quantity such as `{part['examples'][0]}`"
+    if "anyOf" in part:
+        return _choices([choice for choice in part["anyOf"] if choice.get("type") != "null"], titles)
+    if "$ref" in part:
+        return _choices([part], titles)
+    if "enum" in part or "const" in part:
+        return _several([f"`{name}`" for name in part.get("enum", [part.get("const")])])
+    if part.get("type") == "array":
+        return f"a list, each {_takes(part.get('items', {}), titles)}"
+    if part.get("type") == "object":
+        return f"a map, each value {_takes(part.get('additionalProperties') or {}, titles)}"
+    words = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "`true` or `false`"}
+    return words.get(part.get("type", ""), "anything") + _bounds(part)
+
+
+def _choices(choices: list[Schema], titles: dict[str, str]) -> str:
+    """Say what a value may be, the members of a union by what tells them apart."""
+    maps = [titles[choice["$ref"].rsplit("/", 1)[1]] for choice in choices if "$ref" in choice]
+    others = [_takes(choice, titles) for choice in choices if "$ref" not in choice]
+    tags = [title.strip("`").partition("{")[2].partition("}")[0] for title in maps]
+    described = [f"a map with `{tags[0]}`" if tags[0] != "..." else f"a map {maps[0]}"] if maps else []
+    return _several(list(dict.fromkeys([*others, *described, *(f"`{tag}`" for tag in tags[1:])])))
+
+
+def _several(choices: list[str]) -> str:
+    return ", ".join(choices[:-1]) + (" or " if len(choices) > 1 else "") + choices[-1]
+
+
+def _bounds(part: Schema) -> str:
+    words = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+        "multipleOf": "a multiple of",
+    }
+    said = [
+        f"{text} {part[key]:.4g}" if isinstance(part[key], float) else f"{text} {part[key]}"
+        for key, text in words.items()
+        if key in part
+    ]
+    return ", " + ", ".join(said) if said else ""

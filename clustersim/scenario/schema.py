@@ -1,0 +1,138 @@
+"""The JSON Schema of a scenario file, for editors: what a file may hold, not what it comes to.
+
+A file that extends another leaves keys out and gives parts of maps, so what is missing is told by
+`load_scenario` alone. Draft 2020-12, without anything that editors of draft 7 stumble over.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from clustersim.data import shipped_files
+from clustersim.hardware import TRANSPORTS
+from clustersim.scenario.point import Point
+from clustersim.workload.catalogue import MODELS
+from clustersim.workload.precision import PRECISIONS
+
+Schema = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_NEVER_AXES = ("$schema", "name", "description", "extends", "source", "note")
+_HOISTED_CHARACTERS = 120
+
+
+def json_schema() -> Schema:
+    """Return the JSON Schema of a scenario file: every value is also allowed as a list, a sweep axis."""
+    plain, hoist = plain_schema(), _Hoist()
+    definitions: Schema = {name: _with_axes(part, hoist) for name, part in plain["$defs"].items()}
+    properties = _with_axes(plain, hoist)["properties"]
+    return {
+        "$schema": DIALECT,
+        "title": "clustersim scenario",
+        "description": "What to train on which cluster. Any value may be a list: the forecast goes through all of it.",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "if": {"not": {"required": ["extends"]}},
+        "then": {"required": plain["required"]},
+        "$defs": definitions | hoist.definitions,
+    }
+
+
+def plain_schema() -> Schema:
+    """Return the JSON Schema of one point as a file writes it, without sweep axes and with readable names."""
+    schema = Point.model_json_schema()
+    schema["properties"]["topology"] = _or_name(schema["properties"]["topology"])
+    for key, names in _names().items():
+        schema["properties"][key]["examples"] = names
+    schema["properties"]["precision"]["enum"] = list(PRECISIONS)
+    required = schema["required"]
+    cleaned: Schema = _cleaned(schema, _readable(schema["$defs"]))
+    return cleaned | {"required": required}
+
+
+def _names() -> dict[str, list[str]]:
+    """Return what an editor may offer where a name or a file is meant."""
+    return {"model": list(MODELS), "topology": list(shipped_files("topologies")), "transport": list(TRANSPORTS)}
+
+
+def _or_name(topology: Schema) -> Schema:
+    described = {"description": topology["description"]}
+    union = {key: value for key, value in topology.items() if key in ("oneOf", "discriminator", "$ref")}
+    return described | {"anyOf": [{"type": "string"}, union]}
+
+
+def _readable(definitions: Schema) -> dict[str, str]:
+    """Return short names for definitions; pydantic spells out the module where two are called alike."""
+    return {name: ".".join(name.split("__")[-2:]) for name in definitions}
+
+
+def _cleaned(part: Any, names: dict[str, str]) -> Any:
+    """Drop what only a validator needs: titles, discriminators, what is required below the top level."""
+    if isinstance(part, list):
+        return [_cleaned(element, names) for element in part]
+    if not isinstance(part, dict):
+        return part
+    if isinstance(part.get("type"), list) and "pattern" in part:
+        return _unit(part)
+    cleaned: Schema = {}
+    for key, value in part.items():
+        if key in ("properties", "$defs"):
+            cleaned[key] = {names.get(name, name): _cleaned(child, names) for name, child in value.items()}
+        elif key == "$ref":
+            cleaned[key] = f"#/$defs/{names[value.rsplit('/', 1)[1]]}"
+        elif key == "default":
+            cleaned |= {} if value is None else {key: value}
+        elif key not in ("title", "discriminator", "required"):
+            cleaned["anyOf" if key == "oneOf" else key] = _cleaned(value, names)
+    return cleaned
+
+
+def _unit(part: Schema) -> Schema:
+    """Return a quantity: text with a unit, or a plain zero."""
+    text = {"type": "string", "pattern": part["pattern"]}
+    return {key: part[key] for key in ("description", "examples") if key in part} | {"anyOf": [text, {"const": 0}]}
+
+
+class _Hoist:
+    """Gives parts that stand twice, as a value and as the element of an axis, a name of their own."""
+
+    def __init__(self) -> None:
+        self.definitions: Schema = {}
+        self._names: dict[str, str] = {}
+
+    def __call__(self, key: str, part: Schema) -> Schema:
+        text = json.dumps(part, sort_keys=True)
+        if len(text) < _HOISTED_CHARACTERS:
+            return part
+        if text not in self._names:
+            others = sum(1 for name in self.definitions if name.partition("-")[0] == key)
+            name = f"{key}-{others + 1}" if others else key
+            self._names[text] = name
+            self.definitions[name] = part
+        return {"$ref": f"#/$defs/{self._names[text]}"}
+
+
+def _with_axes(part: Any, hoist: _Hoist) -> Any:
+    """Return a part in which every property may also be a list of what it may be."""
+    if isinstance(part, list):
+        return [_with_axes(element, hoist) for element in part]
+    if not isinstance(part, dict):
+        return part
+    swept = {key: _with_axes(value, hoist) for key, value in part.items() if key != "properties"}
+    if "properties" in part:
+        swept["properties"] = {
+            key: value if key in _NEVER_AXES else _axis(key, _with_axes(value, hoist), hoist)
+            for key, value in part["properties"].items()
+        }
+    return swept
+
+
+def _axis(key: str, value: Schema, hoist: _Hoist) -> Schema:
+    about = {name: value[name] for name in ("description", "default", "examples") if name in value}
+    core = {name: part for name, part in value.items() if name not in about}
+    if "const" in core:  # the tag of a union: a list of tags fits every member that is in it
+        return about | {"anyOf": [core, {"type": "array", "contains": core}]}
+    core = hoist(key, core)
+    return about | {"anyOf": [core, {"type": "array", "items": core, "minItems": 1}]}
