@@ -3,6 +3,7 @@
 No clock and no messages in here: `clustersim.network` says how long a transfer takes on a route.
 """
 
+from clustersim.topology.describe import describe, describe_route, export
 from clustersim.topology.host_table import HOSTS
 from clustersim.topology.hosted_spec import TopologySpec
 from clustersim.topology.load import TOPOLOGIES, AnyTopology, load_topology, topology_file, topology_spec
@@ -19,6 +20,9 @@ __all__ = [
     "PlacementSpec",
     "Topology",
     "TopologySpec",
+    "describe",
+    "describe_route",
+    "export",
     "load_topology",
     "place",
     "topology_file",

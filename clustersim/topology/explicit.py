@@ -62,7 +62,7 @@ class Explicit(HostedSpec):
     """Nodes and links written out; routes take the least delay, then the fewest links.
 
     Every `gpu` is a GPU, and so is every `host` without a template. A host with a template has the template's
-    inside; its links end at its network cards in turn, as far apart as there are links, and it forwards nothing between them.
+    inside; its links end at its network cards in turn, and it forwards nothing between them.
     """
 
     kind: Literal["explicit"] = "explicit"

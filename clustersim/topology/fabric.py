@@ -16,8 +16,10 @@ class Fabric(ABC):
 
     `port_switch` [num_ports] is the switch of every host port; `access` is the link between the two, each
     way. A route between switches needs no table, so that a machine of ten thousand routers costs only its
-    columns.
+    columns. `alike_from_all`: whether the network looks the same from every switch.
     """
+
+    alike_from_all = False
 
     def __init__(self, switch_names: list[str], switch_kind: str, port_switch: np.ndarray, access: Wire):
         self.switch_names = switch_names

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def graph_topology(graph: nx.Graph) -> Topology:
     """Return the topology of a networkx graph.
 
-    Nodes have `kind` (`gpu`, `host`, `switch`, ...), and may have `host` (a number) and `gpu` (a sheet's
+    Nodes have `kind` (`gpu`, `host`, `switch`, ...), and may have `host` (a number; -1 for none) and `gpu` (a sheet's
     name); edges have `bytes_per_s` and `latency_s`, and may have `kind`. An undirected edge is a link each
     way. GPUs are numbered in the order of their nodes; where no node is a `gpu`, every `host` counts as one.
     An edge from a node to itself is that node's memory, on which adding takes its time.
@@ -155,4 +155,4 @@ def _hosts(graph: nx.Graph, kinds: list[str], gpus: list[int]) -> np.ndarray:
             got=repr(wrong[0]),
             allowed="a whole number",
         )
-    return np.array([-1 if host is None else int(host) for host in given], dtype=np.int64)
+    return np.array([-1 if host is None else max(-1, int(host)) for host in given], dtype=np.int64)

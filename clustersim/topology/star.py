@@ -15,6 +15,8 @@ from clustersim.topology.wire import LinkName, wire
 class StarFabric(Fabric):
     """One switch; every route is up and down."""
 
+    alike_from_all = True
+
     def route(self, src: int, dst: int, choice: int) -> list[int]:
         return []
 

@@ -126,6 +126,9 @@ class Topology:
         graph = nx.MultiDiGraph(name=self.name)
         for name, kind, host in zip(self.node_names, self.node_kinds, self.node_hosts, strict=True):
             graph.add_node(name, kind=kind, host=int(host))
+        for gpu, sheet in zip(self.gpus, self.gpu_sheets, strict=True):
+            if sheet is not None:
+                graph.nodes[self.node_names[gpu]]["gpu"] = sheet
         for src, dst, rate, latency, kind in zip(
             self.links.src, self.links.dst, self.links.bytes_per_s, self.links.latency_s, self.links.kind, strict=True
         ):

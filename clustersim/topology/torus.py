@@ -23,6 +23,8 @@ class TorusFabric(Fabric):
     shorter way round; half way round the + direction wins.
     """
 
+    alike_from_all = True
+
     def __init__(self, dims: tuple[int, ...], port_switch: np.ndarray, access: Wire, wires: list[Wire]):
         names = ["router-" + "-".join(map(str, place)) for place in product(*(range(size) for size in dims))]
         super().__init__(names, "router", port_switch, access)
