@@ -1,0 +1,115 @@
+"""The first screen: one sentence, a few numbers, and the table of all runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clustersim.report.palette import LABELS
+from clustersim.report.published import METRICS, Comparison, comparisons, error_summary
+from clustersim.report.series import axis_value, headline, series, series_label, varied
+from clustersim.report.words import count, duration, gpus, percent, size, times
+from clustersim.results import BREAKDOWN, Run, Sweep
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number of the first screen, what it is, and what qualifies it."""
+
+    label: str
+    value: str
+    note: str
+
+
+def answer(sweep: Sweep) -> str:
+    """Return the decision in one sentence."""
+    run = headline(sweep)
+    who = gpus(run.num_gpus)
+    setting = series_label(run, varied(sweep))
+    who = f"{who} ({setting})" if setting else who
+    verb = "trains" if run.num_gpus == 1 else "train"
+    rate = f"{who} {verb} {count(run.samples_per_s)} samples a second"
+    if run.speedup is not None and run.num_gpus > 1:
+        rate += f", {times(run.speedup)} the baseline"
+    if run.time_to_train_s is not None:
+        rate += f"; training takes {duration(run.time_to_train_s)}"
+    return f"{rate}."
+
+
+def tiles(sweep: Sweep) -> tuple[Tile, ...]:
+    """Return the numbers of the headline run, with their intervals and the known error."""
+    run = headline(sweep)
+    level = f"{percent(run.interval.level)} interval " if run.interval else ""
+    rows = comparisons(sweep)
+    found = [_speedup(run, level), _time_to_train(sweep, run)]
+    low_high = _between(run.interval.samples_per_s, level) if run.interval else "one replicate, no interval"
+    found.append(Tile("Throughput", f"{count(run.samples_per_s)} samples/s", low_high))
+    found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
+    found.append(Tile("Efficiency", percent(run.efficiency), "of as many single GPUs"))
+    if run.memory_bytes > 0:
+        found.append(Tile("Memory", size(run.memory_bytes), "on the fullest GPU"))
+    known = error_summary(rows) if rows else "no published figure to compare with"
+    worst = max(rows, key=lambda row: abs(row.error), default=None)
+    found.append(Tile("Error of the model", percent(worst.error, signed=True) if worst else "unknown here", known))
+    return tuple(tile for tile in found if tile)
+
+
+def _between(pair: tuple[float, float], level: str) -> str:
+    return f"{level}{count(pair[0])} to {count(pair[1])}"
+
+
+def _speedup(run: Run, level: str) -> Tile | None:
+    if run.speedup is None:
+        return None
+    note = f"over {run.speedup_basis}"
+    if run.interval and run.interval.speedup:
+        note = f"{_between(run.interval.speedup, level)}; {note}"
+    return Tile("Speedup", times(run.speedup), note)
+
+
+def _time_to_train(sweep: Sweep, run: Run) -> Tile | None:
+    if run.time_to_train_s is None:
+        return None
+    epochs = sweep.scenario.get("epochs")
+    return Tile("Time to train", duration(run.time_to_train_s), f"{count(epochs)} epochs" if epochs else "")
+
+
+def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
+    """Return the table of all runs: its headings, and a row of texts for each run."""
+    keys = varied(sweep)
+    runs = [run for one in series(sweep) for run in one.runs]
+    compared = comparisons(sweep)
+    timed, sped = any(run.time_to_train_s for run in runs), any(run.speedup is not None for run in runs)
+    headings = ["GPUs", *(key.rpartition(".")[2] for key in keys), "iteration", "samples/s"]
+    headings += ["speedup"] * sped + ["efficiency"] + ["time to train"] * timed + ["where the time goes"]
+    headings += ["published (error of the forecast)"] * bool(compared)
+    body = []
+    for run in runs:
+        cells = [count(run.num_gpus), *(axis_value(key, run.axes.get(key)) for key in keys)]
+        cells += [duration(run.iteration_s), count(run.samples_per_s)]
+        cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
+        cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed + [
+            where_time_goes(run)
+        ]
+        cells += [_published(run, sweep)] * bool(compared)
+        body.append(cells)
+    return headings, body
+
+
+def where_time_goes(run: Run) -> str:
+    """Write the parts of an iteration that take at least 1 % of it, in the order in which they are told."""
+    shares = {part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN}
+    words = [f"{percent(share)} {_SHORT.get(part, LABELS[part])}" for part, share in shares.items() if share >= 0.01]
+    return ", ".join(words)
+
+
+_SHORT = {"communication_exposed": "communication", "waiting": "waiting", "bubble": "bubble"}
+
+
+def _published(run: Run, sweep: Sweep) -> str:
+    found = comparisons(Sweep(sweep.version, sweep.scenario, sweep.seed, (run,)))
+    return "; ".join(_compared(row) for row in found) or "–"
+
+
+def _compared(row: Comparison) -> str:
+    what = "" if row.metric == "hours" or row.metric == "speedup" else f" {METRICS[row.metric]}"
+    return f"{row.published_text()}{what} ({percent(row.error, signed=True)})"

@@ -1,0 +1,93 @@
+"""A drawn figure: plotly traces and a layout as plain dicts, with the words that stand above it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What the page shows: the finding, one line that says what is drawn, and the drawing.
+
+    `narrow` overrides the layout on screens narrower than 640 px; `label` names the figure among its
+    variants; `note` says what was left out.
+    """
+
+    title: str
+    subtitle: str
+    traces: list[Json]
+    layout: Json
+    narrow: Json = field(default_factory=dict)
+    label: str = ""
+    note: str = ""
+
+    def drawing(self) -> Json:
+        """Return what the page's script needs to draw."""
+        return {"traces": self.traces, "layout": self.layout, "narrow": self.narrow}
+
+
+def layout(height: int, **parts: Any) -> Json:
+    """Return the layout that all figures share, of that height in px, with the given parts on top."""
+    return {
+        "height": height,
+        "margin": {"l": 8, "r": 12, "t": 8, "b": 8, "pad": 2},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": "@ink"},
+        "hoverlabel": {
+            "align": "left",
+            "bgcolor": "@surface",
+            "bordercolor": "@muted",
+            "font": {"size": 13, "color": "@ink"},
+        },
+        "separators": ".\u202f",
+        "showlegend": False,
+        "dragmode": "zoom",
+        **parts,
+    }
+
+
+def axis(title: str = "", **parts: Any) -> Json:
+    """Return an axis with its title (which carries the unit), with the given parts on top."""
+    return {
+        "title": {"text": title, "standoff": 8, "font": {"size": 13, "color": "@muted"}},
+        "gridcolor": "@grid",
+        "linecolor": "@muted",
+        "tickcolor": "@muted",
+        "zeroline": False,
+        "automargin": True,
+        "exponentformat": "none",
+        **parts,
+    }
+
+
+def legend(**parts: Any) -> Json:
+    """Return a legend above the plot, in rows."""
+    return {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.0,
+        "yanchor": "bottom",
+        "traceorder": "normal",
+        "font": {"size": 13},
+        "itemclick": "toggle",
+        **parts,
+    }
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
+    """Return `base` with `over` laid on top, mappings merged key by key.
+
+    >>> merged({"xaxis": {"type": "log"}}, {"xaxis": {"title": "GPUs"}})
+    {'xaxis': {'type': 'log', 'title': 'GPUs'}}
+    """
+    result = dict(base)
+    for key, value in over.items():
+        inner = result.get(key)
+        result[key] = merged(inner, value) if isinstance(inner, Mapping) and isinstance(value, Mapping) else value
+    return result

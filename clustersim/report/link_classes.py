@@ -1,0 +1,80 @@
+"""Which class of links is the bottleneck: the busiest link of each class, and the classes nobody used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clustersim.report.figure import Figure, axis, layout
+from clustersim.report.palette import load_colour
+from clustersim.report.series import run_label
+from clustersim.report.words import count, percent, plot_text, size
+from clustersim.results import LinkClass, Run, Sweep
+from clustersim.units import format_rate
+
+
+@dataclass(frozen=True)
+class LinkClasses:
+    """The figure in numbers: the classes that carried anything, the most loaded first, and the names of the others."""
+
+    title: str
+    run: str
+    classes: tuple[LinkClass, ...]
+    unused: tuple[str, ...]
+
+
+def link_classes_data(sweep: Sweep, run: Run) -> LinkClasses | None:
+    """Return the classes of links by the utilisation of their busiest one; None where nothing was sent."""
+    used = sorted((one for one in run.link_classes if one.num_used), key=lambda one: -one.max_utilisation)
+    if not used:
+        return None
+    worst = used[0]
+    of = f"one of {count(worst.num_links)}" if worst.num_links > 1 else "the only one"
+    title = (
+        f"{worst.kind} links are the busiest: the most loaded, {of}, works {percent(worst.max_utilisation)} of the time"
+    )
+    unused = tuple(one.kind for one in run.link_classes if not one.num_used)
+    return LinkClasses(title, run_label(sweep, run), tuple(used), unused)
+
+
+def draw_link_classes(data: LinkClasses) -> Figure:
+    """Draw a bar a class."""
+    places = list(range(len(data.classes)))
+    shares = [100.0 * one.max_utilisation for one in data.classes]
+    names = [plot_text(one.kind) for one in data.classes]
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "x": shares,
+        "y": places,
+        "text": [
+            f"{percent(one.max_utilisation)}, {count(one.num_used)} of {count(one.num_links)} used"
+            for one in data.classes
+        ],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertext": [_hover(one) for one in data.classes],
+        "hoverinfo": "text",
+        "marker": {"color": [load_colour(one.max_utilisation) for one in data.classes]},
+    }
+    unused = f"No flow used: {', '.join(data.unused)}." if data.unused else ""
+    height = 70 + 34 * len(places)
+    return Figure(
+        data.title,
+        f"Utilisation of the busiest link of each class (% of the iteration at full rate) in {data.run}.",
+        [trace],
+        layout(
+            height,
+            bargap=0.3,
+            xaxis=axis("utilisation (%)", range=[0, max(100.0, 1.4 * max(shares))], tickvals=[0, 25, 50, 75, 100]),
+            yaxis=axis(range=[len(places) - 0.4, -0.6], tickvals=places, ticktext=names, showgrid=False),
+        ),
+        {"xaxis": {"range": [0, max(100.0, 1.9 * max(shares))]}},
+        label=data.run,
+        note=unused,
+    )  # fmt: skip
+
+
+def _hover(one: LinkClass) -> str:
+    carried = f"{size(one.num_bytes)} an iteration over {count(one.num_used)} of {count(one.num_links)} links"
+    rate = f"each {format_rate(one.bytes_per_s)}"
+    return f"<b>{plot_text(one.kind)}</b><br>busiest {percent(one.max_utilisation)}<br>{carried}<br>{rate}"

@@ -1,0 +1,131 @@
+"""Where the nodes of the link figure stand: hosts as boxes with their insides in rows, switches between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import hypot
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Place = tuple[float, float]
+Box = tuple[float, float, float, float]  # x0, y0, x1, y1
+
+_ROWS = {"nvswitch": 0, "gpu": 1, "plx": 2, "socket": 3, "memory": 3, "nic": 4}
+"""Row of each kind of node inside a host, from the bottom up."""
+
+_APART = 1.35
+"""How many widths apart neighbours stand."""
+
+
+def host_of(node: str) -> str:
+    """Return the host a node belongs to, by its name; empty for switches and routers.
+
+    >>> host_of("host3/gpu0"), host_of("switch0")
+    ('host3', '')
+    """
+    return node.partition("/")[0] if "/" in node else ""
+
+
+def place_nodes(links: Iterable[tuple[str, str]]) -> tuple[dict[str, Place], dict[str, Box]]:
+    """Return where each node stands, and the box around each host.
+
+    Hosts and switches are spread by the energy of Kamada and Kawai (1989), each connected piece on its
+    own, and pieces are put side by side; inside a host every kind of node has its row.
+    """
+    pairs = sorted(set(links))
+    nodes = sorted({node for pair in pairs for node in pair})
+    inside = {unit: _inside([node for node in nodes if _unit(node) == unit]) for unit in map(_unit, nodes)}
+    extent = {unit: _extent(places.values()) for unit, places in inside.items()}
+    centres = _centres(extent, {(_unit(a), _unit(b)) for a, b in pairs if _unit(a) != _unit(b)})
+    places = {
+        node: (centres[unit][0] + x, centres[unit][1] + y)
+        for unit, members in inside.items()
+        for node, (x, y) in members.items()
+    }
+    boxes = {
+        unit: (x - extent[unit][0] / 2, y - extent[unit][1] / 2, x + extent[unit][0] / 2, y + extent[unit][1] / 2)
+        for unit, (x, y) in centres.items()
+        if host_of(f"{unit}/") and unit == host_of(next(iter(inside[unit])))
+    }
+    return places, boxes
+
+
+def _unit(node: str) -> str:
+    """Return what moves as one: the host, or the switch itself."""
+    return host_of(node) or node
+
+
+def _inside(nodes: list[str]) -> dict[str, Place]:
+    """Return the places of one host's nodes around its centre, a row for each kind that is there."""
+    rows: dict[int, list[str]] = {}
+    for node in nodes:
+        kind = node.rpartition("/")[2].rstrip("0123456789")
+        rows.setdefault(_ROWS.get(kind, 5), []).append(node)
+    places = {}
+    for level, row in enumerate(sorted(rows)):
+        members = sorted(rows[row], key=lambda node: (len(node), node))
+        for number, node in enumerate(members):
+            places[node] = (number - (len(members) - 1) / 2, level - (len(rows) - 1) / 2)
+    return places
+
+
+def _extent(places: Iterable[Place]) -> Place:
+    """Return width and height of a box around some nodes, with room for their labels."""
+    xs, ys = zip(*places, strict=True)
+    return max(xs) - min(xs) + 1.1, max(ys) - min(ys) + 1.1
+
+
+def _centres(extent: dict[str, Place], edges: set[tuple[str, str]]) -> dict[str, Place]:
+    import networkx as nx
+
+    graph = nx.Graph()
+    graph.add_nodes_from(sorted(extent))
+    graph.add_edges_from(sorted(edges))
+    pieces = sorted(nx.connected_components(graph), key=lambda piece: (-len(piece), min(piece)))
+    laid = [_spread(graph.subgraph(sorted(piece)), extent) for piece in pieces]
+    return _packed(laid, extent)
+
+
+def _spread(piece: nx.Graph[str], extent: dict[str, Place]) -> dict[str, Place]:
+    """Return the places of one connected piece, far enough apart that no boxes meet."""
+    import networkx as nx
+
+    places = nx.kamada_kawai_layout(piece, pos=nx.circular_layout(piece))
+    units = sorted(places)
+    scale = 1.0
+    for number, one in enumerate(units):
+        for other in units[:number]:
+            dx, dy = (abs(float(places[one][axis] - places[other][axis])) for axis in (0, 1))
+            needed = (
+                (extent[one][0] + extent[other][0]) / 2 * _APART,
+                (extent[one][1] + extent[other][1]) / 2 * _APART,
+            )
+            clear = min(needed[axis] / gap for axis, gap in enumerate((dx, dy)) if gap > 1e-9 * hypot(dx, dy))
+            scale = max(scale, clear)
+    return {unit: (float(places[unit][0]) * scale, float(places[unit][1]) * scale) for unit in units}
+
+
+def _packed(pieces: list[dict[str, Place]], extent: dict[str, Place]) -> dict[str, Place]:
+    """Put the pieces side by side, in rows about as wide as the largest piece or four boxes."""
+    boxes = [_bounds(piece, extent) for piece in pieces]
+    widest = max(max(x1 - x0 for x0, _, x1, _ in boxes), 4.5 * max(width for width, _ in extent.values()))
+    centres: dict[str, Place] = {}
+    x = y = tallest = 0.0
+    for piece, (x0, y0, x1, y1) in zip(pieces, boxes, strict=True):
+        if x and x + x1 - x0 > widest:
+            x, y, tallest = 0.0, y - tallest - 0.8, 0.0
+        for unit, (unit_x, unit_y) in piece.items():
+            centres[unit] = (x + unit_x - x0, y + unit_y - y1)
+        x, tallest = x + x1 - x0 + 0.8, max(tallest, y1 - y0)
+    return centres
+
+
+def _bounds(piece: dict[str, Place], extent: dict[str, Place]) -> Box:
+    return (
+        min(x - extent[unit][0] / 2 for unit, (x, _) in piece.items()),
+        min(y - extent[unit][1] / 2 for unit, (_, y) in piece.items()),
+        max(x + extent[unit][0] / 2 for unit, (x, _) in piece.items()),
+        max(y + extent[unit][1] / 2 for unit, (_, y) in piece.items()),
+    )

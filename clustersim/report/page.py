@@ -1,0 +1,132 @@
+"""The page: sections in the order in which a reader decides, as one file that asks nobody for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+
+from clustersim.report.figure import Figure
+from clustersim.report.palette import DARK, LIGHT
+from clustersim.results.files import to_json
+
+CONTENT_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+"""What a browser may load for this page: nothing from anywhere else."""
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="clustersim {version}">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+<script type="application/json" id="panels">{panels}</script>
+<script type="application/json" id="themes">{themes}</script>
+<script>{plotly}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A place on the page for one figure, or for several of which the reader chooses one."""
+
+    name: str
+    figures: tuple[Figure, ...]
+    choose: str = "run"
+
+    def html(self) -> str:
+        """Return the card of the panel, with the words of its first figure; the script draws into it."""
+        first = self.figures[0]
+        return (
+            f'<section class="card" id="{self.name}">{self._choice()}'
+            f'<h3 id="title-{self.name}">{escape(first.title)}</h3>'
+            f'<p class="under" id="under-{self.name}">{escape(first.subtitle)}</p>'
+            f'<div class="plot" id="plot-{self.name}"></div>'
+            f'<p class="note" id="note-{self.name}">{escape(first.note)}</p></section>'
+        )
+
+    def _choice(self) -> str:
+        if len(self.figures) < 2:
+            return ""
+        options = "".join(
+            f'<option value="{number}">{escape(figure.label)}</option>' for number, figure in enumerate(self.figures)
+        )
+        return f'<label class="choice">{self.choose} <select id="choice-{self.name}">{options}</select></label>'
+
+    def drawing(self) -> dict[str, object]:
+        """Return what the script needs: every figure with its words."""
+        words = ("title", "subtitle", "note")
+        return {
+            "name": self.name,
+            "variants": [
+                {**figure.drawing(), **{word: getattr(figure, word) for word in words}} for figure in self.figures
+            ],
+        }
+
+
+def page(title: str, version: str, body: Iterable[str], panels: Sequence[Panel]) -> str:
+    """Return the whole HTML document with plotly.js, style and script inside."""
+    from plotly.offline import get_plotlyjs
+
+    return _PAGE.format(
+        policy=CONTENT_POLICY,
+        version=escape(version),
+        title=escape(title),
+        style=_resource("page.css"),
+        body="\n".join(body),
+        panels=_script_json([panel.drawing() for panel in panels]),
+        themes=_script_json({"light": LIGHT, "dark": DARK}),
+        plotly=get_plotlyjs(),
+        script=_resource("page.js"),
+    )
+
+
+def part(title: str) -> str:
+    """Return the heading of a part of the page."""
+    return f'<h2 class="part">{escape(title)}</h2>'
+
+
+def card(title: str, under: str, content: str, long: bool = False) -> str:
+    """Return a card with a heading, a line under it, and content that is HTML already."""
+    line = f'<p class="under">{escape(under)}</p>' if under else ""
+    return f'<section class="card{" long" if long else ""}"><h3>{escape(title)}</h3>{line}{content}</section>'
+
+
+def bullets(items: Sequence[str]) -> str:
+    """Return a list of texts."""
+    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
+
+
+def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str], style: str = "") -> str:
+    """Return a table that scrolls sideways in its own box; columns named in `words` are texts, the rest numbers."""
+    words = set(words)
+    kinds = ["words" if heading in words else "number" for heading in headings]
+    head = _row("th", kinds, headings)
+    body = "".join(_row("td", kinds, row) for row in rows)
+    return f'<div class="scroll"><table class="{style}"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+
+
+def _row(tag: str, kinds: Sequence[str], texts: Sequence[str]) -> str:
+    cells = (f'<{tag} class="{kind}">{escape(text)}</{tag}>' for kind, text in zip(kinds, texts, strict=True))
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _script_json(document: object) -> str:
+    """Return JSON that cannot end the script element it stands in."""
+    return to_json(document).replace("<", "\\u003c")
+
+
+def _resource(name: str) -> str:
+    return files("clustersim.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,116 @@
+"""Who waits for whom: the mean iteration of every rank beside the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clustersim.report.figure import Figure, axis, layout, legend
+from clustersim.report.palette import LABELS, PARTS
+from clustersim.report.series import run_label
+from clustersim.report.timeline import rank_name
+from clustersim.report.words import count, duration, percent, plot_text, time_unit
+from clustersim.results import BREAKDOWN, Run, Sweep
+
+MAX_BARS = 512
+"""Ranks drawn one by one; of more, neighbours are averaged."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The figure in numbers: `parts_s[part]` is [num_bars] mean seconds of an iteration."""
+
+    title: str
+    run: str
+    labels: list[str]
+    parts_s: dict[str, list[float]]
+    ranks_per_bar: int
+
+
+def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> Ranks | None:
+    """Return each rank's breakdown; None where the ranks differ by less than 1 % of an iteration."""
+    rows = run.worker_breakdown_s
+    if len(rows) < 2 or not _differ(run):
+        return None
+    per_bar = -(-len(rows) // max_bars)
+    groups = [range(start, min(start + per_bar, len(rows))) for start in range(0, len(rows), per_bar)]
+    parts = {
+        part: [sum(rows[rank].get(part, 0.0) for rank in group) / len(group) for group in groups] for part in BREAKDOWN
+    }
+    return Ranks(
+        title=_title(run),
+        run=run_label(sweep, run),
+        labels=[_label(run, group) for group in groups],
+        parts_s={part: seconds for part, seconds in parts.items() if any(seconds)},
+        ranks_per_bar=per_bar,
+    )
+
+
+def _differ(run: Run) -> bool:
+    def spread(part: str) -> float:
+        values = [row.get(part, 0.0) for row in run.worker_breakdown_s]
+        return max(values) - min(values)
+
+    return max(spread(part) for part in BREAKDOWN) > 0.01 * run.iteration_s
+
+
+def _title(run: Run) -> str:
+    compute = [row.get("compute", 0.0) for row in run.worker_breakdown_s]
+    waiting = [row.get("waiting", 0.0) for row in run.worker_breakdown_s]
+    slowest = max(range(len(compute)), key=lambda rank: compute[rank])
+    typical = sorted(compute)[len(compute) // 2]
+    mean = sum(waiting) / len(waiting)
+    if not any(waiting):
+        return f"No rank waits for another, though rank {slowest} computes {duration(max(compute))} an iteration"
+    if max(compute) > 1.01 * typical:
+        return (
+            f"Rank {slowest} computes {percent(compute[slowest] / typical - 1.0)} longer than the median; "
+            f"a rank waits {duration(mean)} an iteration on average"
+        )
+    return (
+        f"No rank is slow for long: each waits {duration(mean)} an iteration on average, for a different one each time"
+    )
+
+
+def _label(run: Run, group: range) -> str:
+    if len(group) > 1:
+        return f"ranks {group[0]} to {group[-1]}"
+    name = rank_name(run, group[0])
+    return f"rank {group[0]} ({name})" if name else f"rank {group[0]}"
+
+
+def draw_ranks(data: Ranks) -> Figure:
+    """Draw a thin stacked bar a rank, side by side."""
+    number = len(data.labels)
+    totals = [sum(seconds[place] for seconds in data.parts_s.values()) for place in range(number)]
+    unit, factor = time_unit(max(totals))
+    traces = [
+        {
+            "type": "bar",
+            "name": LABELS[part],
+            "x": [place * data.ranks_per_bar for place in range(number)],
+            "y": [value / factor for value in seconds],
+            "hovertext": [
+                f"<b>{plot_text(label)}</b><br>{LABELS[part]}: {duration(value)}<br>of {duration(total)}"
+                for label, value, total in zip(data.labels, seconds, totals, strict=True)
+            ],
+            "hoverinfo": "text",
+            "marker": {"color": PARTS[part], "line": {"width": 0}},
+        }
+        for part, seconds in data.parts_s.items()
+    ]
+    averaged = f"; each bar is the mean of {count(data.ranks_per_bar)} neighbours" if data.ranks_per_bar > 1 else ""
+    return Figure(
+        data.title,
+        f"Mean iteration of each rank of {data.run} ({unit}), by what it is spent on{averaged}.",
+        traces,
+        layout(
+            340,
+            barmode="stack",
+            bargap=0.0 if number > 128 else 0.12,
+            xaxis=axis("rank", showgrid=False),
+            yaxis=axis(f"one iteration ({unit})", rangemode="tozero"),
+            showlegend=True,
+            legend=legend(),
+        ),
+        label=data.run,
+    )

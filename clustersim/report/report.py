@@ -1,0 +1,43 @@
+"""From a sweep to the page: the answer, why, how sure, and how to reproduce it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clustersim.errors import InputError
+from clustersim.report.figures import FIGURES
+from clustersim.report.page import Panel, page, part
+from clustersim.report.sections import all_runs, header, how_sure, reproduce
+from clustersim.results import Sweep, write_atomically
+
+
+def write_report(sweep: Sweep, path: str | Path) -> Path:
+    """Write the report of a sweep as one self-contained HTML file of about 5 MB; nothing is simulated."""
+    return write_atomically(path, report_html(sweep))
+
+
+def report_html(sweep: Sweep) -> str:
+    """Return the report as HTML. The first screen has the decision; each further one is optional."""
+    if not sweep.runs:
+        raise InputError("there is nothing to report: the sweep has no runs", got="no runs", allowed="at least one run")
+    panels = {where: _panels(sweep, where) for where in ("answer", "why", "how sure")}
+    html = {where: [panel.html() for panel in found] for where, found in panels.items()}
+    body = [
+        header(sweep),
+        f'<div class="two"><div>{"".join(html["answer"])}</div><div>{all_runs(sweep)}</div></div>',
+        part("Why not faster"),
+        *html["why"],
+        part("How sure"),
+        *html["how sure"],
+        *how_sure(sweep),
+        part("Reproduce"),
+        *reproduce(sweep),
+        f"<footer>clustersim {sweep.version}. Figures need JavaScript; nothing is loaded from anywhere.</footer>",
+    ]
+    drawn = [panel for found in panels.values() for panel in found]
+    return page(f"{sweep.name}: clustersim forecast", sweep.version, body, drawn)
+
+
+def _panels(sweep: Sweep, where: str) -> list[Panel]:
+    made = ((name, kind, kind.make(sweep)) for name, kind in FIGURES.items() if kind.part == where)
+    return [Panel(name, figures, kind.choose) for name, kind, figures in made if figures]

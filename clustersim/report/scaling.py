@@ -1,0 +1,274 @@
+"""How fast against how many GPUs: speedup on log-log axes, efficiency below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.palette import series_colour, series_marker
+from clustersim.report.published import METRICS, compare, in_unit
+from clustersim.report.series import Series, headline, largest, run_label, series
+from clustersim.report.words import count, gpus, percent, plot_text, times
+from clustersim.results import Run, Sweep
+
+WIDTH_PX = 500.0
+"""About how wide the plot is on a desktop; it sets the height at which decades are equal."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One forecast line: [num_points] GPUs, speedup (or samples/s), its interval, efficiency and iteration."""
+
+    label: str
+    num_gpus: list[int]
+    rate: list[float]
+    low: list[float | None]
+    high: list[float | None]
+    efficiency: list[float]
+    iteration_s: list[float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One published figure on the same axis, with what it said in its own unit."""
+
+    num_gpus: int
+    rate: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The figure in numbers. `ideal` is the rate per GPU of each ideal line."""
+
+    metric: str  # speedup or samples_per_s
+    title: str
+    lines: tuple[Line, ...]
+    points: tuple[Point, ...]
+    ideal: tuple[float, ...]
+    basis: str
+    level: float | None
+
+
+def scaling_data(sweep: Sweep) -> Scaling:
+    """Return the scaling curves: speedup where every run has one, samples per second otherwise.
+
+    The ideal line is what perfect efficiency would give: rate / efficiency, which is proportional to the
+    number of GPUs. A published point of another metric (hours, say) lies off its forecast by the same
+    factor as in that metric.
+    """
+    metric = "speedup" if all(run.speedup is not None for run in sweep.runs) else "samples_per_s"
+    lines = tuple(_line(one, metric) for one in series(sweep))
+    levels = {run.interval.level for run in sweep.runs if run.interval}
+    return Scaling(
+        metric=metric,
+        title=scaling_title(sweep),
+        lines=lines,
+        points=tuple(point for run in sweep.runs for point in _points(sweep, run, metric)),
+        ideal=_ideal(lines),
+        basis=headline(sweep).speedup_basis,
+        level=min(levels) if levels else None,
+    )
+
+
+def scaling_title(sweep: Sweep) -> str:
+    """Say what the largest size gains, and which series is best where there are several."""
+    run, rivals = headline(sweep), largest(sweep)
+    if len(rivals) > 1:
+        best, worst = run_label(sweep, rivals[0]), run_label(sweep, rivals[-1])
+        factor = rivals[0].samples_per_s / rivals[-1].samples_per_s
+        if factor < 1.01:
+            return f"At {gpus(run.num_gpus)} all {len(rivals)} settings are equally fast to 1 %"
+        return f"{best}: {times(factor)} the throughput of {worst.partition(', ')[2] or worst}"
+    what = f"{count(run.samples_per_s)} samples/s" if run.speedup is None else f"a speedup of {times(run.speedup)}"
+    if len({other.num_gpus for other in sweep.runs}) == 1:
+        return f"One size only: {gpus(run.num_gpus)} give {what}" if run.num_gpus > 1 else f"One GPU gives {what}"
+    return f"{gpus(run.num_gpus)} give {what}, at {percent(run.efficiency)} efficiency"
+
+
+def _line(one: Series, metric: str) -> Line:
+    intervals = [getattr(run.interval, metric) if run.interval else None for run in one.runs]
+    return Line(
+        label=one.label,
+        num_gpus=[run.num_gpus for run in one.runs],
+        rate=[float(getattr(run, metric)) for run in one.runs],
+        low=[interval[0] if interval else None for interval in intervals],
+        high=[interval[1] if interval else None for interval in intervals],
+        efficiency=[run.efficiency for run in one.runs],
+        iteration_s=[run.iteration_s for run in one.runs],
+    )
+
+
+def _points(sweep: Sweep, run: Run, metric: str) -> list[Point]:
+    points = []
+    for published in run.published:
+        row = compare(sweep, run, published)
+        if row:
+            text = f"published {METRICS[row.metric]} {in_unit(row.metric, row.published)}"
+            forecast = f"forecast {row.forecast_text()}, error {percent(row.error, signed=True)}"
+            words = [f"<b>{plot_text(row.run)}</b>", text, forecast, plot_text(row.source), plot_text(row.note)]
+            points.append(Point(run.num_gpus, getattr(run, metric) * row.gain, "<br>".join(filter(None, words))))
+    return points
+
+
+def _ideal(lines: tuple[Line, ...]) -> tuple[float, ...]:
+    slopes: list[float] = []
+    for line in lines:
+        for number, rate, efficiency in zip(line.num_gpus, line.rate, line.efficiency, strict=True):
+            slope = rate / efficiency / number
+            if not any(abs(slope / known - 1.0) < 0.01 for known in slopes):
+                slopes.append(slope)
+    return tuple(slopes)
+
+
+def draw_scaling(data: Scaling) -> Figure:
+    """Draw the curves, their bands, the ideal, the published points and the efficiency below."""
+    sizes = sorted({number for line in data.lines for number in line.num_gpus})
+    rates = [rate for line in data.lines for rate in line.rate] + [point.rate for point in data.points]
+    rates += [slope * number for slope in data.ideal for number in (sizes[0], sizes[-1])]
+    x_range, y_range = _log_range(sizes, 0.12), _log_range(rates, 0.08)
+    top_px = min(max(WIDTH_PX * (y_range[1] - y_range[0]) / (x_range[1] - x_range[0]), 240.0), 520.0)
+    height = round(top_px + 230)
+    split = 165 / height
+    traces = [_ideal_trace(slope, sizes, first=not number) for number, slope in enumerate(data.ideal)]
+    for number, line in enumerate(data.lines):
+        traces += _line_traces(data, line, number)
+    if data.points:
+        traces.append(_published_trace(data.points))
+    rate_axis = "speedup" if data.metric == "speedup" else "samples/s"
+    gpu_ticks: Json = {"tickvals": _gpu_ticks(sizes), "ticktext": [count(tick) for tick in _gpu_ticks(sizes)]}
+    equal: Json = {"scaleanchor": "x", "scaleratio": 1, "constrain": "domain", "constraintoward": "bottom"}
+    parts = {
+        "xaxis": axis(type="log", range=x_range, **gpu_ticks, anchor="y", showticklabels=False, constrain="domain"),
+        "yaxis": axis(rate_axis, type="log", range=y_range, domain=[split, 1.0], **_decade_ticks(rates), **equal),
+        "xaxis2": axis("GPUs", type="log", range=x_range, **gpu_ticks, matches="x", anchor="y2"),
+        "yaxis2": axis("efficiency", range=[0, _top(data)], domain=[0.0, split - 30 / height], tickformat=".0%"),
+        "showlegend": True,
+        "legend": legend(),
+    }
+    return Figure(data.title, _subtitle(data), traces, layout(height, **parts))
+
+
+def _subtitle(data: Scaling) -> str:
+    what = f"Speedup over {data.basis}" if data.metric == "speedup" else "Training samples per second"
+    band = f"; the band is the {percent(data.level)} interval of the mean" if data.level else ""
+    points = "; outlined diamonds: published, each as far off the line as its own metric is" if data.points else ""
+    return f"{what} (no unit) against GPUs, logarithmic{band}{points}. Below: efficiency.".replace(
+        " (no unit)", "" if data.metric == "speedup" else " (samples/s)"
+    )
+
+
+def _top(data: Scaling) -> float:
+    return max(1.05, 1.08 * max(max(line.efficiency) for line in data.lines))
+
+
+def _log_range(values: list[float] | list[int], pad: float) -> list[float]:
+    low, high = log10(min(values)), log10(max(values))
+    if high - low < 0.5:
+        middle = (low + high) / 2
+        low, high = middle - 0.25, middle + 0.25
+    return [low - pad, high + pad]
+
+
+def _gpu_ticks(sizes: list[int]) -> list[int]:
+    """Return the sizes themselves, thinned to those at least a quarter of a decade apart."""
+    ticks: list[int] = []
+    for size in reversed(sizes):
+        if not ticks or log10(ticks[-1] / size) > 0.13:
+            ticks.append(size)
+    return ticks[::-1]
+
+
+def _decade_ticks(values: list[float]) -> Json:
+    low, high = floor(log10(min(values))) - 1, ceil(log10(max(values))) + 1
+    steps = (1, 2, 5) if high - low <= 6 else (1,)
+    ticks = [step * 10.0**power for power in range(low, high) for step in steps]
+    return {"tickvals": ticks, "ticktext": [count(float(f"{tick:.1g}")) for tick in ticks]}
+
+
+def _ideal_trace(slope: float, sizes: list[int], first: bool) -> Json:
+    ends = [sizes[0] * 0.75, sizes[-1] * 1.33]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "ideal",
+        "legendgroup": "ideal",
+        "showlegend": first,
+        "x": ends,
+        "y": [slope * end for end in ends],
+        "line": {"color": "@muted", "width": 1.2, "dash": "dash"},
+        "hoverinfo": "skip",
+    }
+
+
+def _line_traces(data: Scaling, line: Line, number: int) -> list[Json]:
+    name = plot_text(line.label) or "forecast"
+    colour, marker = series_colour(number), series_marker(number)
+    common = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "legendgroup": name,
+        "x": line.num_gpus,
+        "line": {"color": colour, "width": 2.5},
+        "marker": {"color": colour, "symbol": marker, "size": 8},
+        "hoverinfo": "text",
+    }
+    hover = [_hover(data, line, place) for place in range(len(line.num_gpus))]
+    efficiency = {"y": line.efficiency, "xaxis": "x2", "yaxis": "y2", "showlegend": False, "hovertext": hover}
+    return [
+        *_band(line, name, colour),
+        {**common, "y": line.rate, "hovertext": hover},
+        {**common, **efficiency},
+    ]
+
+
+def _band(line: Line, name: str, colour: str) -> list[Json]:
+    known = [
+        (number, low, high)
+        for number, low, high in zip(line.num_gpus, line.low, line.high, strict=True)
+        if low is not None and high is not None and low > 0
+    ]
+    if not known:
+        return []
+    around = [(number, high) for number, _, high in known] + [(number, low) for number, low, _ in known[::-1]]
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": f"{name}, interval",
+            "legendgroup": name,
+            "showlegend": False,
+            "x": [number for number, _ in around],
+            "y": [rate for _, rate in around],
+            "fill": "toself",
+            "fillcolor": colour,
+            "opacity": 0.25,
+            "line": {"width": 0},
+            "hoverinfo": "skip",
+        }
+    ]
+
+
+def _published_trace(points: tuple[Point, ...]) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "published",
+        "x": [point.num_gpus for point in points],
+        "y": [point.rate for point in points],
+        "hovertext": [point.text for point in points],
+        "hoverinfo": "text",
+        "marker": {"symbol": "diamond-open", "size": 12, "color": "@ink", "line": {"width": 2, "color": "@ink"}},
+    }
+
+
+def _hover(data: Scaling, line: Line, place: int) -> str:
+    rate = line.rate[place]
+    what = f"speedup {times(rate)}" if data.metric == "speedup" else f"{count(rate)} samples/s"
+    words = [f"<b>{', '.join(filter(None, (gpus(line.num_gpus[place]), plot_text(line.label))))}</b>", what]
+    low, high = line.low[place], line.high[place]
+    if low is not None and high is not None:
+        words.append(f"interval {count(low)} to {count(high)}")
+    return "<br>".join([*words, f"efficiency {percent(line.efficiency[place])}"])

@@ -1,0 +1,124 @@
+"""The words and tables around the figures: answer, how sure, how to reproduce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from clustersim.report.answer import Tile, answer, rows, tiles
+from clustersim.report.page import bullets, card, grid
+from clustersim.report.published import METRICS, comparisons
+from clustersim.report.series import headline, run_label
+from clustersim.report.words import percent, plural, size
+from clustersim.results import Run, Sweep
+
+_WORDS = ("where the time goes", "published (error of the forecast)", "run", "metric", "source")
+"""Table columns that hold words, not numbers."""
+
+_PROVENANCE = {
+    "measured": "measured on that device",
+    "published": "follow a published single-device rate",
+    "estimated": "estimated from the device's sheet",
+}
+
+
+def header(sweep: Sweep) -> str:
+    """Return the name of the scenario, the answer in a sentence, the numbers, and whether there are warnings."""
+    numbers = "".join(_tile(tile) for tile in tiles(sweep))
+    banner = ""
+    if sweep.warnings:
+        told = plural(len(sweep.warnings), "warning")
+        banner = f'<p class="banner"><a href="#warnings">{told}</a>: {escape(sweep.warnings[0])}</p>'
+    return (
+        f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(answer(sweep))}</h1></header>{banner}'
+        f'<dl class="tiles">{numbers}</dl>'
+    )
+
+
+def _tile(tile: Tile) -> str:
+    return (
+        f'<div class="tile"><dt>{escape(tile.label)}</dt><dd>{escape(tile.value)}</dd>'
+        f'<dd class="note">{escape(tile.note)}</dd></div>'
+    )
+
+
+def all_runs(sweep: Sweep) -> str:
+    """Return the table of all runs."""
+    headings, body = rows(sweep)
+    title = "The one run" if len(body) == 1 else f"All {len(body)} runs"
+    return card(title, "Means over workers and iterations.", grid(headings, body, _WORDS, "runs"))
+
+
+def sources(sweep: Sweep) -> str:
+    """Return the table of published figures with their sources; empty where there are none."""
+    found = comparisons(sweep)
+    if not found:
+        return ""
+    headings = ["run", "metric", "published", "forecast", "error", "source"]
+    body = [
+        [row.run, METRICS[row.metric], row.published_text(), row.forecast_text(), percent(row.error, signed=True),
+         "; ".join(filter(None, (row.source, row.note)))]
+        for row in found
+    ]  # fmt: skip
+    return card(
+        "Where the published figures are from", "Error is forecast / published − 1.", grid(headings, body, _WORDS)
+    )
+
+
+def provenance(run: Run, label: str) -> str:
+    """Return how much of the compute time was measured, published or estimated, as a bar and in words."""
+    shares = {origin: run.provenance.get(origin, 0.0) for origin in _PROVENANCE}
+    known = {origin: share for origin, share in shares.items() if share > 0}
+    if not known:
+        return ""
+    bar = "".join(f'<span class="{origin}" style="width:{100 * share:.3f}%"></span>' for origin, share in known.items())
+    words = "".join(
+        f'<li><span class="key {origin}"></span>{percent(share)} {origin}: {_PROVENANCE[origin]}</li>'
+        for origin, share in known.items()
+    )
+    most = max(known, key=lambda origin: known[origin])
+    return card(
+        f"{percent(known[most])} of the compute time is {most}",
+        f"What the compute time of {label} stands on.",
+        f'<div class="bar">{bar}</div><ul class="keys">{words}</ul>',
+    )
+
+
+def memory(run: Run, label: str) -> str:
+    """Return what fills the memory of the fullest GPU; empty where nobody counted."""
+    parts = sorted(((part, value) for part, value in run.memory_parts.items() if value > 0), key=lambda item: -item[1])
+    if not parts:
+        return ""
+    title = f"The fullest GPU holds {size(run.memory_bytes)}, most of it {parts[0][0]}"
+    body = [[part, size(value), percent(value / run.memory_bytes)] for part, value in parts]
+    return card(title, f"Memory of {label} by what it holds.", grid(["what", "memory", "share"], body, ["what"]))
+
+
+def how_sure(sweep: Sweep) -> Iterator[str]:
+    """Yield the cards that say what the forecast stands on."""
+    run = headline(sweep)
+    label = run_label(sweep, run)
+    yield sources(sweep)
+    yield provenance(run, label)
+    yield f'<div id="warnings">{_list("warning", sweep.warnings, "Nothing looked wrong.")}</div>'
+    yield _list("assumption", sweep.assumptions, "Nothing in the sheets that were used is a guess.")
+    yield _list("shortcut", sweep.shortcuts, "Every event was simulated.", "Exact to 1e-9; --exact turns them off.")
+    yield memory(run, label)
+
+
+def _list(one: str, items: tuple[str, ...], nothing: str, under: str = "") -> str:
+    if not items:
+        return card(f"No {one}s", nothing, "")
+    return card(plural(len(items), one).capitalize(), under, bullets(items), long=True)
+
+
+def reproduce(sweep: Sweep) -> Iterator[str]:
+    """Yield the command and the scenario, as the user wrote it."""
+    file = f"{sweep.name}.yaml"
+    command = f"clustersim run {file} --seed {sweep.seed}"
+    yield card(
+        "Run it again", f"With clustersim {sweep.version}; the scenario below saved as {file}.",
+        f"<pre>{escape(command)}</pre>",
+    )  # fmt: skip
+    if sweep.scenario_text:
+        yield card("The scenario", "As it was written.", f"<pre>{escape(sweep.scenario_text)}</pre>", long=True)

@@ -1,0 +1,66 @@
+"""How old the gradients are that get applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clustersim.report.figure import Figure, axis, layout
+from clustersim.report.series import run_label
+from clustersim.report.words import count, percent
+from clustersim.results import Run, Sweep
+
+
+@dataclass(frozen=True)
+class Staleness:
+    """The figure in numbers: how many gradients were applied at each age, in versions of the model."""
+
+    title: str
+    run: str
+    age: list[int]
+    num_gradients: list[int]
+    mean: float
+    p99: float
+
+
+def staleness_data(sweep: Sweep, run: Run) -> Staleness | None:
+    """Return the histogram of staleness; None where every gradient was fresh."""
+    if not run.staleness.get("max"):
+        return None
+    rows = run.staleness["histogram"]
+    mean, p99 = float(run.staleness["mean"]), float(run.staleness["p99"])
+    title = f"A gradient is {mean:.1f} versions old when it is applied; 1 % are older than {count(p99)}"
+    return Staleness(title, run_label(sweep, run), [row[0] for row in rows], [row[1] for row in rows], mean, p99)
+
+
+def draw_staleness(data: Staleness) -> Figure:
+    """Draw a bar for each age, with the mean and the 99th percentile written in."""
+    total = sum(data.num_gradients)
+    hover = [
+        f"{count(number)} of {count(total)} gradients ({percent(number / total)})<br>were {count(age)} versions old"
+        for age, number in zip(data.age, data.num_gradients, strict=True)
+    ]
+    shares = [100.0 * number / total for number in data.num_gradients]
+    bars = {"type": "bar", "x": data.age, "y": shares, "hovertext": hover, "hoverinfo": "text"}
+    marks = [(data.mean, "mean", 1.0), (data.p99, "99 %", 0.88)]
+    lines = [
+        {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": "@ink", "dash": "dot"}}
+        for x, _, _ in marks
+    ]
+    texts = [
+        {"x": x, "y": y, "yref": "paper", "text": f"{name} {x:.1f}", "showarrow": False, "xanchor": "left", "xshift": 4}
+        for x, name, y in marks
+    ]
+    return Figure(
+        data.title,
+        f"Gradients applied in {data.run} (%), by how many versions the model had moved on since they were computed.",
+        [{**bars, "marker": {"color": "@series0"}}],
+        layout(
+            320,
+            bargap=0.1,
+            shapes=lines,
+            annotations=texts,
+            xaxis=axis("staleness (versions)", showgrid=False),
+            yaxis=axis("gradients (%)", rangemode="tozero"),
+        ),
+        label=data.run,
+    )

@@ -1,0 +1,116 @@
+"""Numbers as people read them: few digits, a unit, a thin space between."""
+
+from __future__ import annotations
+
+from clustersim.units import format_duration, format_size
+
+THIN = "\u202f"
+"""Narrow no-break space, between a number and its unit."""
+
+_TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+
+
+def duration(seconds: float) -> str:
+    """Write a duration.
+
+    >>> duration(0.0123).replace(THIN, " ")
+    '12.3 ms'
+    """
+    return format_duration(seconds).replace(" us", " µs").replace(" ", THIN)
+
+
+def size(num_bytes: float) -> str:
+    """Write a number of bytes, in powers of 1000."""
+    return format_size(num_bytes).replace(" ", THIN)
+
+
+def count(number: float) -> str:
+    """Write a count or a rate: three significant digits below a thousand, all digits of the whole part above.
+
+    >>> count(12345.6).replace(THIN, " "), count(12.345), count(0.0456), count(64)
+    ('12 346', '12.3', '0.0456', '64')
+    """
+    if number == int(number) or abs(number) >= 1000:
+        return f"{number:,.0f}".replace(",", THIN)
+    return f"{number:.3g}"
+
+
+def times(factor: float) -> str:
+    """Write a factor.
+
+    >>> times(47.04), times(1.234), times(0.5)
+    ('47.0×', '1.23×', '0.50×')
+    """
+    decimals = 2 if abs(factor) < 10 else 1 if abs(factor) < 100 else 0
+    return f"{factor:.{decimals}f}×"
+
+
+def percent(share: float, signed: bool = False) -> str:
+    """Write a share as a percentage: whole numbers from 10 on, one decimal below.
+
+    >>> percent(0.431).replace(THIN, " "), percent(-0.034, signed=True).replace(THIN, " ")
+    ('43 %', '-3.4 %')
+    """
+    value = 100 * share
+    decimals = 0 if abs(value) >= 9.95 or value == 0 else 1 if abs(value) >= 0.05 else 2
+    return f"{value:{'+' if signed else ''}.{decimals}f}{THIN}%"
+
+
+def gpus(number: int) -> str:
+    """Write a number of GPUs.
+
+    >>> gpus(1).replace(THIN, " "), gpus(128).replace(THIN, " ")
+    ('1 GPU', '128 GPUs')
+    """
+    return f"{count(number)}{THIN}GPU{'' if number == 1 else 's'}"
+
+
+def plural(number: int, one: str) -> str:
+    """Write a count of things.
+
+    >>> plural(1, "layer").replace(THIN, " "), plural(3, "layer").replace(THIN, " ")
+    ('1 layer', '3 layers')
+    """
+    return f"{count(number)}{THIN}{one}{'' if number == 1 else 's'}"
+
+
+def time_unit(longest_s: float) -> tuple[str, float]:
+    """Return the unit in which an axis up to `longest_s` needs no exponent, and its seconds.
+
+    >>> time_unit(0.113)
+    ('ms', 0.001)
+    """
+    for name, factor in _TIME_UNITS:
+        if longest_s >= factor:
+            return name, factor
+    return _TIME_UNITS[-1] if longest_s > 0 else _TIME_UNITS[0]
+
+
+def listed(parts: list[str]) -> str:
+    """Join words as in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def shortened(text: str, longest: int) -> str:
+    """Cut the middle out of a long name, so that its end, which tells names apart, stays.
+
+    >>> shortened("inception_3a/3x3_reduce", 14)
+    'incep…3_reduce'
+    """
+    if len(text) <= longest:
+        return text
+    head = (longest - 1) * 2 // 5
+    return f"{text[:head]}…{text[len(text) - (longest - 1 - head) :]}"
+
+
+def plot_text(text: str) -> str:
+    """Return a name as plotly shows it literally: plotly reads `<b>` and `&amp;` in its texts.
+
+    >>> plot_text("conv<1>")
+    'conv&lt;1&gt;'
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
