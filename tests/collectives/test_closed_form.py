@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.collectives import (
@@ -122,6 +122,7 @@ def test_every_message_costs_its_overhead() -> None:
     )
 
 
+@settings(deadline=None)
 @given(
     algorithm=st.sampled_from([a for a in ALGORITHMS if a[1] != "double-tree"]),
     num_ranks=st.integers(1, 5000),

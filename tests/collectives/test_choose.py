@@ -1,0 +1,141 @@
+"""Which algorithm a transport takes by itself, and how fast the links then look."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.collectives import COLLECTIVES, busbw_factor, choose
+from clustersim.collectives.choose import RULES
+from clustersim.collectives.nccl import PROTOCOLS, Ranks, nccl_all_reduce_seconds, nccl_latency_us
+from clustersim.errors import InputError
+
+MIB = 1024.0**2
+
+
+@settings(deadline=None)
+@given(
+    transport=st.sampled_from(list(RULES)),
+    op=st.sampled_from(list(COLLECTIVES)),
+    num_ranks=st.integers(1, 5000),
+    num_bytes=st.floats(0, 1e12),
+    ranks_per_host=st.integers(1, 16),
+)
+def test_what_is_chosen_exists(transport: str, op: str, num_ranks: int, num_bytes: float, ranks_per_host: int) -> None:
+    assert choose(op, transport, num_ranks, num_bytes, ranks_per_host) in COLLECTIVES[op]
+
+
+@pytest.mark.parametrize("transport", RULES)
+def test_every_transport_has_a_rule_for_every_collective(transport: str) -> None:
+    assert set(RULES[transport]) == set(COLLECTIVES)
+
+
+def test_the_transports_are_those_of_a_scenario() -> None:
+    assert set(RULES) == {"mpi", "nccl", "gloo", "tcp", "ideal"}
+
+
+@pytest.mark.parametrize(
+    ("num_hosts", "algorithm", "latencies_us"),
+    [
+        (1, "tree", (15.2, 31.5, 64.4)),
+        (1, "ring", (15.0, 40.6, 56.0)),
+        (2, "tree", (25.2, 48.5, 92.4)),
+        (2, "ring", (40.0, 75.2, 131.6)),
+        (16, "tree", (55.2, 99.5, 176.4)),
+        (16, "ring", (311.6, 559.6, 1190.0)),
+    ],
+)
+def test_latencies_are_those_of_nccl(num_hosts: int, algorithm: str, latencies_us: tuple[float, ...]) -> None:
+    """Eight GPUs a host behind NVLink, worked by hand from NCCL's formulas."""
+    ranks = Ranks(8 * num_hosts, num_hosts)
+    assert [nccl_latency_us(algorithm, protocol, ranks) for protocol in PROTOCOLS] == pytest.approx(latencies_us)
+
+
+def test_a_large_nccl_ring_runs_at_the_bus_rate() -> None:
+    seconds = nccl_all_reduce_seconds("ring", 1e12, Ranks(16, 2), 12e9)
+    assert 1e12 * 2 * 15 / 16 / seconds == pytest.approx(12e9, rel=1e-3)
+
+
+def test_nccl_takes_trees_for_small_buffers_on_many_hosts_and_rings_for_large_ones() -> None:
+    assert choose("all-reduce", "nccl", 128, 1024, 8) == "double-tree"
+    assert choose("all-reduce", "nccl", 128, 10_000 * MIB, 8) == "ring"
+
+
+@settings(deadline=None)
+@given(num_hosts=st.integers(2, 500), power=st.integers(0, 33))
+def test_more_hosts_never_bring_nccl_back_from_tree_to_ring(num_hosts: int, power: int) -> None:
+    once, twice = (choose("all-reduce", "nccl", 8 * hosts, 2.0**power, 8) for hosts in (num_hosts, 4 * num_hosts))
+    assert (once, twice) != ("double-tree", "ring")
+
+
+@pytest.mark.parametrize(
+    ("op", "num_ranks", "num_bytes", "name"),
+    [
+        ("all-reduce", 16, 2048, "doubling"),
+        ("all-reduce", 16, 2049, "halving-doubling"),
+        ("all-reduce", 4096, 8192, "doubling"),
+        ("broadcast", 64, 1024, "tree"),
+        ("broadcast", 7, MIB, "tree"),
+        ("broadcast", 8, MIB, "scatter-all-gather"),
+        ("reduce", 8, 2048, "tree"),
+        ("reduce", 8, 4096, "scatter-gather"),
+        ("all-gather", 8, 100_000, "doubling"),
+        ("all-gather", 9, 50_000, "bruck"),
+        ("all-gather", 9, 100_000, "ring"),
+        ("all-gather", 8, MIB, "ring"),
+        ("reduce-scatter", 8, MIB, "pairwise"),
+        ("reduce-scatter", 8, 1024, "halving"),
+        ("all-to-all", 8, 8 * 32768, "linear"),
+        ("all-to-all", 8, 8 * 32769, "pairwise"),
+    ],
+)
+def test_mpi_follows_the_sizes_of_mpich(op: str, num_ranks: int, num_bytes: float, name: str) -> None:
+    assert choose(op, "mpi", num_ranks, num_bytes, 1) == name
+
+
+@pytest.mark.parametrize("transport", ["gloo", "tcp", "ideal"])
+def test_the_others_reduce_in_rings(transport: str) -> None:
+    assert {choose("all-reduce", transport, 64, size, 8) for size in (8.0, 1e9)} == {"ring"}
+
+
+def test_an_unknown_transport_names_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"no transport is called 'mpich'; did you mean 'mpi'\?"):
+        choose("all-reduce", "mpich", 8, 8.0, 1)
+
+
+def test_an_impossible_rate_or_host_is_refused() -> None:
+    with pytest.raises(InputError, match=r"a rate must be above 0 \(got bytes_per_s = 0.0\)"):
+        choose("all-reduce", "nccl", 8, 8.0, 1, bytes_per_s=0.0)
+    with pytest.raises(InputError, match=r"ranks_per_host must be at least 1 \(got 0\)"):
+        choose("all-reduce", "nccl", 8, 8.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("op", "factor"),
+    [
+        ("all-reduce", 1.75),
+        ("all-gather", 0.875),
+        ("reduce-scatter", 0.875),
+        ("all-to-all", 0.875),
+        ("gather", 0.875),
+        ("scatter", 0.875),
+        ("broadcast", 1.0),
+        ("reduce", 1.0),
+        ("send-recv", 1.0),
+        ("barrier", 0.0),
+    ],
+)
+def test_bus_bandwidth_counts_as_nccl_tests_does(op: str, factor: float) -> None:
+    assert busbw_factor(op, 8) == factor
+
+
+def test_every_collective_has_a_bus_bandwidth() -> None:
+    assert all(busbw_factor(op, 4) >= 0 for op in COLLECTIVES)
+
+
+def test_bus_bandwidth_of_no_ranks_or_an_unknown_collective_is_refused() -> None:
+    with pytest.raises(InputError, match=r"num_ranks must be at least 1 \(got 0\)"):
+        busbw_factor("all-reduce", 0)
+    with pytest.raises(InputError, match="no collective is called 'allreduce'; did you mean 'all-reduce'"):
+        busbw_factor("allreduce", 4)
