@@ -7,26 +7,26 @@
 
 FLOP and activations are one sample's; seconds are those of the scenario's whole batch. A bare number is in
 the unit of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is
-left out is zero. Parameters and activations are taken as fp32, 4 bytes each.
+left out is zero. Parameters and activations are taken as fp32, 4 bytes each; a size with a
+prefix (`97.5 MiB`) is taken to the nearest parameter.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.units import parse
 from clustersim.workload.layer import Layer, LayerTime, Model
+from clustersim.workload.yaml_nodes import Node, YamlFile
 
 GivenTimes = tuple[LayerTime | None, ...]
 """For each layer the times that the file gives, as `measured`, or None."""
 
-MAX_BYTES = 1_000_000
 BYTES_PER_ELEMENT = 4
 DEFAULT_OP = "custom"
 
@@ -39,7 +39,6 @@ _QUANTITIES = {
 }
 _MODEL_KEYS = ("name", "layers", "sample", "source")
 _LAYER_KEYS = ("name", "op", *_QUANTITIES)
-_NULL = "tag:yaml.org,2002:null"
 
 
 def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
@@ -49,9 +48,9 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
     below the first layer with parameters, which therefore takes the half to weights only. A given
     `backward_s` is split in the same proportion. Every mistake is reported at once.
     """
-    reader = _Reader(str(path))
-    root = reader.compose(_read_text(Path(path)))
-    top = reader.mapping(root, "", _MODEL_KEYS, required=("name", "layers"))
+    file = YamlFile(path)
+    reader = _Reader(file)
+    top = reader.mapping(file.root, "", _MODEL_KEYS, required=("name", "layers"))
     name = reader.text(top.get("name"), "name")
     sample = reader.text(top.get("sample"), "sample") or "sample"
     source = reader.text(top.get("source"), "source") or str(path)
@@ -74,14 +73,14 @@ class _Written:
     name: str
     op: str
     quantities: Mapping[str, float | None]
-    name_node: Any
+    name_node: Node | None
     key: str
 
     def given(self, quantity: str) -> float:
         return self.quantities[quantity] or 0.0
 
 
-def _written_layer(reader: _Reader, node: Any, key: str) -> _Written:
+def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
     before = len(reader.mistakes)
     keys = reader.mapping(node, key, _LAYER_KEYS, required=("name",))
     name = reader.text(keys.get("name"), f"{key}.name")
@@ -95,7 +94,7 @@ def _written_layer(reader: _Reader, node: Any, key: str) -> _Written:
     return _Written(name, op, quantities, keys.get("name"), key)
 
 
-def _check_layer(reader: _Reader, node: Any, key: str, quantities: Mapping[str, float | None]) -> None:
+def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str, float | None]) -> None:
     """Refuse a layer that gives one time of two, or neither times nor FLOP."""
     missing = [name for name in ("forward_s", "backward_s") if quantities[name] is None]
     if len(missing) == 1:
@@ -131,105 +130,74 @@ def _given_time(layer: Layer, written: _Written) -> LayerTime | None:
     return LayerTime(layer, written.given("forward_s"), backward_s - weights_s, weights_s, "measured")
 
 
-@dataclass
 class _Reader:
-    """Walks the nodes of a YAML file and collects its mistakes."""
+    """Walks the nodes of a workload file and collects its mistakes."""
 
-    file: str
-    lines: list[str] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
-
-    def compose(self, text: str) -> Any:
-        """Return the root node of the file's only document; broken YAML is an InputError with its place."""
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-        self.lines = text.splitlines()
-        try:
-            return YAML(typ="safe", pure=True).compose(text)
-        except MarkedYAMLError as error:
-            reason, mark = error.problem or error.context or "broken", error.problem_mark or error.context_mark
-        except (YAMLError, ValueError) as error:
-            reason, mark = str(error).partition("\n")[0], None
-        except RecursionError:
-            reason, mark = "nested too deep", None
-        raise InputError(self.made_mistake(mark, None, f"this is not YAML: {reason}"))
-
-    def made_mistake(
-        self, mark: Any, key: str | None, message: str, got: str | None = None, allowed: str | None = None
-    ) -> Mistake:
-        if mark is None:
-            return Mistake(message, key or None, self.file, got=got, allowed=allowed)
-        shown = self.lines[mark.line] if mark.line < len(self.lines) else None
-        return Mistake(message, key or None, self.file, mark.line + 1, mark.column + 1, got, allowed, shown)
+    def __init__(self, file: YamlFile):
+        self.file = file
+        self.mistakes: list[Mistake] = []
 
     def mistake(
-        self, node: Any, key: str | None, message: str, got: str | None = None, allowed: str | None = None
+        self, node: Node | None, key: str | None, message: str, got: str | None = None, allowed: str | None = None
     ) -> None:
-        mark = node.start_mark if node is not None else None
-        self.mistakes.append(self.made_mistake(mark, key, message, got, allowed))
+        self.mistakes.append(self.file.mistake(message, key, node, got, allowed))
 
-    def mapping(self, node: Any, key: str, known: Iterable[str], required: Iterable[str]) -> dict[str, Any]:
+    def mapping(self, node: Node, key: str, known: Sequence[str], required: Iterable[str]) -> dict[str, Node]:
         """Return the nodes of a map by key, without those that say null; say what is unknown, double or missing."""
-        if not isinstance(getattr(node, "value", None), list) or not _is_map(node):
+        if node.pairs is None:
             self.mistake(node, key, f"expected a map of {', '.join(known)}", allowed=", ".join(known))
             return {}
-        found: dict[str, Any] = {}
-        for name_node, value in node.value:
-            name = str(name_node.value) if isinstance(name_node.value, str) else "?"
+        found: dict[str, Node] = {}
+        for name_node, value in node.pairs:
+            name = name_node.text or "?"
             path = f"{key}.{name}" if key else name
             if name not in known:
                 self.mistake(name_node, path, str(unknown_name("key", name, known)), name, ", ".join(known))
             elif name in found:
                 self.mistake(name_node, path, "is given twice; keep one", got=name)
             found[name] = value
-        found = {name: value for name, value in found.items() if value.tag != _NULL}
         for name in required:
-            if name not in found:
+            if name not in found or found[name].is_null:
                 self.mistake(node, f"{key}.{name}" if key else name, "is missing")
-        return found
+        return {name: value for name, value in found.items() if not value.is_null}
 
-    def sequence(self, node: Any, key: str) -> list[Any]:
+    def sequence(self, node: Node | None, key: str) -> tuple[Node, ...]:
         """Return the nodes of a list that has at least one."""
         if node is None:
-            return []
-        if isinstance(node.value, list) and not _is_map(node) and node.value:
-            return list(node.value)
-        self.mistake(node, key, "expected a list of at least one layer")
-        return []
+            return ()
+        if not node.items:
+            self.mistake(node, key, "expected a list of at least one layer")
+        return node.items or ()
 
-    def text(self, node: Any, key: str) -> str:
+    def text(self, node: Node | None, key: str) -> str:
         """Return a scalar as it is written; empty where it is not given."""
         if node is None:
             return ""
-        if isinstance(node.value, str) and node.value.strip():
-            return str(node.value)
-        self.mistake(node, key, "expected a name")
-        return ""
+        if node.text is None or not node.text.strip():
+            self.mistake(node, key, "expected a name")
+        return node.text or ""
 
-    def quantity(self, node: Any, key: str, quantity: str) -> float | None:
+    def quantity(self, node: Node | None, key: str, quantity: str) -> float | None:
         """Return an SI number: written bare, or with a unit."""
         if node is None:
             return None
-        written = node.value if isinstance(node.value, str) else None
         try:
-            value = float(written) if written is not None else math.nan
+            value = float(node.text) if node.text is not None else math.nan
         except ValueError:
             return self._with_unit(node, key, quantity)
         if not (math.isfinite(value) and value >= 0):
-            shown = written if written is not None else "a list or a map"
+            shown = node.text if node.text is not None else "a list or a map"
             self.mistake(node, key, f"expected a number of at least 0 (got {shown})", got=shown, allowed="0 or more")
         elif key.endswith("parameter_bytes") and value % BYTES_PER_ELEMENT:
             whole = round(value / BYTES_PER_ELEMENT) * BYTES_PER_ELEMENT
             allowed = f"a multiple of {BYTES_PER_ELEMENT} bytes, one for each fp32 parameter"
-            self.mistake(
-                node, key, f"expected {allowed}, such as {whole} (got {written})", got=written, allowed=allowed
-            )
+            message = f"expected {allowed}, such as {whole} (got {node.text})"
+            self.mistake(node, key, message, got=node.text, allowed=allowed)
         return value
 
-    def _with_unit(self, node: Any, key: str, quantity: str) -> float | None:
+    def _with_unit(self, node: Node, key: str, quantity: str) -> float | None:
         try:
-            return parse(node.value, quantity)
+            return parse(node.text, quantity)
         except InputError as error:
             wrong = error.mistakes[0]
             self.mistake(node, key, wrong.message, wrong.got, wrong.allowed)
@@ -243,23 +211,3 @@ class _Reader:
                 message = f"another layer is called '{layer.name}' already; names differ"
                 self.mistake(layer.name_node, f"{layer.key}.name", message, got=layer.name)
             seen.add(layer.name)
-
-
-def _is_map(node: Any) -> bool:
-    return type(node).__name__ == "MappingNode"
-
-
-def _read_text(path: Path) -> str:
-    """Return the text of a file that can be a workload."""
-    try:
-        if path.is_dir():
-            reason = "this is a folder, not a workload file"
-        elif path.stat().st_size > MAX_BYTES:
-            reason = f"too large for a workload file; at most {MAX_BYTES:,} bytes"
-        else:
-            return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        reason = "this is not a text file in UTF-8"
-    except (OSError, ValueError) as error:
-        reason = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-    raise InputError(Mistake(reason, file=str(path)))

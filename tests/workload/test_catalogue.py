@@ -1,0 +1,223 @@
+"""The catalogue adds up to what was published: parameters to the last one, multiply-adds to three digits."""
+
+import math
+
+import pytest
+
+from clustersim.errors import InputError
+from clustersim.workload.builder import Builder
+from clustersim.workload.catalogue import MODELS, describe, load_model
+from clustersim.workload.catalogue.alexnet import two_towers
+from clustersim.workload.layer import Layer, Model
+
+PARAMETERS = {
+    "alexnet": 61_100_840,  # torchvision
+    "alexnet-caffe": 60_965_224,  # Caffe, bvlc_alexnet
+    "caffenet": 60_965_224,  # Caffe, bvlc_reference_caffenet
+    "bert-base": 109_482_240,  # Hugging Face BertModel, uncased
+    "bert-base-seq512": 109_482_240,
+    "bert-large": 335_141_888,
+    "googlenet": 6_998_552,  # Caffe, bvlc_googlenet deployed
+    "googlenet-aux": 13_378_280,  # Caffe, bvlc_googlenet trained
+    "gpt2-small": 124_439_808,  # Hugging Face GPT2LMHeadModel
+    "gpt2-medium": 354_823_168,
+    "gpt2-large": 774_030_080,
+    "gpt2-xl": 1_557_611_200,
+    "inception-v3": 23_834_568,  # torchvision, the head cut off
+    "inception-v3-aux": 27_161_264,  # torchvision
+    "lstm-lm": 66_034_000,  # PyTorch nn.LSTM, 2 x 1500; recalled: "66M" is what Zaremba et al. are quoted with
+    "nin": 7_595_176,  # Caffe model zoo
+    "resnet18": 11_689_512,  # torchvision
+    "resnet34": 21_797_672,
+    "resnet50": 25_557_032,
+    "resnet101": 44_549_160,
+    "resnet152": 60_192_808,
+    "squeezenet-1.0": 1_248_424,  # torchvision
+    "vgg11": 132_863_336,  # torchvision
+    "vgg13": 133_047_848,
+    "vgg16": 138_357_544,
+    "vgg19": 143_667_240,
+}
+
+# torchvision's published GFLOPS column, which counts multiply-adds; GoogLeNet's and NiN's follow from the
+# totals that FireCaffe prints (recalled), see `test_firecaffe_table_1`.
+GIGA_MULTIPLY_ADDS = {
+    "alexnet": 0.714,
+    "inception-v3": 5.713,
+    "resnet18": 1.814,
+    "resnet34": 3.664,
+    "resnet50": 4.089,
+    "resnet101": 7.801,
+    "resnet152": 11.514,
+    "squeezenet-1.0": 0.819,
+    "vgg11": 7.609,
+    "vgg13": 11.308,
+    "vgg16": 15.470,
+    "vgg19": 19.632,
+}
+
+
+def alexnet_ungrouped() -> Model:
+    """AlexNet whose towers see each other: the 249 MB that FireCaffe counts."""
+    return two_towers(Builder("alexnet-ungrouped", "AlexNet, one group"), groups=1, norm_first=True)
+
+
+def weights(layer: Layer) -> int:
+    """FireCaffe's |W| of a layer in parameters: channels x filters x kernel width x height, no biases."""
+    shape = layer.shape
+    if layer.op == "convolution":
+        return shape["channels"] // shape["groups"] * shape["filters"] * shape["kernel_h"] * shape["kernel_w"]
+    return shape["inputs"] * shape["outputs"] * (shape["count"] if layer.op == "fully-connected" else 1)
+
+
+@pytest.mark.parametrize(("name", "published"), PARAMETERS.items())
+def test_parameters_are_the_published_ones_to_the_last(name, published):
+    assert load_model(name).num_parameters == published
+
+
+def test_gpt3_has_the_parameters_of_its_name():
+    assert load_model("gpt-3").num_parameters == pytest.approx(175e9, rel=3e-3)
+
+
+def test_medium_lstm_has_the_20_million_parameters_it_is_quoted_with():
+    assert load_model("lstm-lm-medium").num_parameters == pytest.approx(20e6, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "published"), GIGA_MULTIPLY_ADDS.items())
+def test_multiply_adds_are_the_published_ones(name, published):
+    assert load_model(name).flop / 2e9 == pytest.approx(published, abs=6e-4)
+
+
+# FireCaffe (Iandola et al., 2016), table 1, batch 1024: MB of weights, MB of activations, TFLOP of an
+# iteration. The figures are recalled, so the tolerance is their rounding and a pixel of padding.
+@pytest.mark.parametrize(
+    ("model", "weights_mb", "data_mb", "iteration_tflop"),
+    [
+        (load_model("nin"), 30, 5800, 6.7),
+        (alexnet_ungrouped(), 249, 1680, 7.0),
+        (load_model("googlenet-aux"), 54, 19100, 9.7),
+        (load_model("vgg19"), 575, 42700, 120),
+    ],
+    ids=lambda value: value.name if isinstance(value, Model) else "",
+)
+def test_firecaffe_table_1(model, weights_mb, data_mb, iteration_tflop):
+    trained = [layer for layer in model.layers if layer.flop]
+    assert sum(4 * weights(layer) for layer in trained) / 1e6 == pytest.approx(weights_mb, rel=0.013)
+    # |D|: 4 bytes x channels x width x height x batch of what each trained layer reads
+    assert sum(4 * 1024 * layer.input_elements for layer in trained) / 1e6 == pytest.approx(data_mb, rel=0.013)
+    assert 3 * 1024 * model.flop / 1e12 == pytest.approx(iteration_tflop, rel=0.013)
+
+
+def test_what_googlenet_exchanges_in_training_is_53_5_megabytes():
+    assert 4 * load_model("googlenet-aux").num_parameters / 1e6 == pytest.approx(53.5, abs=0.05)
+
+
+def maps(name: str, layers: list[str]) -> list[tuple[int, int]]:
+    by_name = {layer.name: layer for layer in load_model(name).layers}
+    return [(by_name[layer].shape["filters"], by_name[layer].shape["out_height"]) for layer in layers]
+
+
+def test_maps_shrink_as_in_the_papers():
+    assert maps("alexnet-caffe", ["conv1", "conv2", "conv3", "conv5"]) == [(96, 55), (256, 27), (384, 13), (256, 13)]
+    assert maps("googlenet", ["conv1/7x7_s2", "conv2/3x3", "inception_3a/3x3", "inception_4e/3x3"]) == [
+        (64, 112),
+        (192, 56),
+        (128, 28),
+        (320, 14),
+    ]
+    assert maps("googlenet", ["inception_5b/5x5"]) == [(128, 7)]
+    assert maps("googlenet-aux", ["loss1/conv", "loss2/conv"]) == [(128, 4), (128, 4)]
+    assert maps("resnet50", ["conv1", "layer1.0.conv3", "layer4.2.conv3"]) == [(64, 112), (256, 56), (2048, 7)]
+    assert maps("inception-v3", ["Mixed_5d.branch1x1.conv", "Mixed_6e.branch1x1.conv"]) == [(64, 35), (192, 17)]
+    assert maps("inception-v3", ["Mixed_7c.branch1x1.conv"]) == [(320, 8)]
+    assert maps("squeezenet-1.0", ["conv1", "fire5/expand3x3", "conv10"]) == [(96, 109), (128, 27), (1000, 13)]
+    assert maps("nin", ["conv1", "conv2", "conv3", "cccp8-1024"]) == [(96, 54), (256, 27), (384, 13), (1000, 6)]
+
+
+@pytest.mark.parametrize(("size", "layers", "features"), [("small", 12, 768), ("xl", 48, 1600)])
+def test_gpt_flop_are_the_closed_form(size, layers, features):
+    tokens, vocabulary = 1024, 50_257
+    multiply_adds = layers * (12 * tokens * features**2 + 2 * tokens**2 * features) + tokens * features * vocabulary
+    assert load_model(f"gpt2-{size}").flop == pytest.approx(2 * multiply_adds, rel=1e-12)
+
+
+def test_bert_reads_longer_sequences_at_the_closed_form():
+    layers, features = 24, 1024
+    for tokens, name in ((128, "bert-large"), (512, "bert-large-seq512")):
+        multiply_adds = layers * (12 * tokens * features**2 + 2 * tokens**2 * features) + features**2
+        assert load_model(name).flop == pytest.approx(2 * multiply_adds, rel=1e-12)
+
+
+def test_lstm_flop_are_the_closed_form():
+    tokens, hidden, vocabulary = 35, 1500, 10_000
+    assert load_model("lstm-lm").flop == 2 * tokens * (2 * 8 * hidden**2 + hidden * vocabulary)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_shape_gives_its_layers_flop_and_parameters(name):
+    for layer in load_model(name).layers:
+        shape = layer.shape
+        if layer.op == "convolution":
+            kernel = shape["channels"] // shape["groups"] * shape["kernel_h"] * shape["kernel_w"]
+            outputs = shape["filters"] * shape["out_height"] * shape["out_width"]
+            assert layer.flop == 2 * kernel * outputs
+            assert layer.input_elements == shape["channels"] * shape["height"] * shape["width"]
+            assert layer.output_elements == outputs
+            assert layer.num_parameters - weights(layer) in (0, shape["filters"])
+        elif "inputs" in shape:
+            assert layer.flop == 2 * math.prod(shape[key] for key in ("rows", "inputs", "outputs", "count"))
+        else:
+            assert layer.flop == 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_backward_is_twice_forward_without_the_images_gradient(name):
+    model = load_model(name)
+    first = next(layer for layer in model.layers if layer.num_parameters)
+    assert model.flop_backward == pytest.approx(2 * model.flop - first.flop, rel=1e-12)
+    assert first.flop_backward_data == 0
+    products = [layer for layer in model.layers if layer.flop and layer is not first]
+    assert all(layer.flop_backward_data >= layer.flop for layer in products)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_layer_has_a_name_of_its_own_and_the_model_ends_in_a_loss(name):
+    model = load_model(name)
+    assert model.name == name
+    assert len({layer.name for layer in model.layers}) == len(model.layers)
+    assert model.layers[-1].op == "loss"
+    assert all(layer.input_elements > 0 and layer.output_elements > 0 for layer in model.layers)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("resnet-50", "resnet50"),
+        ("vgg-16", "vgg16"),
+        ("gpt3", "gpt-3"),
+        ("squeezenet1.0", "squeezenet-1.0"),
+        ("gpt-2-xl", "gpt2-xl"),
+    ],
+)
+def test_a_hyphen_before_a_digit_makes_no_difference(written, name):
+    assert written in MODELS
+    assert load_model(written) is load_model(name)
+
+
+def test_an_unknown_model_is_told_the_nearest_name():
+    with pytest.raises(
+        InputError, match=r"^no model is called 'resnet51'; did you mean 'resnet50'\? \(known: alexnet,"
+    ):
+        load_model("resnet51")
+    assert "resnet51" not in MODELS
+    assert 50 not in MODELS
+
+
+def test_no_two_names_differ_by_hyphens_only():
+    assert all(MODELS.canonical(name) == name for name in MODELS)
+
+
+def test_describe_says_title_and_size_in_one_line():
+    assert describe("resnet-50") == "ResNet-50 v1.5: 25.6 M parameters, 8.18 GFLOP forward per image"
+    assert describe("gpt-3") == "GPT-3 175B, 2048 tokens: 175 G parameters, 735 TFLOP forward per sequence"
+    assert all("\n" not in describe(name) for name in MODELS)
