@@ -91,10 +91,20 @@ def is_path(name: str | Path) -> bool:
 def _read(schema: type[SheetFile[Any]], path: Path, mtime_ns: int, size: int) -> tuple[Text, Sheet]:
     """Read a sheet; its time and size are here so that a file that has changed is read again."""
     text = read_text(path)
+    _check_shape(text, text.data)
     try:
         return text, schema.model_validate(text.data).device()
     except ValidationError as error:
         raise InputError([_mistake(text, schema, problem) for problem in error.errors()]) from None
+
+
+def _check_shape(text: Text, data: Any, key: tuple[str, ...] = ()) -> None:
+    """Refuse lists and deep nesting before anything prints them: aliases can make them larger than memory."""
+    if isinstance(data, list | set | tuple) or (isinstance(data, Mapping) and len(key) > 2):
+        raise InputError(text.mistake("expected one value here, not a list or a mapping", key))
+    if isinstance(data, Mapping):
+        for part, value in data.items():
+            _check_shape(text, value, (*key, str(part)[:60]))
 
 
 def _mistake(text: Text, schema: type[SheetFile[Any]], problem: Any) -> Mistake:

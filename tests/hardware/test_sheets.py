@@ -1,0 +1,183 @@
+"""What the shipped sheets say holds together, and agrees with what vendors published."""
+
+from __future__ import annotations
+
+import pytest
+
+from clustersim.hardware import (
+    CPUS,
+    GPUS,
+    LINKS,
+    TRANSPORTS,
+    Sheet,
+    Shelf,
+    load_cpu,
+    load_gpu,
+    load_link,
+    load_transport,
+)
+
+SHELVES: dict[str, Shelf] = {"gpu": GPUS, "link": LINKS, "cpu": CPUS, "transport": TRANSPORTS}
+EVERY = [(kind, name) for kind, shelf in SHELVES.items() for name in shelf]
+
+
+def needed() -> dict[str, set[str]]:
+    gpus = "gtx-580 gtx-680 k20 k20x k40 k80 m40 titan-x-maxwell titan-x-pascal gtx-1080-ti p40 p100 v100 rtx-2080-ti"
+    links = "qpi upi nvlink-1 nvlink-2 nvlink-3 nvlink-4 gemini-x gemini-y gemini-z gemini-nic"
+    pcie = {f"pcie-{generation}-x{lanes}" for generation in (2, 3, 4, 5) for lanes in (8, 16)}
+    networks = {f"infiniband-{rate}" for rate in ("fdr", "edr", "hdr", "ndr")}
+    networks |= {f"ethernet-{rate}g" for rate in (1, 10, 25, 50, 100)}
+    return {
+        "gpu": set(f"{gpus} t4 a100 h100 h200 b200".split()),
+        "link": set(links.split()) | pcie | networks,
+        "cpu": {"opteron-6274", "xeon-e5-2650-v2", "xeon-e5-2680-v3", "xeon-e5-2686-v4", "epyc-7742"},
+        "transport": {"ideal", "mpi", "nccl", "gloo", "tcp"},
+    }
+
+
+@pytest.mark.parametrize("kind", SHELVES)
+def test_every_promised_device_has_a_sheet(kind: str) -> None:
+    assert needed()[kind] <= set(SHELVES[kind])
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_a_sheet_is_called_what_its_file_is_called_and_lists_its_title(kind: str, name: str) -> None:
+    sheet = SHELVES[kind].load(name)
+    assert sheet.name == name
+    assert SHELVES[kind][name] == sheet.title
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_every_value_of_a_sheet_has_a_source(kind: str, name: str) -> None:
+    sheet = SHELVES[kind].load(name)
+    for key, value in values(sheet).items():
+        assert len(sheet.sources[key]) > 10 or sheet.sources[key] == "by definition", key
+        assert value is not None
+    assert set(sheet.sources) == set(values(sheet))
+    assert all(reason.startswith("assumed: ") for reason in sheet.assumed().values())
+
+
+def values(sheet: Sheet) -> dict[str, object]:
+    """Everything a sheet says, a mapping's parts under dotted keys, without what it leaves at its default."""
+    said: dict[str, object] = {}
+    for key, value in vars(sheet).items():
+        if isinstance(value, dict) and key != "sources":
+            said |= {f"{key}.{part}": each for part, each in value.items()}
+        elif key not in ("name", "title", "sources") and value is not None and (key, value) != ("num_nvlinks", 0):
+            said[key] = value
+    return said
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_link_carries_no_more_than_it_signals(name: str) -> None:
+    link = load_link(name)
+    assert 0.3 * link.raw_bytes_per_s < link.bytes_per_s <= link.raw_bytes_per_s
+    assert 0 <= link.latency_s < 100e-6
+
+
+@pytest.mark.parametrize("name", [n for n in LINKS if n.startswith(("pcie", "qpi", "upi", "xgmi", "nvlink"))])
+def test_latency_inside_a_host_is_left_to_the_transport(name: str) -> None:
+    assert load_link(name).latency_s == 0
+    assert "transport" in load_link(name).sources["latency_s"]
+
+
+@pytest.mark.parametrize("generation", [2, 3, 4, 5])
+def test_half_the_lanes_carry_half(generation: int) -> None:
+    wide, narrow = load_link(f"pcie-{generation}-x16"), load_link(f"pcie-{generation}-x8")
+    assert narrow.bytes_per_s == pytest.approx(wide.bytes_per_s / 2)
+    assert narrow.raw_bytes_per_s == pytest.approx(wide.raw_bytes_per_s / 2)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_a_gpu_names_links_that_exist_and_has_plausible_peaks(name: str) -> None:
+    gpu = load_gpu(name)
+    assert gpu.pcie in LINKS
+    assert (gpu.nvlink is None) == (gpu.num_nvlinks == 0)
+    assert gpu.nvlink is None or gpu.nvlink in LINKS
+    assert 1e12 < gpu.flop_per_s["fp32"] <= max(gpu.flop_per_s.values()) < 1e16
+    assert 2 < gpu.flop_per_s["fp32"] / gpu.memory_bytes_per_s < 60
+    assert 1e9 < gpu.memory_bytes < 300e9
+    assert 1e-6 < gpu.launch_s < 20e-6
+
+
+@pytest.mark.parametrize("name", [name for name in GPUS if "amp-fp16" in load_gpu(name).flop_per_s])
+def test_tensor_cores_are_faster_than_the_ordinary_units(name: str) -> None:
+    flop_per_s = load_gpu(name).flop_per_s
+    assert flop_per_s["amp-fp16"] > 1.9 * flop_per_s.get("fp16", flop_per_s["fp32"])
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_one_core_does_not_saturate_its_socket(name: str) -> None:
+    cpu = load_cpu(name)
+    assert 5e9 < cpu.core_bytes_per_s < cpu.memory_bytes_per_s / 1.5
+    assert cpu.interconnect is None or cpu.interconnect in LINKS
+
+
+@pytest.mark.parametrize(
+    ("name", "cores_per_multiprocessor", "clock_hz"),
+    [("k20", 192, 706e6), ("k20x", 192, 732e6), ("gtx-680", 192, 1006e6), ("p100", 64, 1480e6), ("h100", 128, 1980e6)],
+)
+def test_fp32_peak_is_two_flop_a_core_and_clock(name: str, cores_per_multiprocessor: int, clock_hz: float) -> None:
+    gpu = load_gpu(name)
+    peak = 2 * gpu.num_multiprocessors * cores_per_multiprocessor * clock_hz
+    assert gpu.flop_per_s["fp32"] == pytest.approx(peak, rel=0.005)
+
+
+def test_titans_gpu_is_what_ornl_says_it_is() -> None:
+    k20x = load_gpu("k20x")
+    assert (k20x.architecture, k20x.num_multiprocessors, k20x.pcie) == ("kepler", 14, "pcie-2-x16")
+    assert k20x.memory_bytes == 6 * 2**30
+    assert k20x.flop_per_s["fp64"] == pytest.approx(1.31e12)
+
+
+def test_geminis_y_is_half_as_wide_as_x_and_z() -> None:
+    x, y, z = (load_link(f"gemini-{dimension}") for dimension in "xyz")
+    assert x.bytes_per_s == z.bytes_per_s == 2 * y.bytes_per_s
+    assert x.raw_bytes_per_s == z.raw_bytes_per_s == 2 * y.raw_bytes_per_s
+    assert y.raw_bytes_per_s == pytest.approx(12 * 3.125e9 / 8)
+
+
+def test_a_pair_of_titans_nodes_reaches_what_mpi_was_measured_at() -> None:
+    nic = load_link("gemini-nic")
+    for dimension, measured_bytes_per_s in (("x", 5.87e9), ("y", 3.47e9), ("z", 6.09e9)):
+        reached = min(nic.bytes_per_s, load_link(f"gemini-{dimension}").bytes_per_s)
+        assert reached == pytest.approx(measured_bytes_per_s, rel=0.05), dimension
+
+
+def test_an_empty_mpi_message_takes_what_it_was_measured_at_on_titan() -> None:
+    nic, hop, mpi = load_link("gemini-nic"), load_link("gemini-x"), load_transport("mpi")
+    ends_s = 2 * nic.latency_s + mpi.overhead_s
+    assert ends_s + hop.latency_s == pytest.approx(1.5e-6, rel=0.01)
+    farthest_hops = 25 // 2 + 16 // 2 + 24 // 2
+    assert ends_s + farthest_hops * hop.latency_s == pytest.approx(3.96e-6, rel=0.01)
+
+
+@pytest.mark.parametrize("transport", ["tcp", "gloo"])
+@pytest.mark.parametrize("gbit", [1, 10, 25, 50, 100])
+def test_tcp_over_ethernet_carries_1448_of_1538_bytes(gbit: int, transport: str) -> None:
+    link = load_link(f"ethernet-{gbit}g")
+    payload = link.bytes_per_s * load_transport(transport).efficiency
+    assert payload == pytest.approx(gbit * 1e9 / 8 * 1448 / 1538, rel=1e-5)
+
+
+def test_the_ideal_transport_costs_nothing() -> None:
+    ideal = load_transport("ideal")
+    assert (ideal.overhead_s, ideal.efficiency, ideal.buffers, ideal.adds) == (0.0, 1.0, "gpu", False)
+
+
+def test_where_a_transport_has_its_buffers() -> None:
+    where = {name: load_transport(name).buffers for name in TRANSPORTS}
+    assert where == {"ideal": "gpu", "nccl": "gpu", "mpi": "host", "gloo": "host", "tcp": "host"}
+
+
+def test_dgx_gpus_have_the_nvlink_rate_of_their_data_sheet() -> None:
+    for name, both_ways_bytes_per_s in (
+        ("p100", 160e9),
+        ("v100", 300e9),
+        ("a100", 600e9),
+        ("h100", 900e9),
+        ("b200", 1.8e12),
+    ):
+        gpu = load_gpu(name)
+        assert gpu.nvlink is not None
+        assert 2 * gpu.num_nvlinks * load_link(gpu.nvlink).raw_bytes_per_s == pytest.approx(both_ways_bytes_per_s)
