@@ -57,7 +57,8 @@ class Collective:
         self._num_steps = schedule.num_steps
         self._end_s = np.full(schedule.num_ranks, np.nan)
         self._entered = np.zeros(schedule.num_ranks, dtype=bool)
-        self._waiting: dict[int, simpy.Event] = {}
+        self._step = np.full(schedule.num_ranks, -1)  # that each rank has reached
+        self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         self._entering: list[int] = []
         self._known_paths: tuple[Step, Paths] | None = None
         self._num_left = schedule.num_ranks
@@ -70,17 +71,21 @@ class Collective:
             if self._entered[rank]:
                 raise InputError(f"rank {rank} has entered this collective before")
             self._entered[rank] = True
-        if not self._entering:
+        if ranks and not self._entering:
             self._wires.ask_for_entry(self._enter_together)
         self._entering.extend(ranks)
 
     def done(self, rank: int) -> simpy.Event:
         """Return an event that fires when this rank has finished its part."""
-        event = self._waiting.get(rank)
-        if event is None:
-            event = self._waiting[rank] = self._wires.env.event()
-            if not np.isnan(self._end_s[rank]):
-                event.succeed()
+        return self.reached(rank, self._num_steps)
+
+    def reached(self, rank: int, step: int) -> simpy.Event:
+        """Return an event that fires when this rank has finished every step before `step`."""
+        event = self._wires.env.event()
+        if self._step[rank] >= step:
+            event.succeed()
+        else:
+            self._waiting.setdefault(rank, []).append((step, event))
         return event
 
     def _enter_together(self) -> None:
@@ -89,6 +94,8 @@ class Collective:
 
     def _go_on(self, ranks: np.ndarray, step: int) -> None:
         """Take ranks to a step, after their own delay before it, or out at the end."""
+        self._step[ranks] = step
+        self._tell(ranks)
         if step == self._num_steps:
             self._leave(ranks)
         elif self._delay_s is None:
@@ -135,12 +142,21 @@ class Collective:
     def _leave(self, ranks: np.ndarray) -> None:
         self._end_s[ranks] = self._wires.env.now
         self._num_left -= len(ranks)
-        for rank in ranks.tolist():
-            event = self._waiting.get(rank)
-            if event is not None:
-                event.succeed()
         if not self._num_left:
             self._finish()
+
+    def _tell(self, ranks: np.ndarray) -> None:
+        """Fire what waits for these ranks to have come this far."""
+        if not self._waiting:
+            return
+        for rank in ranks.tolist():
+            waiting = self._waiting.pop(rank, [])
+            for step, event in waiting:
+                if self._step[rank] >= step:
+                    event.succeed()
+            later = [(step, event) for step, event in waiting if self._step[rank] < step]
+            if later:
+                self._waiting[rank] = later
 
     def _finish(self) -> None:
         self._wires.forget(self._number)

@@ -17,7 +17,10 @@ from clustersim.strategies.strategy import Exchange, Strategy
 
 
 class AllReduce(Strategy):
-    """Workers add their gradients among themselves, by a collective algorithm."""
+    """Workers add their gradients among themselves, by a collective algorithm.
+
+    One bucket follows the other, as on the one communication stream of NCCL or DistributedDataParallel.
+    """
 
     kind: Literal["all-reduce"] = "all-reduce"
     algorithm: str = Field(
@@ -51,7 +54,8 @@ class AllReduce(Strategy):
             options["ranks_per_host"] = groups
         if name == "torus-ring":
             options["dims"] = self._dims(job)
-        return Exchange(ALL_REDUCE[name](job.num_ranks, num_bytes, **options), job.buffer_nodes(), name)
+        schedule = ALL_REDUCE[name](job.num_ranks, num_bytes, **options)
+        return Exchange(schedule, job.buffer_nodes(), name, follow=schedule.num_steps)
 
     def _dims(self, job: Job) -> tuple[int, ...]:
         dims = self.dims or job.network.topology.torus_dims

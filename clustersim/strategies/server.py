@@ -58,8 +58,8 @@ class Server(Strategy):
     """All workers wait for the servers' update of every iteration.
 
     A bucket is pushed to all servers at once, each its share; a server that has every worker's share
-    updates and sends it back. Buckets are independent: while one is pulled the next is pushed, which is
-    what a full-duplex link is for.
+    updates and sends it back. A worker pushes its next bucket when it has pushed this one: while one is
+    pulled the next is pushed, which is what a full-duplex link is for.
     """
 
     kind: Literal["server"] = "server"
@@ -67,10 +67,6 @@ class Server(Strategy):
 
     @property
     def updates_on_gpu(self) -> bool:
-        return False
-
-    @property
-    def in_order(self) -> bool:
         return False
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
@@ -91,9 +87,10 @@ class Server(Strategy):
         pull = _step(server, worker, share, shard, 1, False)
         steps = [up, push, pull, down] if len(others) else [push, pull]
         schedule = Schedule.from_steps(job.num_ranks + len(nodes), steps, granularity=len(nodes))
+        pulling = 2 if len(others) else 1
         delay_s = np.zeros((schedule.num_ranks, schedule.num_steps))
-        delay_s[servers, steps.index(pull)] = [self._update_s(job, node, share) for node in nodes]
-        return Exchange(schedule, [*job.buffer_nodes(), *nodes], "server", delay_s)
+        delay_s[servers, pulling] = [self._update_s(job, node, share) for node in nodes]
+        return Exchange(schedule, [*job.buffer_nodes(), *nodes], "server", pulling, delay_s)
 
     def _update_s(self, job: Job, node: Hashable, num_bytes: float) -> float:
         """Return what the optimizer takes in this memory, at the rate at which it adds."""

@@ -22,11 +22,16 @@ Process = Generator[simpy.Event, Any, Any]
 
 @dataclass(frozen=True)
 class Exchange:
-    """How one bucket is exchanged: a schedule over nodes, workers first, then servers, and each server's pauses."""
+    """How one bucket is exchanged: a schedule over nodes, workers first, then servers.
+
+    `delay_s` [num_nodes, num_steps] are pauses. A worker's next bucket may follow when the worker has
+    reached the step `follow`.
+    """
 
     schedule: Schedule
     nodes: Sequence[Hashable]
     algorithm: str
+    follow: int
     delay_s: np.ndarray | None = None
 
 
@@ -50,11 +55,6 @@ class Strategy(Spec):
     @property
     def updates_on_gpu(self) -> bool:
         """Whether every worker runs the optimizer itself."""
-        return True
-
-    @property
-    def in_order(self) -> bool:
-        """Whether a worker's bucket waits until its bucket before has been exchanged (one communication stream)."""
         return True
 
     def warnings(self) -> tuple[str, ...]:
@@ -85,10 +85,10 @@ class _Desk:
         self._open: dict[tuple[int, int], Collective] = {}
         self._to_come: dict[tuple[int, int], int] = {}
 
-    def enter(self, rank: int, iteration: int, bucket: int) -> simpy.Event:
-        key = (iteration, bucket)
+    def enter(self, rank: int, iteration: int, bucket: int) -> tuple[Collective, int]:
+        """Enter the collective of a bucket; return it and the step at which the next bucket may follow."""
+        key, exchange = (iteration, bucket), self._exchanges[bucket]
         if key not in self._open:
-            exchange = self._exchanges[bucket]
             collective = self._job.network.begin(exchange.schedule, exchange.nodes, exchange.delay_s)
             collective.enter(*range(self._job.num_ranks, exchange.schedule.num_ranks))
             self._open[key], self._to_come[key] = collective, self._job.num_ranks
@@ -97,7 +97,7 @@ class _Desk:
         self._to_come[key] -= 1
         if not self._to_come[key]:
             del self._open[key], self._to_come[key]
-        return collective.done(rank)
+        return collective, exchange.follow
 
 
 def _worker(strategy: Strategy, job: Job, desk: _Desk, rank: int, tell: Callable[[int], None]) -> Process:
@@ -110,12 +110,12 @@ def _worker(strategy: Strategy, job: Job, desk: _Desk, rank: int, tell: Callable
         yield from gpu.compute(plan.forward_s * slowdown)
         times.forward_s[rank, iteration] = env.now
         deliveries: list[simpy.Process] = []
-        done_s = 0.0
+        done_s, ahead = 0.0, env.event().succeed()
         for number, bucket in enumerate(plan.buckets):
             yield from gpu.compute((bucket.ready_s - done_s) * slowdown)
-            done_s = bucket.ready_s
-            ahead = deliveries[-1] if deliveries and strategy.in_order else None
-            deliveries.append(env.process(_deliver(job, desk, rank, iteration, number, bucket, ahead)))
+            done_s, follow = bucket.ready_s, env.event()
+            deliveries.append(env.process(_deliver(job, desk, (rank, iteration, number), bucket, ahead, follow)))
+            ahead = follow
         yield from gpu.compute((plan.backward_s - done_s) * slowdown)
         times.computed_s[rank, iteration] = env.now
         yield from deliveries
@@ -128,21 +128,26 @@ def _worker(strategy: Strategy, job: Job, desk: _Desk, rank: int, tell: Callable
 
 
 def _deliver(
-    job: Job, desk: _Desk, rank: int, iteration: int, number: int, bucket: Bucket, ahead: simpy.Process | None
+    job: Job, desk: _Desk, where: tuple[int, int, int], bucket: Bucket, ahead: simpy.Event, follow: simpy.Event
 ) -> Process:
-    """Take one bucket of one rank through the exchange, over host memory where the transport stages there."""
-    where = rank, iteration, number
-    if ahead is not None:
-        yield ahead
-    job.times.ready_s[where] = job.env.now
+    """Take one bucket (rank, iteration, number) through the exchange: after the one ahead, before the one to follow.
+
+    Where the transport stages in host memory, a bucket is copied there first, and back in the end.
+    """
+    env, times, device = job.env, job.times, job.devices[where[0]]
+    times.ready_s[where] = env.now
     if job.is_staged:
-        yield from job.devices[rank].copy_out(bucket.num_bytes)
-    job.times.enter_s[where] = job.env.now
-    yield desk.enter(rank, iteration, number)
-    job.times.left_s[where] = job.env.now
+        yield from device.copy_out(bucket.num_bytes)
+    yield ahead
+    times.enter_s[where] = env.now
+    collective, step = desk.enter(*where)
+    yield collective.reached(where[0], step)
+    follow.succeed()
+    yield collective.done(where[0])
+    times.left_s[where] = env.now
     if job.is_staged:
-        yield from job.devices[rank].copy_in(bucket.num_bytes)
-    job.times.back_s[where] = job.env.now
+        yield from device.copy_in(bucket.num_bytes)
+    times.back_s[where] = env.now
 
 
 def _all(processes: Sequence[simpy.Event]) -> Process:

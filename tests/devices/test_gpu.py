@@ -1,0 +1,47 @@
+"""A GPU computes one thing after the other, and copies at the rate of its PCIe link."""
+
+from __future__ import annotations
+
+import pytest
+import simpy
+
+from clustersim.devices import GpuDevice
+from clustersim.network import Network
+from clustersim.topology import load_topology
+
+
+@pytest.fixture
+def gpu() -> GpuDevice:
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "host": {"gpu": "k20x"}, "link": "1 GB/s", "hop": "0 s"})
+    env = simpy.Environment()
+    return GpuDevice(env, Network(env, cluster), 1)
+
+
+def test_kernels_queue_on_one_stream(gpu):
+    first, second = (gpu.env.process(gpu.compute(1.0)) for _ in range(2))
+    gpu.env.run(first & second)
+    assert gpu.env.now == 2.0
+
+
+def test_a_copy_takes_bytes_over_the_pcie_rate(gpu):
+    links = gpu._network.topology.links
+    rate = min(rate for rate, kind in zip(links.bytes_per_s, links.kind, strict=True) if kind.startswith("pcie"))
+    gpu.env.run(gpu.env.process(gpu.copy_out(3e9)))
+    assert gpu.env.now == pytest.approx(3e9 / rate)
+
+
+def test_copies_both_ways_run_beside_each_other_and_beside_a_kernel(gpu):
+    alone = gpu.env.process(gpu.copy_out(3e9))
+    gpu.env.run(alone)
+    time = gpu.env.now
+    together = [gpu.env.process(work) for work in (gpu.copy_out(3e9), gpu.copy_in(3e9), gpu.compute(time / 2))]
+    gpu.env.run(simpy.AllOf(gpu.env, together))
+    assert gpu.env.now == pytest.approx(2 * time)
+
+
+def test_two_copies_one_way_queue_for_the_engine(gpu):
+    gpu.env.run(gpu.env.process(gpu.copy_in(3e9)))
+    time = gpu.env.now
+    both = [gpu.env.process(gpu.copy_in(3e9)) for _ in range(2)]
+    gpu.env.run(both[0])
+    assert gpu.env.now == pytest.approx(2 * time)

@@ -1,0 +1,50 @@
+"""Buckets and plans: every gradient travels once, in the order in which it becomes ready."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clustersim.errors import InputError
+from clustersim.program import PYTORCH_CAPS, assign_buckets, bucket_caps, plan_iteration
+
+sizes = st.lists(st.sampled_from([0.0, 1e3, 5e5, 2e6, 3e7]), max_size=30)
+rules = st.sampled_from(["pytorch", "layer", "whole", "4 MiB"])
+
+
+def test_pytorchs_example_of_three_layers():
+    """torch 2.13 rebuilds fc 512 -> 4096 -> 4096 -> 1000 into these buckets."""
+    ready = [4.0 * n for n in (1000, 4096 * 1000, 4096, 4096 * 4096, 4096, 512 * 4096)]
+    held = [sum(ready[i] for i in bucket) for bucket in assign_buckets(ready, PYTORCH_CAPS)]
+    assert held == [16_388_000, 67_125_248, 8_404_992]
+
+
+@given(sizes, rules)
+def test_every_gradient_travels_once_and_in_order(num_bytes, rule):
+    buckets = assign_buckets(num_bytes, bucket_caps(rule))
+    assert [member for bucket in buckets for member in bucket] == [i for i, size in enumerate(num_bytes) if size]
+
+
+@given(sizes)
+def test_a_bucket_reaches_its_cap_only_with_its_last_gradient(num_bytes):
+    for bucket in assign_buckets(num_bytes, (4e6,)):
+        assert sum(num_bytes[member] for member in bucket[:-1]) < 4e6
+
+
+def test_a_rule_that_is_no_size_is_refused():
+    with pytest.raises(InputError, match="expected a size"):
+        bucket_caps("pytroch")
+
+
+@given(sizes, rules, st.booleans())
+def test_a_plan_keeps_all_bytes_and_seconds(num_bytes, rule, overlap):
+    layers = len(num_bytes)
+    names = [f"layer{i}" for i in range(layers)]
+    plan = plan_iteration(names, [1.0] * layers, [2.0] * layers, num_bytes, 0.5, bucket_caps(rule), overlap)
+    assert sum(bucket.num_bytes for bucket in plan.buckets) == pytest.approx(sum(num_bytes))
+    assert plan.compute_s == pytest.approx(3.0 * layers + 0.5)
+    ready = [bucket.ready_s for bucket in plan.buckets]
+    assert ready == sorted(ready)
+    if not overlap:
+        assert all(time == plan.backward_s for time in ready)

@@ -1,0 +1,93 @@
+"""Results come back from disk as they were, and a broken file is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clustersim.errors import InputError
+from clustersim.results import Run, Spans, Sweep, read_sweep, write_atomically, write_sweep
+
+
+def small_sweep() -> Sweep:
+    spans = Spans()
+    spans.add("forward", 0, 0, 0.0, 1.0)
+    run = Run(
+        axes={"num_gpus": 2},
+        num_gpus=2,
+        batch_per_gpu=4,
+        iteration_s=1.0,
+        update_s=1.0,
+        samples_per_s=8.0,
+        efficiency=0.5,
+        speedup=1.0,
+        speedup_basis="one GPU",
+        time_to_train_s=None,
+        breakdown_s={"compute": 1.0},
+        interval=None,
+        staleness={"mean": 0.0},
+        memory_bytes=1.0,
+        memory_parts={"weights": 1.0},
+        provenance={"estimated": 1.0},
+        buckets=(("all", 8.0, "ring"),),
+        spans=spans,
+    )
+    return Sweep("0", {"name": "small"}, 1, (run,), assumptions=("a guess",))
+
+
+@pytest.mark.parametrize("name", ["result.json", "result.json.gz"])
+def test_a_sweep_comes_back_as_it_was(tmp_path, name):
+    path = write_sweep(small_sweep(), tmp_path / name)
+    assert read_sweep(path) == small_sweep()
+
+
+def test_a_folder_stands_for_the_result_in_it(tmp_path):
+    write_sweep(small_sweep(), tmp_path / "result.json")
+    assert read_sweep(tmp_path).name == "small"
+
+
+def test_the_short_form_leaves_the_spans_out():
+    document = small_sweep().to_dict(detail=False)
+    assert "spans" not in document["runs"][0]
+    assert Sweep.from_dict(document).runs[0].num_gpus == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not a saved run"),
+        ("[]", "schema is None"),
+        ('{"schema": "other/1"}', "schema is 'other/1'"),
+        ('{"schema": "clustersim.result/1"}', "not a whole saved run"),
+    ],
+)
+def test_what_is_no_saved_run_is_refused(tmp_path, content, message):
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_sweep(tmp_path)
+
+
+def test_a_missing_run_says_how_to_make_one(tmp_path):
+    with pytest.raises(InputError, match="clustersim run"):
+        read_sweep(tmp_path / "nowhere.json")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "report.html"
+    target.write_text("old")
+    with pytest.raises(TypeError):
+        write_atomically(target, None)
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        write_atomically(tmp_path / "file" / "result.json", "{}")
+
+
+def test_json_has_no_nan():
+    document = small_sweep().to_dict()
+    assert "NaN" not in json.dumps(document)

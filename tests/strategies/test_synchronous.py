@@ -1,0 +1,160 @@
+"""Synchronous strategies take compute plus what their exchange takes, and less where backward hides it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.collectives import closed_form, server_seconds
+from clustersim.errors import InputError
+from clustersim.hardware import load_transport
+from clustersim.network import Network
+from clustersim.program import bucket_caps, plan_iteration
+from clustersim.results import parts
+from clustersim.strategies import STRATEGIES, AllReduce, Job, Server, Servers, Strategy
+from clustersim.topology import load_topology
+
+RATE = 1e9
+HOP = 1e-6
+MB = 1e6
+
+
+def star(num_hosts: int, **host: object):
+    return load_topology({"kind": "star", "num_hosts": num_hosts, "link": "1 GB/s", "hop": "1 us", **host})
+
+
+def play(strategy: Strategy, num_ranks: int, slowdown=None, layers=((1.0, 2.0, 8 * MB), (1.0, 2.0, 8 * MB)), **cluster):
+    """Run a job of so many ranks; return it. `layers` are forward and backward seconds and gradient bytes."""
+    env = simpy.Environment()
+    topology = star(cluster.pop("num_hosts", num_ranks), **cluster)
+    forward, backward, sizes = zip(*layers, strict=True)
+    plan = plan_iteration(
+        [f"layer{i}" for i in range(len(layers))],
+        forward,
+        backward,
+        sizes,
+        0.5,
+        bucket_caps(strategy.buckets),
+        strategy.overlap,
+    )
+    job = Job(
+        env=env,
+        network=Network(env, topology),
+        transport=load_transport("ideal"),
+        gpus=np.arange(num_ranks),
+        plans=lambda rank, iteration: plan,
+        slowdown=np.ones((num_ranks, 2)) if slowdown is None else np.asarray(slowdown, dtype=float),
+        update_bytes_per_byte=5.0,
+    )
+    env.run(strategy.start(job))
+    return job
+
+
+def iteration_s(job: Job) -> float:
+    return float((job.times.end_s - job.times.begin_s).mean())
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree", "server", "doubling", "halving-doubling"])
+@pytest.mark.parametrize("num_ranks", [2, 5, 8])
+def test_without_overlap_an_iteration_is_compute_plus_the_closed_form(algorithm, num_ranks):
+    job = play(AllReduce(algorithm=algorithm, overlap=False, buckets="whole"), num_ranks)
+    exchange = closed_form("all-reduce", algorithm, num_ranks, 16 * MB, 2 * HOP, RATE)
+    assert job.times.end_s[:, 0].max() == pytest.approx(6.5 + exchange, rel=1e-9)
+
+
+def test_one_gpu_exchanges_nothing():
+    assert iteration_s(play(AllReduce(), 1)) == pytest.approx(6.5)
+
+
+def test_backward_hides_all_but_the_last_bucket():
+    overlapping = play(AllReduce(algorithm="ring", buckets="layer"), 4)
+    last = closed_form("all-reduce", "ring", 4, 8 * MB, 2 * HOP, RATE)
+    assert iteration_s(overlapping) == pytest.approx(6.5 + last, rel=1e-9)
+    assert parts(overlapping.times)["communication_exposed"].mean() == pytest.approx(last, rel=1e-9)
+
+
+def test_buckets_of_one_rank_go_one_after_the_other():
+    job = play(AllReduce(algorithm="ring", buckets="layer"), 4, layers=[(1.0, 1e-4, 8 * MB)] * 3)
+    one = closed_form("all-reduce", "ring", 4, 8 * MB, 2 * HOP, RATE)
+    assert iteration_s(job) == pytest.approx(3.5 + 1e-4 + 3 * one, rel=1e-9)
+
+
+def test_everybody_waits_for_the_slow_rank_and_the_slow_rank_for_nobody():
+    slowdown = np.ones((4, 2))
+    slowdown[2] = 3.0
+    job = play(AllReduce(algorithm="ring", overlap=False, buckets="whole"), 4, slowdown)
+    waiting = parts(job.times)["waiting"]
+    exchange = closed_form("all-reduce", "ring", 4, 16 * MB, 2 * HOP, RATE)
+    assert waiting[2] == pytest.approx([0.0, 0.0], abs=1e-12)
+    assert waiting[0, 1] == pytest.approx(13.0 + exchange - exchange)  # 2 x 6 s of layers and 2 x 0.5 s of update
+    assert job.times.end_s.max() == pytest.approx(2 * (3 * 6.5 + exchange), rel=1e-9)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 6])
+def test_a_server_takes_push_and_pull_over_its_one_link(num_ranks):
+    strategy = Server(overlap=False, buckets="whole", servers=Servers(num=1, on="own-hosts"))
+    job = play(strategy, num_ranks, num_hosts=num_ranks + 1)
+    exchange = 2 * (2 * HOP + num_ranks * 16 * MB / RATE)
+    assert iteration_s(job) == pytest.approx(6.0 + exchange, rel=1e-9)
+
+
+def test_servers_share_the_bytes():
+    strategy = Server(overlap=False, buckets="whole", servers=Servers(num=4, on="own-hosts"))
+    job = play(strategy, 4, num_hosts=8)
+    assert iteration_s(job) == pytest.approx(6.0 + 2 * (2 * HOP + 16 * MB / RATE), rel=1e-9)
+
+
+@pytest.mark.parametrize("num_ranks", [2, 8, 16])
+def test_while_one_bucket_is_pulled_the_next_is_pushed_so_one_direction_counts(num_ranks):
+    """Pipelined over many buckets, a server takes |W| p / rate, as FireCaffe counts it."""
+    layers = [(0.0, 0.0, 1 * MB)] * 64
+    strategy = Server(overlap=False, buckets="layer", servers=Servers(num=1, on="own-hosts"))
+    exchange = iteration_s(play(strategy, num_ranks, layers=layers, num_hosts=num_ranks + 1))
+    assert exchange == pytest.approx(server_seconds(64 * MB, num_ranks, RATE), rel=0.03)
+
+
+def test_a_local_sum_pushes_once_a_host():
+    def pushed(local_sum: bool) -> float:
+        servers = Servers(num=1, on="own-hosts", local_sum=local_sum)
+        host = {"template": "single-socket", "gpu": "k80", "num_gpus": 4}
+        job = play(Server(overlap=False, buckets="whole", servers=servers), 8, num_hosts=3, host=host)
+        links = job.network.topology.links
+        return sum(
+            size
+            for size, rate in zip(job.network.link_bytes, links.bytes_per_s, strict=True)
+            if rate == pytest.approx(RATE)
+        )
+
+    assert pushed(False) == pytest.approx(4 * pushed(True))
+
+
+def test_servers_need_hosts_that_no_worker_has():
+    with pytest.raises(InputError, match="the cluster has 0 left"):
+        play(Server(servers=Servers(num=1, on="own-hosts")), 4)
+
+
+def test_torus_rings_need_the_ranks_along_each_dimension():
+    with pytest.raises(InputError, match="strategy.dims"):
+        play(AllReduce(algorithm="torus-ring"), 4)
+    job = play(AllReduce(algorithm="torus-ring", dims=(2, 2), overlap=False, buckets="whole"), 4)
+    assert iteration_s(job) > 6.5
+
+
+def test_an_algorithm_that_nobody_knows_is_refused_with_the_nearest():
+    with pytest.raises(ValueError, match="did you mean 'ring'"):
+        AllReduce(algorithm="rng")
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+@given(seed=st.integers(0, 100), overlap=st.booleans(), buckets=st.sampled_from(["layer", "whole", "10 MB"]))
+@settings(max_examples=8, deadline=None)
+def test_parts_fill_every_iteration_and_are_not_negative(kind, seed, overlap, buckets):
+    slowdown = np.random.default_rng(seed).lognormal(0, 0.3, (5, 2))
+    job = play(STRATEGIES[kind](overlap=overlap, buckets=buckets), 5, slowdown, layers=[(0.01, 0.02, 9 * MB)] * 4)
+    split = parts(job.times)
+    total = sum(split.values())
+    assert total == pytest.approx(job.times.end_s - job.times.begin_s, rel=1e-9)
+    assert min(part.min() for part in split.values()) >= -1e-12
