@@ -10,13 +10,18 @@ from dataclasses import dataclass, field
 class Layer:
     """One layer. FLOP and elements are per sample; a multiply-add is 2 FLOP.
 
-    `shape` has what a kernel model needs (a convolution: channels, height, width, filters, kernel_h,
-    kernel_w, stride_h, stride_w, groups, out_height, out_width; a matrix product: rows per sample,
-    inputs, outputs, count). `flop_backward_data` is 0 for a layer whose input needs no gradient.
+    `shape` has what a kernel model needs. A convolution: channels, height, width (of the input), filters,
+    kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, groups, out_height, out_width; a pooling the same
+    without filters and groups. A matrix product: rows per sample, inputs, outputs, and count: how many
+    there are, beside each other (query, key and value; the heads of an attention, batched) or, in an lstm,
+    one after another. A layer of a workload file has none.
+
+    `flop_backward_data` is 0 for a layer whose input needs no gradient, `flop_backward_weights` for a
+    product of two activations. `output_elements` is what the layer writes, `input_elements` what it reads.
     """
 
     name: str
-    op: str  # convolution, fully-connected, pooling, relu, lrn, batch-norm, concat, add, lstm, attention, embedding, ...
+    op: str  # convolution, fully-connected, matmul, lstm, embedding, pooling, relu, gelu, softmax, batch-norm, ...
     flop: float
     flop_backward_data: float
     flop_backward_weights: float
@@ -66,8 +71,13 @@ class LayerTime:
         return self.backward_data_s + self.backward_weights_s
 
     def scaled(self, factor: float, provenance: str | None = None) -> LayerTime:
-        return LayerTime(self.layer, self.forward_s * factor, self.backward_data_s * factor,
-                         self.backward_weights_s * factor, provenance or self.provenance)
+        return LayerTime(
+            self.layer,
+            self.forward_s * factor,
+            self.backward_data_s * factor,
+            self.backward_weights_s * factor,
+            provenance or self.provenance,
+        )
 
 
 @dataclass(frozen=True)

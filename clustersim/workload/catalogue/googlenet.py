@@ -76,4 +76,4 @@ def _auxiliary_head(net: Builder, name: str, x: Tensor) -> None:
 def _conv(net: Builder, name: str, x: Tensor, filters: int, kernel: int, stride: int = 1, pad: int = 0) -> Tensor:
     x = net.conv(name, x, filters, kernel, stride, pad)
     folder, _, last = name.rpartition("/")
-    return net.relu(f"{folder}/relu_{last}", x)
+    return net.relu(f"{folder}/relu_{last.removesuffix('_s2')}", x)
