@@ -398,8 +398,8 @@ class TestProgress:
         times = iter([0.0, 0.4, 1.1, 1.5, 2.2])
         tell = _lines(clock=lambda: next(times))
         for share in (0.25, 0.5, 0.75, 1.0):
-            tell(share)
-        assert capsys.readouterr().err.splitlines() == ["simulated 50%", "simulated 100%"]
+            tell(share, "num_gpus 2")
+        assert capsys.readouterr().err.splitlines() == ["simulated 50% (num_gpus 2)", "simulated 100% (num_gpus 2)"]
 
     def test_quiet_says_nothing(
         self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

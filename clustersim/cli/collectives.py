@@ -19,7 +19,9 @@ def collective(
         str, typer.Option(metavar="NAME", help="Such as ring or tree; auto is what the transport's own library takes.")
     ] = "auto",
     transport: Annotated[str, typer.Option(metavar="NAME", help="mpi, nccl, gloo, tcp or ideal.")] = "ideal",
-    exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, however sure.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Take no shortcut; a lone collective is played in full anyway.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
 ) -> None:
     """Time a collective on a cluster that does nothing else.
@@ -30,14 +32,14 @@ def collective(
     num_bytes = parse_sizes(sizes)
     from clustersim.simulate import time_collective
 
-    document = time_collective(op, topology, algorithm, gpus, num_bytes, transport, exact=exact)
+    document = time_collective(op, topology, algorithm, gpus, num_bytes, transport)
     if json:
         from clustersim.results.files import to_json
 
         typer.echo(to_json(document, indent=2))
     else:
         typer.echo(f"# {op} ({algorithm}) of {gpus} GPUs on {topology}, transport {transport}")
-        typer.echo(nccl_tests_table(document["rows"]))
+        typer.echo(nccl_tests_table(document["rows"], with_algorithm=algorithm == "auto"))
 
 
 def parse_sizes(text: str) -> list[float]:
@@ -66,12 +68,13 @@ def parse_sizes(text: str) -> list[float]:
     return sizes
 
 
-def nccl_tests_table(rows: list[Mapping[str, Any]]) -> str:
+def nccl_tests_table(rows: list[Mapping[str, Any]], with_algorithm: bool = False) -> str:
     """Return rows of a `clustersim.collective/1` document in the units of nccl-tests: us and GB/s (1e9 bytes)."""
     lines = ["#          size          time     algbw     busbw", "#           (B)          (us)    (GB/s)    (GB/s)"]
     for row in rows:
         rates = [_gigabytes(row["algbw_bytes_per_s"]), _gigabytes(row["busbw_bytes_per_s"])]
-        lines.append(f"{row['num_bytes']:>15.10g} {row['time_s'] * 1e6:>13.2f} {rates[0]:>9} {rates[1]:>9}")
+        name = f"  {row['algorithm']}" if with_algorithm else ""
+        lines.append(f"{row['num_bytes']:>15.10g} {row['time_s'] * 1e6:>13.2f} {rates[0]:>9} {rates[1]:>9}{name}")
     return "\n".join(lines)
 
 

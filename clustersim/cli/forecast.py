@@ -11,6 +11,8 @@ import typer
 if TYPE_CHECKING:
     from clustersim.results import Sweep
 
+_PIPED_WIDTH = 140  # columns of the table where no terminal says how wide it is
+
 
 def run(
     scenario: Annotated[
@@ -83,9 +85,9 @@ def _print_table(result: Sweep) -> None:
     from clustersim.report import table
 
     console = Console()
-    console.print(table(result))
+    console.print(table(result), width=None if console.is_terminal else _PIPED_WIDTH)
     for warning in result.warnings:
-        console.print(f"warning: {warning}", markup=False, highlight=False)
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _write_files(

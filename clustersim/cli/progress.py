@@ -10,15 +10,15 @@ from contextlib import contextmanager
 QUIET_S = 1.0
 """How long nothing is said, and how often something is said to a log."""
 
-Tell = Callable[[float], None]
-"""Is told which share of the work is done, 0 to 1."""
+Tell = Callable[[float, str], None]
+"""Is told which share of the work is done, 0 to 1, and what is being worked on."""
 
 
 @contextmanager
-def progress(quiet: bool = False) -> Iterator[Tell | None]:
-    """Yield what a sweep tells about its progress; None where nothing is to be shown."""
+def progress(quiet: bool = False) -> Iterator[Tell]:
+    """Yield what a sweep tells about its progress."""
     if quiet:
-        yield None
+        yield lambda share, what: None
     elif sys.stderr.isatty():
         with _bar() as tell:
             yield tell
@@ -31,20 +31,20 @@ def _bar() -> Iterator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("simulating"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+        task = bar.add_task("", total=1.0)
+        yield lambda share, what: bar.update(task, completed=share, description=what)
 
 
 def _lines(clock: Callable[[], float] = time.monotonic) -> Tell:
     last = clock()
 
-    def tell(share: float) -> None:
+    def tell(share: float, what: str) -> None:
         nonlocal last
         now = clock()
         if now - last >= QUIET_S:
             last = now
-            print(f"simulated {share:.0%}", file=sys.stderr, flush=True)
+            print(f"simulated {share:.0%} ({what})", file=sys.stderr, flush=True)
 
     return tell
