@@ -13,9 +13,12 @@ from clustersim.errors import InputError
 Groups = Sequence[Sequence[int]]
 """The ranks of each host, in the order of the ring inside it."""
 
+RanksPerHost = int | Sequence[int] | None
+"""How many consecutive ranks each host has: one number for all, with what is left on the last host, or one for each."""
+
 
 def hierarchical_all_reduce(
-    num_ranks: int, num_bytes: float, ranks_per_host: int | None = None, groups: Groups | None = None
+    num_ranks: int, num_bytes: float, ranks_per_host: RanksPerHost = None, groups: Groups | None = None
 ) -> Schedule:
     """Schedule an all-reduce inside hosts, between hosts, inside hosts, each part by rings.
 
@@ -25,8 +28,8 @@ def hierarchical_all_reduce(
     sends 2 (g - 1) / s of the buffer inside (a little less where g > s) and 2 (h - 1) / (h s) outside. Hosts of equal
     size: Mikami et al., "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018.
 
-    Hosts are given as `ranks_per_host`, consecutive ranks with what is left on the last host, or as `groups`.
-    One host, by default, is a plain ring.
+    Hosts are given as `ranks_per_host` where their ranks are consecutive (one number, with what is left on the
+    last host, or one for each host), or else as `groups`. One host, by default, is a plain ring.
     """
     check_collective(num_ranks, num_bytes)
     hosts = _hosts(num_ranks, ranks_per_host, groups)
@@ -43,7 +46,7 @@ def hierarchical_all_reduce(
 
 
 def hierarchical_all_reduce_cost(
-    num_ranks: int, num_bytes: float, ranks_per_host: int | None = None, groups: Groups | None = None
+    num_ranks: int, num_bytes: float, ranks_per_host: RanksPerHost = None, groups: Groups | None = None
 ) -> Cost:
     """Return 2 (g - 1) messages of b / s bytes inside the largest host and 2 (h - 1) of b / (h s) between hosts."""
     hosts = _hosts(num_ranks, ranks_per_host, groups)
@@ -52,11 +55,9 @@ def hierarchical_all_reduce_cost(
     return inside.plus(Cost(2 * (num_hosts - 1), 2 * (num_hosts - 1) * num_bytes / (num_hosts * shards)))
 
 
-def _hosts(num_ranks: int, ranks_per_host: int | None, groups: Groups | None) -> list[np.ndarray]:
+def _hosts(num_ranks: int, ranks_per_host: RanksPerHost, groups: Groups | None) -> list[np.ndarray]:
     if groups is None:
-        size = num_ranks if ranks_per_host is None else ranks_per_host
-        check_at_least_one("ranks_per_host", size)
-        return np.array_split(np.arange(num_ranks), range(size, num_ranks, size))
+        return _consecutive(num_ranks, num_ranks if ranks_per_host is None else ranks_per_host)
     if ranks_per_host is not None:
         raise InputError("an all-reduce takes ranks_per_host or groups, not both", got="both", allowed="one of them")
     hosts = [np.asarray(group, dtype=np.int64) for group in groups]
@@ -67,6 +68,21 @@ def _hosts(num_ranks: int, ranks_per_host: int | None, groups: Groups | None) ->
             got=str([list(map(int, host)) for host in hosts])[:60],
         )
     return hosts
+
+
+def _consecutive(num_ranks: int, ranks_per_host: int | Sequence[int]) -> list[np.ndarray]:
+    if not isinstance(ranks_per_host, Sequence):
+        check_at_least_one("ranks_per_host", ranks_per_host)
+        return np.array_split(np.arange(num_ranks), range(ranks_per_host, num_ranks, ranks_per_host))
+    for size in ranks_per_host:
+        check_at_least_one("ranks_per_host", size)
+    if sum(ranks_per_host) != num_ranks:
+        raise InputError(
+            f"ranks_per_host must add up to the {num_ranks} ranks (got {sum(ranks_per_host)})",
+            got=str(sum(ranks_per_host)),
+            allowed=str(num_ranks),
+        )
+    return np.array_split(np.arange(num_ranks), np.cumsum(ranks_per_host)[:-1])
 
 
 class _Inside:

@@ -237,8 +237,19 @@ def test_groups_that_do_not_hold_every_rank_once_are_refused(groups: list[list[i
 def test_hosts_given_twice_or_of_no_ranks_are_refused() -> None:
     with pytest.raises(InputError, match="ranks_per_host or groups, not both"):
         ALL_REDUCE["hierarchical"](2, 8.0, ranks_per_host=1, groups=[[0, 1]])
-    with pytest.raises(InputError, match=r"ranks_per_host must be at least 1 \(got 0\)"):
-        ALL_REDUCE["hierarchical"](2, 8.0, ranks_per_host=0)
+    for none in (0, [2, 0]):
+        with pytest.raises(InputError, match=r"ranks_per_host must be at least 1 \(got 0\)"):
+            ALL_REDUCE["hierarchical"](2, 8.0, ranks_per_host=none)
+
+
+def test_hosts_that_do_not_hold_all_ranks_are_refused() -> None:
+    with pytest.raises(InputError, match=r"ranks_per_host must add up to the 6 ranks \(got 7\)"):
+        ALL_REDUCE["hierarchical"](6, 8.0, ranks_per_host=[4, 3])
+
+
+def test_equal_hosts_may_be_one_number_or_one_for_each() -> None:
+    one, each = (ALL_REDUCE["hierarchical"](7, 8.0, ranks_per_host=given) for given in (3, [3, 3, 1]))
+    assert list(one.transfers()) == list(each.transfers())
 
 
 @pytest.mark.parametrize(("op", "name"), [("all-reduce", "double-tree"), ("broadcast", "ring"), ("reduce", "ring")])

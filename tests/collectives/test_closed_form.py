@@ -61,6 +61,7 @@ def test_rings_of_a_torus_take_their_closed_form(op: str, dims: tuple[int, ...],
         {"ranks_per_host": 4},
         {"ranks_per_host": 5},
         {"ranks_per_host": 11},
+        {"ranks_per_host": [5, 3, 4]},
         {"groups": [[0, 1, 2, 3, 4], [5, 11], [6, 7, 8], [9, 10]]},
     ],
 )

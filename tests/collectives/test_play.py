@@ -56,6 +56,7 @@ def test_every_rank_ends_with_the_sum(name: str, num_ranks: int) -> None:
         ("double-tree", 16, {"num_chunks": 7}),
         ("hierarchical", 12, {"ranks_per_host": 4}),
         ("hierarchical", 13, {"ranks_per_host": 4}),
+        ("hierarchical", 13, {"ranks_per_host": [4, 1, 6, 2]}),
         ("hierarchical", 6, {"ranks_per_host": 1}),
         ("hierarchical", 6, {"ranks_per_host": 100}),
         ("hierarchical", 9, {"groups": [[8, 0, 3], [1], [2, 4, 5, 6, 7]]}),
