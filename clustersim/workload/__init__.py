@@ -1,0 +1,41 @@
+"""Workloads: what a model computes layer by layer, how long that takes on one GPU, and what it holds there.
+
+Layers and the catalogue know no device; `compute_time` and what it stands on know one GPU at a time. No
+cluster, no network and no clock in here: times are numbers.
+"""
+
+from __future__ import annotations
+
+from clustersim.workload.catalogue import MODELS, describe, load_model
+from clustersim.workload.compute_time import ComputeSpec, SingleGpuRate, build_workload
+from clustersim.workload.layer import Layer, LayerTime, Model, Workload
+from clustersim.workload.layer_times import Estimate, estimate_layers
+from clustersim.workload.memory import check_memory, memory_overflow, memory_per_gpu
+from clustersim.workload.optimizer import OptimizerSpec
+from clustersim.workload.precision import PRECISIONS, Precision, precision_on
+from clustersim.workload.profile import read_profile
+from clustersim.workload.workload_file import read_workload_file
+
+__all__ = [
+    "MODELS",
+    "PRECISIONS",
+    "ComputeSpec",
+    "Estimate",
+    "Layer",
+    "LayerTime",
+    "Model",
+    "OptimizerSpec",
+    "Precision",
+    "SingleGpuRate",
+    "Workload",
+    "build_workload",
+    "check_memory",
+    "describe",
+    "estimate_layers",
+    "load_model",
+    "memory_overflow",
+    "memory_per_gpu",
+    "precision_on",
+    "read_profile",
+    "read_workload_file",
+]

@@ -1,0 +1,189 @@
+"""Where layer times come from: measured beats published beats estimated, and each says which it is.
+
+A published rate fixes how fast one GPU trains as a whole; the kernel model then says how the time is
+spread over the layers, and how it changes with the batch and from that GPU to the cluster's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from clustersim.errors import InputError
+from clustersim.hardware import load_gpu
+from clustersim.hardware.sheet import Gpu
+from clustersim.spec import Spec
+from clustersim.units import format_duration
+from clustersim.workload.layer import LayerTime, Model, Workload
+from clustersim.workload.layer_times import Estimate, estimate_layers
+from clustersim.workload.memory import memory_per_gpu
+from clustersim.workload.optimizer import OptimizerSpec
+from clustersim.workload.precision import PRECISIONS, precision_on
+from clustersim.workload.profile import read_profile
+from clustersim.workload.published_rates import RateCurve, find_curve
+
+
+class SingleGpuRate(Spec):
+    """How fast one GPU trains, as somebody published it: forward, backward and update."""
+
+    samples_per_s: float = Field(gt=0, allow_inf_nan=False, description="samples one GPU trains in a second")
+    batch: int = Field(ge=1, description="the batch it was measured at")
+    gpu: str | None = Field(
+        default=None, description="the GPU it was measured on, by its sheet; the cluster's if not given"
+    )
+    source: str = Field(min_length=1, description="who measured it: document, page, date")
+
+
+class ComputeSpec(Spec):
+    """Where layer times come from; with nothing given, the best that is known (measured, published, estimated)."""
+
+    single_gpu: SingleGpuRate | None = Field(
+        default=None, description="scale the estimated layer times so that one GPU trains at this published rate"
+    )
+    profile: str | None = Field(
+        default=None, description="a clustersim.profile/1 file with layer times measured on the cluster's kind of GPU"
+    )
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if self.single_gpu and self.profile:
+            raise InputError("single_gpu and profile both say where layer times come from; keep one")
+        return self
+
+
+def build_workload(
+    model: Model,
+    gpu: Gpu,
+    batch: int,
+    precision: str,
+    optimizer: OptimizerSpec,
+    compute: ComputeSpec,
+    given_times: Sequence[LayerTime | None] | None = None,
+    gradient_bytes: float = 4.0,
+) -> Workload:
+    """Return one iteration's work on one GPU, with what it stands on as sentences.
+
+    `batch` is this GPU's, `given_times` are a workload file's, layer by layer, and `gradient_bytes` what a
+    gradient takes on the wire. Layers without a measured time take a scaled or plain estimate.
+    """
+    number = precision_on(gpu, precision)
+    estimate = estimate_layers(model, gpu, batch, precision)
+    layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate)
+    return Workload(
+        model=model,
+        batch=batch,
+        precision=precision,
+        layers=layers,
+        optimizer_s=_optimizer_s(model, gpu, precision, optimizer),
+        gradient_bytes_per_parameter=gradient_bytes,
+        memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
+        assumptions=assumptions,
+    )
+
+
+def _layer_times(
+    model: Model,
+    gpu: Gpu,
+    batch: int,
+    precision: str,
+    optimizer: OptimizerSpec,
+    compute: ComputeSpec,
+    given_times: Sequence[LayerTime | None] | None,
+    estimate: Estimate,
+) -> tuple[tuple[LayerTime, ...], tuple[str, ...]]:
+    given = given_times is not None and any(given_times)
+    if given and (compute.single_gpu or compute.profile):
+        raise InputError(
+            f"{model.name} gives times of its own, and compute gives others; drop one of the two",
+            allowed="times in the workload file, or compute",
+        )
+    if given_times is not None and given:
+        return _filled(given_times, estimate, f"the file of {model.name}")
+    if compute.profile:
+        times = read_profile(compute.profile).layer_times(model, gpu, batch, precision)
+        return _filled(times, estimate, compute.profile)
+    if compute.single_gpu:
+        factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu)
+        return _scaled(estimate, factor), (sentence, *estimate.assumptions)
+    curve = find_curve(model, gpu, batch, precision)
+    if curve:
+        factor, sentence = _curve_factor(model, gpu, batch, optimizer, curve)
+        return _scaled(estimate, factor), (sentence, *estimate.assumptions)
+    return estimate.layers, estimate.assumptions
+
+
+def _scaled(estimate: Estimate, factor: float) -> tuple[LayerTime, ...]:
+    return tuple(layer.scaled(factor, "published") for layer in estimate.layers)
+
+
+def _filled(
+    times: Sequence[LayerTime | None], estimate: Estimate, source: str
+) -> tuple[tuple[LayerTime, ...], tuple[str, ...]]:
+    """Return measured times, estimates where there is none, and which is which."""
+    layers = tuple(time or guess for time, guess in zip(times, estimate.layers, strict=True))
+    missing = [guess.layer.name for time, guess in zip(times, estimate.layers, strict=True) if time is None]
+    measured = f"Times of {len(layers) - len(missing)} of {len(layers)} layers are measured ({source})."
+    if not missing:
+        return layers, (measured,)
+    return layers, (measured, f"{len(missing)} layers, such as '{missing[0]}', are estimated.", *estimate.assumptions)
+
+
+def _single_gpu_factor(
+    model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec, rate: SingleGpuRate
+) -> tuple[float, str]:
+    measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
+    factor = rate_factor(model, measured_on, rate.batch, precision, optimizer, rate.samples_per_s)
+    there = "" if measured_on.name == gpu.name else f"; {gpu.name} is taken to be off by the same factor"
+    return factor, (
+        f"Layer times are {factor:.2f} times their estimates, so that one {measured_on.name} at batch {rate.batch} "
+        f"trains {rate.samples_per_s:g} {model.sample}s/s ({rate.source}){there}."
+    )
+
+
+def _curve_factor(model: Model, gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve) -> tuple[float, str]:
+    """Return the factor at this batch: between published batches linear in log(batch), beyond them the last one's."""
+    batches = sorted(curve.samples_per_s)
+    factors = [
+        rate_factor(model, gpu, known, curve.precision, optimizer, curve.samples_per_s[known]) for known in batches
+    ]
+    factor = float(np.interp(log(batch), [log(known) for known in batches], factors))
+    beyond = ""
+    if curve.distance(batch) > 0:
+        nearest = batches[0] if batch < batches[0] else batches[-1]
+        beyond = f"; nothing was published at batch {batch}, so the factor is that of {nearest}"
+    return factor, (
+        f"Layer times are {factor:.2f} times their estimates, by the published rates of one {curve.gpu} at batch "
+        f"{', '.join(map(str, batches))} with {curve.software} ({curve.source}){beyond}."
+    )
+
+
+def rate_factor(
+    model: Model, gpu: Gpu, batch: int, precision: str, optimizer: OptimizerSpec, samples_per_s: float
+) -> float:
+    """Return what estimated layer times are to be multiplied with to train at a rate, the update's time kept.
+
+    factor = (batch / rate - update) / (forward + backward), all of one GPU at that batch.
+    """
+    estimate = estimate_layers(model, gpu, batch, precision)
+    estimated_s = sum(layer.forward_s + layer.backward_s for layer in estimate.layers)
+    wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, optimizer)
+    if wanted_s <= 0:
+        raise InputError(
+            f"at {samples_per_s:g} {model.sample}s/s a batch of {batch} takes {format_duration(batch / samples_per_s)} "
+            f"on {gpu.name}, less than its optimizer's update alone; check samples_per_s, batch and gpu",
+            got=f"{samples_per_s:g}",
+        )
+    if estimated_s <= 0:
+        raise InputError(f"{model.name} has no layer that takes time, so that no rate can be reached by scaling it")
+    return wanted_s / estimated_s
+
+
+def _optimizer_s(model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec) -> float:
+    number = PRECISIONS[precision]
+    launches = sum(1 for layer in model.layers if layer.num_parameters)
+    copy_bytes = number.weight_bytes if number.master_bytes else 0.0
+    return optimizer.update_s(model.num_parameters, gpu, launches=launches, copy_bytes=copy_bytes)
