@@ -27,6 +27,7 @@ class Shelf(Mapping[str, str], Generic[Device]):
     ):
         self.schema = schema
         self.refers = refers or {}
+        self._shipped: dict[str, Device] = {}
         self.paths = Registry(
             kind, {path.stem: path for path in sorted(folder.glob("*.yaml"), key=lambda path: path.stem)}
         )
@@ -49,7 +50,14 @@ class Shelf(Mapping[str, str], Generic[Device]):
         return Path(name) if is_path(name) else self.paths[str(name)]
 
     def load(self, name: str | Path) -> Device:
-        """Return a device by name or path. A file is read once, and again when it has changed."""
+        """Return a device by name or path. A user's file is read again when it has changed."""
+        if is_path(name):
+            return self._load(name)
+        if name not in self._shipped:
+            self._shipped[str(name)] = self._load(name)
+        return self._shipped[str(name)]
+
+    def _load(self, name: str | Path) -> Device:
         path = self.find(name).absolute()
         try:
             stat = path.stat()

@@ -10,8 +10,11 @@ from typing import Any
 
 from clustersim.errors import InputError, Mistake
 
-MAX_BYTES = 1_000_000
+MAX_BYTES = 100_000
 """A sheet is a page long; anything larger is some other file."""
+
+MAX_BRACKETS = 500
+"""A sheet has a pair a value. The YAML reader's time grows with the square of how deep they are nested."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,10 @@ def read_text(path: Path) -> Text:
             raise InputError(Mistake("this is a directory, not a sheet", file=str(path)))
         if path.stat().st_size > MAX_BYTES:
             raise InputError(Mistake(f"this file has more than {MAX_BYTES} bytes: no sheet has", file=str(path)))
-        return Text(path, path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if text.count("[") + text.count("{") > MAX_BRACKETS:
+            raise InputError(Mistake(f"this file has more than {MAX_BRACKETS} brackets: no sheet has", file=str(path)))
+        return Text(path, text)
     except UnicodeDecodeError:
         raise InputError(Mistake("this is not a text file in UTF-8", file=str(path))) from None
     except OSError as error:

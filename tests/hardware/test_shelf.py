@@ -183,8 +183,9 @@ def test_every_mistake_is_told_at_once_with_the_line_under_it(tmp_path: Path) ->
         (b"a: &a [x]\nb: *c\n", "this is not YAML"),
         (b"a: !!python/object:os.system {}\n", "this is not YAML"),
         (b"\tname: x\n", "this is not YAML"),
-        (b"[" * 5000, "this is not YAML"),
-        (b"#" * (MAX_BYTES + 1), "no sheet has"),
+        (b"[" * 400, "this is not YAML"),
+        (b"[" * 5000, "more than 500 brackets: no sheet has"),
+        (b"#" * (MAX_BYTES + 1), "more than 100000 bytes: no sheet has"),
     ],
 )
 def test_a_file_that_is_no_sheet_is_refused(content: bytes, expected: str, tmp_path: Path) -> None:
