@@ -7,7 +7,7 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-torch test-browser test-all check docs clean
+.PHONY: demo test test-torch test-browser test-all check reference clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
@@ -29,8 +29,9 @@ test-browser: $(VENV)/.installed-browser
 
 test-all: test test-torch test-browser
 
-docs: $(VENV)/.installed-test
+reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
+	$(VENV)/bin/clustersim schema > scenarios/scenario.schema.json
 
 clean:
 	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

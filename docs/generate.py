@@ -1,4 +1,4 @@
-"""Writes the reference pages that are made from the program itself: `python docs/generate.py` (or `make docs`).
+"""Writes the reference pages that are made from the program itself: `make reference`.
 
 Tests compare the pages in the repository with what these functions return.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 import typer
 
 from clustersim.cli import app, main
+from clustersim.scenario.reference import reference_page
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 
@@ -38,7 +39,7 @@ with null for what does not apply.
 
 def pages() -> Mapping[str, str]:
     """Return the pages by file name."""
-    return {"cli.md": cli_page()}
+    return {"cli.md": cli_page(), "scenario.md": reference_page()}
 
 
 def cli_page() -> str:

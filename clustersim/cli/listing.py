@@ -29,17 +29,30 @@ def section(name: str) -> str:
 
 
 def _scenarios() -> Mapping[str, str]:
-    return _comments("scenarios")
+    from clustersim.data import shipped_files
+
+    return {name: first_comment(path) for name, path in shipped_files("scenarios").items()}
 
 
 def _clusters() -> Mapping[str, str]:
-    return _comments("topologies")
+    from ruamel.yaml import YAML
+
+    from clustersim.data import shipped_files
+
+    reader = YAML(typ="safe", pure=True)
+    return {name: reader.load(path)["description"] for name, path in shipped_files("topologies").items()}
 
 
 def _models() -> Mapping[str, str]:
     from clustersim.workload.catalogue import MODELS, describe
 
     return {name: describe(name) for name in MODELS}
+
+
+def _precisions() -> Mapping[str, str]:
+    from clustersim.workload.precision import PRECISIONS
+
+    return {name: precision.title for name, precision in PRECISIONS.items()}
 
 
 def _gpus() -> Mapping[str, str]:
@@ -109,6 +122,7 @@ def _stragglers() -> Mapping[str, str]:
 SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
     "scenarios": _scenarios,
     "models": _models,
+    "precisions": _precisions,
     "clusters": _clusters,
     "gpus": _gpus,
     "links": _links,
@@ -125,12 +139,6 @@ SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
 
 def _summaries(members: Mapping[str, object]) -> dict[str, str]:
     return {name: _first_line(inspect.getdoc(member)) for name, member in members.items()}
-
-
-def _comments(folder: str) -> dict[str, str]:
-    from clustersim.data import shipped_files
-
-    return {name: first_comment(path) for name, path in shipped_files(folder).items()}
 
 
 def first_comment(path: Path) -> str:
