@@ -17,10 +17,14 @@ def bisection_bytes_per_s(topology: Topology) -> float:
 
     The cut is where the largest flow from all GPUs 0 to n // 2 - 1 together to all the others is stuck (max-flow
     min-cut, by Dinic's algorithm). It is searched with rates rounded to a 2**-30th of what those GPUs can
-    send; its capacity is then summed from the rates as they are.
+    send; its capacity is then summed from the rates as they are. Nothing goes out of a lone host and back into it.
     """
     links = topology.links
-    real = np.flatnonzero(links.src != links.dst)
+    used = links.src != links.dst
+    if topology.num_hosts == 1:
+        inside = topology.node_hosts == 0
+        used &= inside[links.src] & inside[links.dst]
+    real = np.flatnonzero(used)
     src, dst, rate = links.src[real], links.dst[real], links.bytes_per_s[real]
     reached = _sending_side(topology, src, dst, rate)
     return math.fsum(rate[reached[src] & ~reached[dst]])

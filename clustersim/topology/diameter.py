@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations
 
 import numpy as np
@@ -32,46 +33,51 @@ def _longest_inside(hosts: HostRange) -> int:
 
 
 def _longest_between(router: FabricRouter) -> int:
-    """Return the links of the longest route between hosts, 0 where there is one host only."""
+    """Return the links of the longest route between hosts, 0 where there is one host only.
+
+    The way into a host is as long as the way out. Between GPUs on one switch it takes two hosts.
+    """
     fabric = router.fabric
-    leave, enter = _ways(router)
-    used = np.flatnonzero(leave > 0)
-    alike = len(used) == len(leave) and len(np.unique(leave)) == 1 and len(np.unique(enter)) == 1
-    num_sites = _sites(router)
-    longest = 0
+    first, second = _ways_to_switches(router)
+    used = np.flatnonzero(first > 0)
+    alike = len(used) == len(first) and len(np.unique(first)) == 1
+    longest = int(np.where(second > 0, first + second, 0).max())
     for switch in used[:1] if fabric.alike_from_all and alike else used:
-        total = np.where(enter > 0, leave[switch] + fabric.hops(int(switch)) + enter, 0)
-        if num_sites[switch] < 2:
-            total[switch] = 0
+        total = np.where(first > 0, first[switch] + fabric.hops(int(switch)) + first, 0)
+        total[switch] = 0
         longest = max(longest, int(total.max()))
     return longest
 
 
-def _ways(router: FabricRouter) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most links from a GPU to each switch and from each to a GPU [num_switches], 0 without GPUs."""
-    switch = router.fabric.port_switch
-    leave = np.zeros(len(router.fabric.switch_names), dtype=np.int64)
-    enter = np.zeros_like(leave)
+def _ways_to_switches(router: FabricRouter) -> tuple[np.ndarray, np.ndarray]:
+    """Return the most links from a GPU to each switch [num_switches], and the most from another host; 0 for none."""
+    switches, sites, lengths = (np.concatenate(columns) for columns in zip(*_ways(router), strict=True))
+    order = np.lexsort((lengths, sites, switches))
+    switches, sites, lengths = switches[order], sites[order], lengths[order]
+    last = np.ones(len(sites), dtype=bool)
+    last[:-1] = (sites[1:] != sites[:-1]) | (switches[1:] != switches[:-1])
+    switches, lengths = switches[last], lengths[last]
+    first = np.zeros(len(router.fabric.switch_names), dtype=np.int64)
+    second = np.zeros_like(first)
+    order = np.lexsort((-lengths, switches))
+    place = np.arange(len(order)) - np.searchsorted(switches[order], switches[order])
+    for column, turn in ((first, 0), (second, 1)):
+        column[switches[order[place == turn]]] = lengths[order[place == turn]]
+    return first, second
+
+
+def _ways(router: FabricRouter) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield switch, site and number of links of each GPU's way out; a site is a host, or a GPU of a bare one."""
+    num_hosts = router.ranges[-1].host + router.ranges[-1].num_hosts
     for hosts in router.ranges:
-        first_port = hosts.port + np.arange(hosts.num_hosts) * len(hosts.plan.ports)
-        for gpu in hosts.plan.gpus:
+        copy = np.arange(hosts.num_hosts)
+        for number, gpu in enumerate(hosts.plan.gpus):
             port, links = hosts.plan.way_out(gpu, 0)
-            np.maximum.at(leave, switch[first_port + port], len(links) + 1)
-            port, links = hosts.plan.way_in(gpu, 0)
-            np.maximum.at(enter, switch[first_port + port], len(links) + 1)
-    return leave, enter
-
-
-def _sites(router: FabricRouter) -> np.ndarray:
-    """Return how many hosts each switch carries [num_switches]; in a bare host every GPU is on its own."""
-    switch = router.fabric.port_switch
-    owner = np.arange(len(switch))
-    for hosts in router.ranges:
-        if not hosts.plan.bare:
-            ports = slice(hosts.port, hosts.port + hosts.num_hosts * len(hosts.plan.ports))
-            owner[ports] -= (owner[ports] - hosts.port) % len(hosts.plan.ports)
-    pairs = np.unique(np.stack([switch, owner], axis=1), axis=0)
-    return np.bincount(pairs[:, 0], minlength=len(router.fabric.switch_names))
+            site = (
+                num_hosts + hosts.gpu + copy * len(hosts.plan.gpus) + number if hosts.plan.bare else hosts.host + copy
+            )
+            switch = router.fabric.port_switch[hosts.port + copy * len(hosts.plan.ports) + port]
+            yield switch, site, np.full(hosts.num_hosts, len(links) + 1)
 
 
 def _longest_of_fewest(topology: Topology) -> int:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from clustersim.errors import InputError
 from clustersim.topology.wire import Wire
 
 
@@ -136,5 +137,6 @@ class HostPlan:
 
     def _known(self, src: int, dst: int) -> list[int]:
         path = self.path(src, dst)
-        assert path is not None, f"{self.names[src]} does not reach {self.names[dst]}"
+        if path is None:
+            raise InputError(f"inside a host nothing but a GPU connects {self.names[src]} with {self.names[dst]}")
         return path

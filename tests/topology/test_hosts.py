@@ -1,0 +1,139 @@
+"""What is inside a host."""
+
+from collections import Counter
+
+import pytest
+
+from clustersim.hardware import load_cpu, load_gpu, load_link
+from clustersim.topology import HOSTS, load_topology
+
+
+def build(host, **more):
+    return load_topology({"kind": "star", "num_hosts": 2, "link": "10 Gbit/s", "host": host, **more})
+
+
+def cables(topology, kind):
+    """The pairs of nodes of host 0 that a cable of this class joins."""
+    names, links = topology.node_names, topology.links
+    pairs = {
+        tuple(sorted((names[src].removeprefix("host0/"), names[dst].removeprefix("host0/"))))
+        for src, dst, link_kind in zip(links.src.tolist(), links.dst.tolist(), links.kind, strict=True)
+        if link_kind == kind and src != dst and topology.node_hosts[src] == topology.node_hosts[dst] == 0
+    }
+    return sorted(pairs)
+
+
+@pytest.mark.parametrize(
+    ("template", "num_gpus", "counts"),
+    [
+        ({"template": "single-socket", "gpu": "k80", "num_gpus": 4}, 4, {"socket": 1, "memory": 1, "nic": 1}),
+        ({"template": "dual-socket", "gpu": "k80", "num_gpus": 8}, 8, {"socket": 2, "memory": 2, "nic": 1}),
+        (
+            {"template": "dual-socket", "gpu": "k80", "plx_per_socket": 2, "nics": 2},
+            1,
+            {"socket": 2, "plx": 4, "nic": 2},
+        ),
+        ({"template": "single-root", "gpu": "k80", "num_gpus": 10}, 10, {"socket": 1, "plx": 2, "nic": 1}),
+        ("dgx-1", 8, {"socket": 2, "plx": 4, "nic": 4}),
+        ("dgx-2", 16, {"socket": 2, "nvswitch": 1, "nic": 8}),
+        ("dgx-a100", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
+        ("dgx-h100", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
+        ("dgx-b200", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
+    ],
+)
+def test_a_template_has_its_parts(template, num_gpus, counts):
+    topology = build(template)
+    kinds = Counter(kind for kind, host in zip(topology.node_kinds, topology.node_hosts, strict=True) if host == 0)
+    assert kinds["gpu"] == num_gpus
+    assert {part: kinds[part] for part in counts} == counts
+
+
+@pytest.mark.parametrize("template", [name for name in HOSTS if name != "bare"])
+def test_every_memory_can_add_at_its_sheets_rate(template):
+    topology = build({"template": template, "gpu": "v100"})
+    links = topology.links
+    for node, link in topology.adders.items():
+        assert links.src[link] == links.dst[link] == node
+        if topology.node_kinds[node] == "gpu":
+            expected = ("gpu-memory", load_gpu("v100").memory_bytes_per_s)
+        else:
+            expected = ("cpu-add", load_cpu(topology.host_sheets[0]).core_bytes_per_s)
+        assert (links.kind[link], links.bytes_per_s[link]) == expected
+    assert {topology.node_kinds[node] for node in topology.adders} == {"gpu", "memory"}
+    assert len(topology.adders) == topology.num_gpus + topology.node_kinds.count("memory")
+
+
+def test_gpus_are_split_over_the_sockets_and_staged_in_their_own_memory():
+    topology = build({"template": "dual-socket", "gpu": "k80", "num_gpus": 8})
+    staged = [topology.node_names[node] for node in topology.memory[:8]]
+    assert staged == ["host0/memory0"] * 4 + ["host0/memory1"] * 4
+
+
+def test_gpus_behind_a_plx_share_its_uplink():
+    topology = build({"template": "single-root", "gpu": "k80", "num_gpus": 10, "num_switches": 2})
+    uplinks = {int(topology.route(topology.node(gpu), int(topology.memory[gpu]))[1]) for gpu in range(10)}
+    assert len(uplinks) == 2
+
+
+@pytest.mark.parametrize(("gpu", "doubled"), [("p100", 0), ("v100", 8)])
+def test_the_cube_mesh_uses_every_nvlink_of_every_gpu(gpu, doubled):
+    topology = build("dgx-1", gpu=gpu)
+    sheet = load_gpu(gpu)
+    one = load_link(sheet.nvlink).bytes_per_s
+    links = topology.links
+    out = Counter()
+    for src, rate, kind in zip(links.src.tolist(), links.bytes_per_s, links.kind, strict=True):
+        if kind == sheet.nvlink:
+            out[src] += round(rate / one)
+    assert set(out.values()) == {sheet.num_nvlinks}
+    assert len(cables(topology, sheet.nvlink)) == 16
+    assert (
+        sum(rate == 2 * one for rate in links.bytes_per_s[[kind == sheet.nvlink for kind in links.kind]])
+        == 2 * 2 * doubled
+    )
+
+
+@pytest.mark.parametrize("template", ["dgx-2", "dgx-a100", "dgx-h100", "dgx-b200"])
+def test_any_two_gpus_behind_nvswitch_talk_at_a_gpus_full_nvlink_rate(template):
+    topology = build(template)
+    sheet = load_gpu(topology.gpu_sheets[0])
+    full = sheet.num_nvlinks * load_link(sheet.nvlink).bytes_per_s
+    for other in range(1, topology.num_gpus // 2):
+        route = topology.route(topology.node(0), topology.node(other))
+        assert topology.links.bytes_per_s[route].tolist() == pytest.approx([full, full])
+
+
+def test_a_gpu_without_a_template_stands_alone_behind_its_sheets_pcie():
+    topology = build({"gpu": "k20x"})
+    route = topology.route(topology.node(0), int(topology.memory[0]))
+    assert [topology.links.kind[link] for link in route] == [load_gpu("k20x").pcie, "memory"]
+    assert topology.num_gpus == 2
+
+
+def test_the_network_overrides_the_template():
+    topology = build({"template": "dual-socket", "gpu": "k80"}, gpu="p100", num_gpus=6, nics=2)
+    assert (topology.num_gpus, set(topology.gpu_sheets)) == (12, {"p100"})
+    assert topology.node_kinds.count("nic") == 4
+
+
+def test_a_bare_gpu_with_a_sheet_adds_in_its_own_memory():
+    topology = load_topology({"kind": "star", "num_hosts": 2, "link": "10 Gbit/s", "gpu": "p100"})
+    assert set(topology.adders) == set(topology.gpus.tolist())
+    assert len(topology.route(topology.node(0), topology.node(1))) == 2
+
+
+def test_hosts_and_gpus_of_different_kinds_stand_in_one_cluster():
+    groups = [{"count": 2, "host": {"gpu": "k20"}}, {"count": 1, "host": "dgx-2"}, {"count": 3, "host": "bare"}]
+    topology = load_topology({"kind": "star", "link": "10 Gbit/s", "hosts": groups})
+    assert topology.gpu_sheets == ["k20"] * 2 + ["v100"] * 16 + [None] * 3
+    assert topology.gpu_hosts.tolist() == [0, 1, *[2] * 16, 3, 4, 5]
+    assert topology.node_names[topology.gpus[-1]] == "gpu20"
+
+
+def test_a_nic_link_of_its_own_or_none_at_all():
+    slow = build({"gpu": "k80", "nic_link": "pcie-3-x8"})
+    assert cables(slow, "pcie-3-x8") == [("nic0", "socket0")]
+    direct = build({"gpu": "k80", "nic_link": "direct"})
+    assert "nic" not in direct.node_kinds
+    kinds = [direct.node_kinds[direct.links.src[link]] for link in direct.route(direct.node(0), direct.node(1))]
+    assert kinds == ["gpu", "socket", "memory", "socket", "switch", "socket", "memory", "socket"]

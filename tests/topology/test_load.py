@@ -1,0 +1,311 @@
+"""From names, files, mappings and graphs to clusters."""
+
+import sys
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.data import shipped_files
+from clustersim.errors import InputError
+from clustersim.topology import describe, load_topology, topology_spec
+
+SHIPPED = {
+    "titan": (19200, "k20x"),
+    "cots-hpc": (64, "gtx-680"),
+    "ec2-p2-16xlarge": (256, "k80"),
+    "gce-k80": (8, "k80"),
+    "dgx-1": (8, "p100"),
+    "big-basin-50g": (352, "p100"),
+    "k80-10gbe": (8, "k80"),
+    "ethernet-1g": (32, "gtx-1080-ti"),
+    "dgx-h100-ndr": (1024, "h100"),
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_cluster_has_its_gpus_and_says_whose_it_is(name):
+    topology = load_topology(name)
+    assert (topology.name, topology.num_gpus, set(topology.gpu_sheets)) == (name, SHIPPED[name][0], {SHIPPED[name][1]})
+    spec = topology_spec(name)
+    assert spec.description
+    assert spec.source
+    assert shipped_files("topologies")[name].read_text().startswith("# ")
+
+
+def test_every_shipped_cluster_is_known_here():
+    assert set(shipped_files("topologies")) == set(SHIPPED)
+
+
+def test_a_file_is_named_after_itself_unless_it_says_otherwise(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("kind: star\nnum_hosts: 3\nlink: 10 Gbit/s\n")
+    assert (load_topology(path).name, load_topology(str(path)).num_gpus) == ("mine", 3)
+    path.write_text("kind: star\nname: ours\nnum_hosts: 3\nlink: 10 Gbit/s\n")
+    assert load_topology(path).name == "ours"
+
+
+def test_a_topology_is_itself():
+    topology = load_topology("dgx-1")
+    assert load_topology(topology) is topology
+    assert load_topology(topology_spec("dgx-1")).num_gpus == 8
+
+
+def test_mistakes_in_a_file_have_their_lines(tmp_path):
+    path = tmp_path / "wrong.yaml"
+    path.write_text("kind: star\nnum_hosts: 0\nlink: 10 Gb/s\nhost:\n  template: dgx-1\n  gpus: 8\n")
+    with pytest.raises(InputError) as caught:
+        load_topology(path)
+    found = {(mistake.key, mistake.line) for mistake in caught.value.mistakes}
+    assert found == {("num_hosts", 2), ("link", 3), ("host.gpus", 6)}
+    assert all(mistake.file == str(path) for mistake in caught.value.mistakes)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"kind: [star", "not YAML"),
+        (b"\xff\xfe\x00", "cannot read it as YAML"),
+        (b"- star\n", "expected a mapping"),
+        (b"", "expected a mapping"),
+        (b"kind: ring\n", "no topology kind"),
+        (b"num_hosts: 3\n", "needs `kind`"),
+    ],
+)
+def test_a_file_that_is_no_topology_is_refused(tmp_path, content, message):
+    path = tmp_path / "wrong.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        load_topology(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("titn", "did you mean 'titan'"),
+        ("nowhere/at-all.yaml", "there is no such file"),
+        (42, "got a value of type int"),
+    ],
+)
+def test_what_is_no_cluster_is_refused(where, message):
+    with pytest.raises(InputError, match=message):
+        load_topology(where)
+
+
+def test_a_directory_is_no_cluster(tmp_path):
+    with pytest.raises(InputError, match="it is a directory"):
+        load_topology(tmp_path)
+
+
+def test_building_makes_as_many_python_calls_for_many_hosts_as_for_few():
+    def num_calls(num_hosts):
+        calls = 0
+
+        def count(frame, event, argument):
+            nonlocal calls
+            calls += event == "call"
+
+        spec = topology_spec({"kind": "torus", "dims": [num_hosts], "link": "1 Gbit/s", "host": {"gpu": "k80"}})
+        spec.build()
+        sys.setprofile(count)
+        spec.build()
+        sys.setprofile(None)
+        return calls
+
+    assert num_calls(2000) == num_calls(20)
+
+
+def ring(num_gpus, graph):
+    graph.add_nodes_from(range(num_gpus), kind="gpu")
+    for node in range(num_gpus):
+        graph.add_edge(node, (node + 1) % num_gpus, bytes_per_s=1e9, latency_s=1e-6)
+    return graph
+
+
+def test_an_undirected_graph_counts_both_ways_and_a_directed_one_does_not():
+    assert len(load_topology(ring(5, nx.Graph())).links) == 10
+    one_way = load_topology(ring(5, nx.DiGraph()))
+    assert len(one_way.route(one_way.node(0), one_way.node(4))) == 4
+
+
+def test_gpus_of_a_graph_are_numbered_in_node_order_and_hosts_stand_in_for_them():
+    graph = nx.DiGraph()
+    for name, kind in (("s", "switch"), ("b", "gpu"), ("a", "gpu")):
+        graph.add_node(name, kind=kind)
+    for name in "ab":
+        graph.add_edge(name, "s", bytes_per_s=1e9, latency_s=0)
+        graph.add_edge("s", name, bytes_per_s=1e9, latency_s=0)
+    topology = load_topology(graph)
+    assert [topology.node_names[gpu] for gpu in topology.gpus] == ["b", "a"]
+    nx.set_node_attributes(graph, {"a": "host", "b": "host"}, "kind")
+    assert load_topology(graph).num_gpus == 2
+
+
+def test_a_name_that_is_a_number_wins_over_a_gpus_number():
+    graph = nx.Graph()
+    graph.add_node(1, kind="gpu")
+    graph.add_node(0, kind="gpu")
+    graph.add_edge(0, 1, bytes_per_s=1e9, latency_s=1e-6)
+    topology = load_topology(graph)
+    assert topology.node_names[topology.node(1)] == 1
+    assert topology.node_names[topology.gpus[1]] == 0
+
+
+def test_of_parallel_ways_the_least_delay_wins_then_the_fewest_links():
+    graph = nx.MultiDiGraph()
+    graph.add_nodes_from("ab", kind="gpu")
+    graph.add_nodes_from("xyz", kind="switch")
+    for a, b, latency in (("a", "x", 1), ("x", "b", 1), ("a", "b", 3), ("a", "y", 1), ("y", "z", 0), ("z", "b", 1)):
+        graph.add_edge(a, b, bytes_per_s=1e9, latency_s=latency)
+    topology = load_topology(graph)
+    route = topology.route(topology.node("a"), topology.node("b"))
+    assert [topology.link_name(link) for link in route] == ["a->x", "x->b"]
+
+
+def test_equal_ways_of_a_graph_are_all_used():
+    graph = nx.Graph()
+    graph.add_nodes_from((f"g{number}" for number in range(32)), kind="gpu")
+    graph.add_nodes_from((f"s{number}" for number in range(4)), kind="switch")
+    graph.add_nodes_from(("left", "right"), kind="switch")
+    for number in range(32):
+        graph.add_edge(f"g{number}", "left" if number < 16 else "right", bytes_per_s=1e9, latency_s=1e-6)
+    for number in range(4):
+        for side in ("left", "right"):
+            graph.add_edge(side, f"s{number}", bytes_per_s=1e9, latency_s=1e-6)
+    topology = load_topology(graph)
+    middles = {int(topology.links.dst[topology.route(src, dst)[1]]) for src in range(16) for dst in range(16, 32)}
+    assert middles == {topology.node(f"s{number}") for number in range(4)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    num_nodes=st.integers(2, 9),
+    edges=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 4)), max_size=30),
+)
+def test_routes_of_any_graph_are_as_short_as_networkx_says(num_nodes, edges):
+    graph = nx.MultiDiGraph()
+    graph.add_nodes_from(range(num_nodes), kind="gpu")
+    for a, b, latency in edges:
+        if a < num_nodes and b < num_nodes:
+            graph.add_edge(a, b, bytes_per_s=1e9, latency_s=latency * 1e-6)
+    topology = load_topology(graph)
+    shortest = dict(nx.all_pairs_dijkstra_path_length(graph, weight="latency_s"))
+    for src in range(num_nodes):
+        for dst in range(num_nodes):
+            if dst in shortest[src]:
+                route = topology.route(src, dst)
+                assert topology.links.latency_s[route].sum() == pytest.approx(shortest[src][dst], abs=1e-15)
+                ends = [src, *topology.links.dst[route].tolist()]
+                assert ends[-1] == dst
+                assert topology.links.src[route].tolist() == ends[:-1]
+            else:
+                with pytest.raises(InputError, match="there is no way"):
+                    topology.route(src, dst)
+
+
+def test_every_mistake_of_a_graph_is_told_at_once():
+    graph = nx.DiGraph()
+    graph.add_node("a")
+    graph.add_node("b", kind="gpu")
+    graph.add_edge("a", "b", latency_s=-1)
+    with pytest.raises(InputError) as caught:
+        load_topology(graph)
+    text = str(caught.value)
+    for part in ("'a' has no `kind`", "needs `bytes_per_s`", "(got nothing)", "needs `latency_s`", "(got -1)"):
+        assert part in text
+
+
+def test_a_graph_without_gpus_is_refused():
+    graph = nx.Graph()
+    graph.add_node("s", kind="switch")
+    with pytest.raises(InputError, match="no GPU"):
+        load_topology(graph)
+    with pytest.raises(InputError, match="number of its host"):
+        load_topology(nx.relabel_nodes(_with_host("three"), {}))
+
+
+def _with_host(host):
+    graph = nx.Graph()
+    graph.add_node("a", kind="gpu", host=host)
+    return graph
+
+
+def test_a_node_nobody_knows_is_refused():
+    topology = load_topology({"kind": "star", "num_hosts": 2, "link": "1 Gbit/s"})
+    for where in ("nobody", 2, -1, True, 0.5):
+        with pytest.raises(InputError, match="has no node called"):
+            topology.node(where)
+
+
+EXPLICIT = {
+    "kind": "explicit",
+    "nodes": [{"name": "h0", "kind": "host"}, {"name": "h1", "kind": "host"}, {"name": "s", "kind": "switch"}],
+    "links": [{"a": "h0", "b": "s", "link": "10 Gbit/s", "hop": "1 us"}, {"a": "s", "b": "h1"}],
+    "link": "1 Gbit/s",
+    "hop": "2 us",
+}
+
+
+def test_an_explicit_network_has_the_links_it_lists():
+    topology = load_topology(EXPLICIT)
+    route = topology.route(topology.node("h0"), topology.node("h1"))
+    assert [topology.link_name(link) for link in route] == ["h0->s", "s->h1"]
+    assert topology.links.bytes_per_s[route].tolist() == [1.25e9, 1.25e8]
+    assert topology.links.latency_s[route].tolist() == [1e-6, 2e-6]
+    assert describe(topology)["num_links"] == 4
+
+
+@pytest.mark.parametrize("nodes", [{"h0": "host", "h1": {"kind": "host"}, "s": "switch"}, ["h0", "h1", "s"]])
+def test_nodes_may_be_written_shorter(nodes):
+    written = {**EXPLICIT, "nodes": nodes}
+    if isinstance(nodes, list):
+        renamed = {"h0": "host0", "h1": "host1", "s": "s"}
+        links = [{**link, "a": renamed[link["a"]], "b": renamed[link["b"]]} for link in EXPLICIT["links"]]
+        written = {**EXPLICIT, "nodes": [renamed[node] for node in nodes], "links": links}
+    topology = load_topology(written)
+    assert (topology.num_gpus, topology.node_kinds[-1]) == (2, "switch")
+
+
+def test_hosts_of_an_explicit_network_may_have_an_inside():
+    topology = load_topology({**EXPLICIT, "host": "dgx-1"})
+    assert topology.num_gpus == 16
+    route = topology.route(topology.node(0), topology.node(8))
+    names = [topology.link_name(link) for link in route]
+    assert names[0] == "h0/gpu0->h0/plx0"
+    assert names[-1] == "h1/plx0->h1/gpu0"
+    assert describe(topology)["diameter_hops"] == max(
+        len(topology.route(a, b)) for a in topology.gpus.tolist() for b in topology.gpus.tolist() if a != b
+    )
+
+
+def test_nodes_of_an_explicit_network_may_have_gpus_of_different_kinds():
+    nodes = [
+        {"name": "h0", "kind": "host", "host": {"gpu": "k80", "num_gpus": 2}},
+        {"name": "h1", "kind": "gpu", "gpu": "p100"},
+        {"name": "s", "kind": "switch"},
+    ]
+    topology = load_topology({**EXPLICIT, "nodes": nodes})
+    assert topology.gpu_sheets == ["k80", "k80", "p100"]
+    assert topology.node_names[topology.memory[0]] == "h0/memory0"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"links": [{"a": "h0", "b": "h9"}]}, "no node of this topology is called 'h9'"),
+        ({"nodes": ["host0", "host0"], "links": []}, "two nodes are called 'host0'"),
+        ({"nodes": ["s"], "links": []}, "the topology has no GPU"),
+        ({"link": None}, "has no rate"),
+        ({"nodes": [{"name": "h0", "kind": "host", "host": "dgx-1", "gpu": "k80"}], "links": []}, "has a template"),
+        ({"nodes": [{"name": "h0", "kind": "gpu", "host": "dgx-1"}], "links": []}, "only a node of kind `host`"),
+    ],
+)  # fmt: skip
+def test_a_wrong_explicit_network_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        load_topology({**EXPLICIT, **change})
+
+
+def test_a_large_graphs_diameter_is_found_without_every_route():
+    graph = ring(200, nx.Graph())
+    assert describe(load_topology(graph))["diameter_hops"] == 100
