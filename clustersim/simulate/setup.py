@@ -23,7 +23,7 @@ class Setup:
         self.point = point
         self.topology = build_topology(point.topology)
         self.transport: Transport = load_transport(point.transport)
-        self.model = load_workload(point.model)
+        self.model, self.given_times = load_workload(point.model)
 
     def gpus(self, seed: int) -> np.ndarray:
         """Return the GPU number of each rank [num_ranks]."""
@@ -44,7 +44,7 @@ class Setup:
     def workload(self, gpu: Gpu, batch: int) -> Workload:
         """Return an iteration's work on a GPU of this kind."""
         point = self.point
-        return build_workload(self.model, gpu, batch, point.precision, point.optimizer, point.compute)
+        return build_workload(self.model, gpu, batch, point.precision, point.optimizer, point.compute, self.given_times)
 
     @cached_property
     def workloads(self) -> dict[str, Workload]:
@@ -90,7 +90,7 @@ class Setup:
         warnings = []
         for gpu in {sheet.name: sheet for sheet in self.sheets}.values():
             try:
-                check_memory(self.workloads[gpu.name], gpu)
+                check_memory(self.workloads[gpu.name].memory_bytes, gpu)
             except InputError as error:
                 if self.point.memory_check:
                     raise

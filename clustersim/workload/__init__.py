@@ -10,6 +10,7 @@ from clustersim.workload.catalogue import MODELS, describe, load_model
 from clustersim.workload.compute_time import ComputeSpec, SingleGpuRate, build_workload
 from clustersim.workload.layer import Layer, LayerTime, Model, Workload
 from clustersim.workload.layer_times import Estimate, estimate_layers
+from clustersim.workload.load import load_workload
 from clustersim.workload.memory import check_memory, memory_overflow, memory_per_gpu
 from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
@@ -33,6 +34,7 @@ __all__ = [
     "describe",
     "estimate_layers",
     "load_model",
+    "load_workload",
     "memory_overflow",
     "memory_per_gpu",
     "precision_on",
