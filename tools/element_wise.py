@@ -42,13 +42,15 @@ def _caffe(folder: Path) -> dict[str, object]:
     relu = [(2 * layer.output_elements, seconds[0]) for layer, seconds in by_op["relu"]]
     efficiency = float(np.median([_share(gpu, elements * 128, seconds) for elements, seconds in relu]))
     traffic: Traffic = {}
+    sizes = {
+        op: [(layer.input_elements * 128, layer.output_elements * 128, seconds) for layer, seconds in rows]
+        for op, rows in by_op.items()
+    }
     for op, passes in {"relu": ((1, 1), (2, 1)), "concat": ((1, 1), (1, 1))}.items():
         traffic[op] = {
-            phase: _scaled(gpu, efficiency, passes[index], [
-                (layer.input_elements * 128, layer.output_elements * 128, seconds[index]) for layer, seconds in by_op[op]
-            ])
+            phase: _scaled(gpu, efficiency, passes[index], [(i, o, seconds[index]) for i, o, seconds in sizes[op]])
             for index, phase in enumerate(("forward", "backward"))
-        }  # fmt: skip
+        }
     traffic["pooling"] = {
         phase: _pooling(gpu, efficiency, by_op["pooling"], index) for index, phase in enumerate(("forward", "backward"))
     }

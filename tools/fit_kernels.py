@@ -11,15 +11,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from kernel_data import Kernel, deepbench, titan_black
 from element_wise import fit_element_wise
+from kernel_data import Kernel, deepbench, titan_black
 from scipy.optimize import least_squares
+from score_networks import score_networks
 from write_fit import write_fit
 
-from clustersim.workload.kernel_constants import KernelConstants, Shared
+from clustersim.workload.kernel_constants import KernelConstants, Shared, constants_for, fit_document
 from clustersim.workload.kernel_model import (
     PHASES,
     Product,
@@ -42,11 +44,12 @@ def constants_from(vector: np.ndarray, number: int) -> KernelConstants:
     start = NUM_SHARED + number * len(SHARES)
     shares = dict(zip(SHARES, np.exp(vector[start : start + len(SHARES)]).tolist(), strict=True))
     ordinary = FITTED[number][1] == "ordinary"  # tensor cores multiply whole tiles: no Winograd on them
-    winograd = {phase: shares[f"winograd_{phase}"] for phase in PHASES if ordinary}
+    winograd: dict[str, float] = {phase: shares[f"winograd_{phase}"] for phase in PHASES if ordinary}
     return made(Shared(*np.exp(vector[:NUM_SHARED]).tolist()), shares, winograd)
 
 
 def made(shared: Shared, shares: dict[str, float], winograd: dict[str, float]) -> KernelConstants:
+    """Return constants for products alone; nothing element-wise is fitted with them."""
     efficiency = {name: shares[name] for name in ("matmul", *PHASES)}
     return KernelConstants(shared, efficiency, winograd, {}, 1.0, "", False)
 
@@ -94,7 +97,7 @@ def fit(kernels: Sequence[Kernel], evaluations: int) -> np.ndarray:
     lower = np.concatenate([start[:NUM_SHARED] - 5.0, np.log(0.05 * np.ones_like(shares))])
     solution = least_squares(
         residuals, start, bounds=(lower, upper), args=(grouped(kernels),), loss="soft_l1", f_scale=0.2,
-        diff_step=1e-3, max_nfev=evaluations,
+        diff_step=np.full(len(start), 1e-3), max_nfev=evaluations,
     )  # fmt: skip
     return np.asarray(solution.x)
 
@@ -151,12 +154,11 @@ def main() -> None:
     held = [kernel for kernel in kernels if kernel.key in left_out]
     vector = fit(train, arguments.evaluations)
     kepler, kepler_errors = fit_kepler(titan_black(arguments.folder), vector)
-    write_fit(
-        shared=asdict(constants_from(vector, 0).shared),
-        fitted={
-            name: (constants_from(vector, number).efficiency, constants_from(vector, number).winograd)
-            for number, name in enumerate(FITTED)
-        },
+    constants = [constants_from(vector, number) for number in range(len(FITTED))]
+    write = partial(
+        write_fit,
+        shared=asdict(constants[0].shared),
+        fitted={name: (each.efficiency, each.winograd) for name, each in zip(FITTED, constants, strict=True)},
         kepler=kepler,
         element_wise=fit_element_wise(arguments.folder),
         scores={
@@ -165,6 +167,10 @@ def main() -> None:
             "kepler": {"titan-black fp32": summary(kepler_errors)},
         },
     )
+    write(networks={})
+    fit_document.cache_clear()
+    constants_for.cache_clear()
+    write(networks=score_networks(arguments.folder))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reads other people's kernel timings: DeepBench, convnet-benchmarks, TrioSim and PipeDream, as CSV files in one folder."""
+"""Reads other people's kernel timings, CSV files in one folder: DeepBench, convnet-benchmarks and TrioSim."""
 
 from __future__ import annotations
 

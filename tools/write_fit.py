@@ -57,6 +57,7 @@ def write_fit(
     kepler: Mapping[str, float],
     element_wise: Mapping[str, Mapping[str, Any]],
     scores: Mapping[str, Any],
+    networks: Mapping[str, Any],
 ) -> None:
     """Write the constants, rounded to four digits."""
     architectures: dict[str, dict[str, Any]] = {
@@ -84,6 +85,7 @@ def write_fit(
         "errors": {
             "rule": "every fourth kernel shape, with all its batches and devices, was left out of the fit",
             **scores,
+            "whole_networks": networks,
         },
     }
     yaml = YAML()

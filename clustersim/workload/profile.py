@@ -58,7 +58,7 @@ class Profile:
         """Return the `measured` times of each layer of a model for a batch, None for a layer nobody profiled.
 
         Times between two measured batches are interpolated linearly; other batches, another GPU or
-        precision, or a file with several layouts are refused.
+        precision, a file with several layouts or without most of the layers that compute are refused.
         """
         self._check_device(gpu)
         rows = [row for row in self.content.layers if row.precision == precision]
@@ -75,11 +75,14 @@ class Profile:
         by_name: dict[str, list[ProfiledLayer]] = {}
         for row in rows:
             by_name.setdefault(row.name, []).append(row)
-        if not any(layer.name in by_name for layer in model.layers):
+        computing = [layer.name for layer in model.layers if layer.flop > 0] or [layer.name for layer in model.layers]
+        missing = [name for name in computing if name not in by_name]
+        if 2 * len(missing) > len(computing):
             raise self._refused(
-                f"has none of {model.name}'s layers (it has '{rows[0].name}', the model has '{model.layers[0].name}')",
+                f"lacks {len(missing)} of the {len(computing)} layers of {model.name} that compute, such as "
+                f"'{missing[0]}'; it has '{rows[0].name}' and is another model's",
                 rows[0].name,
-                f"layers of {model.name}",
+                f"a profile of {model.name}",
             )
         return tuple(self._time(layer, by_name.get(layer.name), batch) for layer in model.layers)
 

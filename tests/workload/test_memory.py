@@ -1,0 +1,69 @@
+"""What fits on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from clustersim.errors import InputError
+from clustersim.hardware import load_gpu
+from clustersim.workload import OptimizerSpec, check_memory, load_model, memory_overflow, memory_per_gpu
+
+MOMENTUM = OptimizerSpec()
+
+
+def test_parameters_cost_weights_gradients_and_state() -> None:
+    model = load_model("resnet50")
+    parameters = model.num_parameters
+    held = memory_per_gpu(model, 1, "fp32", OptimizerSpec(kind="adam"))
+    assert held["weights"] == 4 * parameters
+    assert held["gradients"] == 4 * parameters
+    assert held["optimizer"] == 8 * parameters
+
+
+@pytest.mark.parametrize(("kind", "state"), [("sgd", 0), ("momentum", 4), ("adagrad", 4), ("adam", 8)])
+def test_an_optimizer_keeps_its_state_in_fp32(kind: str, state: float) -> None:
+    assert OptimizerSpec.model_validate({"kind": kind}).state_bytes_per_parameter == state
+
+
+def test_activations_grow_with_the_batch_and_nothing_else_does() -> None:
+    model = load_model("vgg16")
+    one, eight = (memory_per_gpu(model, batch, "fp32", MOMENTUM) for batch in (1, 8))
+    assert eight["activations"] == 8 * one["activations"]
+    assert {key: size for key, size in one.items() if key != "activations"} == {
+        key: size for key, size in eight.items() if key != "activations"
+    }
+
+
+def test_mixed_precision_halves_activations_and_keeps_fp32_weights() -> None:
+    model = load_model("resnet50")
+    single, mixed = (memory_per_gpu(model, 32, precision, MOMENTUM) for precision in ("fp32", "amp-fp16"))
+    assert mixed["activations"] == single["activations"] / 2
+    assert mixed["weights"] == single["weights"]
+
+
+def test_plain_fp16_keeps_an_fp32_copy_of_its_weights() -> None:
+    model = load_model("resnet50")
+    assert memory_per_gpu(model, 1, "fp16", MOMENTUM)["weights"] == 6 * model.num_parameters
+
+
+def test_resnet50_at_batch_256_fits_a_32_gb_v100_and_not_one_of_16() -> None:
+    held = memory_per_gpu(load_model("resnet50"), 256, "fp32", MOMENTUM)
+    check_memory(held, load_gpu("v100-32gb"))
+    with pytest.raises(InputError, match="one v100 holds"):
+        check_memory(held, load_gpu("v100"))
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_the_sum_written_out() -> None:
+    held = {"weights": 4e9, "activations": 8.5e9}
+    sentence = memory_overflow(held, load_gpu("k20x"))
+    assert sentence is not None
+    assert "this needs 12.5 GB: weights 4.00 GB + activations 8.50 GB" in sentence
+    assert "smaller batch" in sentence
+    with pytest.raises(InputError) as error:
+        check_memory(held, load_gpu("k20x"))
+    assert error.value.mistakes[0].got == "12.5 GB"
+
+
+def test_a_plan_that_fits_exactly_is_let_pass() -> None:
+    gpu = load_gpu("k20x")
+    assert memory_overflow({"weights": gpu.memory_bytes}, gpu) is None
