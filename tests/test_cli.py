@@ -394,12 +394,13 @@ sys.exit(main(["copy", "x"]))
 
 
 class TestProgress:
-    def test_a_log_is_told_once_a_second_at_most(self, capsys: pytest.CaptureFixture[str]) -> None:
-        times = iter([0.0, 0.4, 1.1, 1.5, 2.2])
+    def test_a_log_is_told_once_a_second_and_tenth_at_most(self, capsys: pytest.CaptureFixture[str]) -> None:
+        times = iter([0.0, 0.4, 1.1, 1.5, 2.2, 3.3, 4.4])
         tell = _lines(clock=lambda: next(times))
-        for share in (0.25, 0.5, 0.75, 1.0):
+        for share in (0.25, 0.5, 0.75, 0.875, 0.9, 1.0):
             tell(share, "num_gpus 2")
-        assert capsys.readouterr().err.splitlines() == ["simulated 50% (num_gpus 2)", "simulated 100% (num_gpus 2)"]
+        said = [f"simulated {share} (num_gpus 2)" for share in ("50%", "88%", "100%")]
+        assert capsys.readouterr().err.splitlines() == said
 
     def test_quiet_says_nothing(
         self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 QUIET_S = 1.0
-"""How long nothing is said, and how often something is said to a log."""
+"""How long a log is told nothing, and how often something at most."""
+
+_STEP = 0.1
+"""How much more must be done before a log is told again."""
 
 Tell = Callable[[float, str], None]
 """Is told which share of the work is done, 0 to 1, and what is being worked on."""
@@ -38,13 +41,13 @@ def _bar() -> Iterator[Tell]:
 
 
 def _lines(clock: Callable[[], float] = time.monotonic) -> Tell:
-    last = clock()
+    last_s, last_share = clock(), 0.0
 
     def tell(share: float, what: str) -> None:
-        nonlocal last
-        now = clock()
-        if now - last >= QUIET_S:
-            last = now
+        nonlocal last_s, last_share
+        now_s = clock()
+        if now_s - last_s >= QUIET_S and share - last_share >= _STEP:
+            last_s, last_share = now_s, share
             print(f"simulated {share:.0%} ({what})", file=sys.stderr, flush=True)
 
     return tell
