@@ -8,6 +8,7 @@ from typing import Any
 import simpy
 
 from clustersim.network import Network
+from clustersim.topology import Node
 
 Process = Generator[simpy.Event, Any, Any]
 
@@ -25,8 +26,8 @@ class GpuDevice:
         topology = network.topology
         self.env = env
         self.number = number
-        self.node = topology.node_names[topology.gpus[number]]
-        self.host_memory = topology.node_names[topology.memory[number]]
+        self.node = Node(topology.gpus[number])
+        self.host_memory = Node(topology.memory[number])
         self.stream = simpy.Resource(env, capacity=1)
         self.out_engine = simpy.Resource(env, capacity=1)
         self.in_engine = simpy.Resource(env, capacity=1)

@@ -13,7 +13,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_transport
 from clustersim.network import Network
 from clustersim.strategies.all_reduce import group_sizes
-from clustersim.topology import Topology, load_topology, place
+from clustersim.topology import Node, Topology, load_topology, place
 
 COLLECTIVE_SCHEMA = "clustersim.collective/1"
 
@@ -92,8 +92,8 @@ def _play(
 ) -> float:
     env = simpy.Environment()
     network = Network(env, cluster, **costs)
-    own: list[Hashable] = [cluster.node_names[node] for node in cluster.gpus[gpus]]
-    host: list[Hashable] = [cluster.node_names[node] for node in cluster.memory[gpus]]
+    own: list[Hashable] = [Node(node) for node in cluster.gpus[gpus]]
+    host: list[Hashable] = [Node(node) for node in cluster.memory[gpus]]
     if staged:
         for copy in [network.transfer(*ends, num_bytes) for ends in zip(own, host, strict=True)]:
             env.run(copy)

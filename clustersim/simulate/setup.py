@@ -49,7 +49,8 @@ class Setup:
     @cached_property
     def workloads(self) -> dict[str, Workload]:
         """The work by kind of GPU."""
-        return {gpu.name: self.workload(gpu, self.point.per_gpu_batch) for gpu in self.sheets}
+        kinds = {gpu.name: gpu for gpu in self.sheets}
+        return {name: self.workload(gpu, self.point.per_gpu_batch) for name, gpu in kinds.items()}
 
     @property
     def reference(self) -> Workload:

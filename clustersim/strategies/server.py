@@ -14,6 +14,7 @@ from clustersim.errors import InputError
 from clustersim.spec import Spec
 from clustersim.strategies.job import Job
 from clustersim.strategies.strategy import Exchange, Strategy
+from clustersim.topology import Node
 
 
 class Servers(Spec):
@@ -46,7 +47,7 @@ class Servers(Spec):
                     allowed=f"at most {len(after)}",
                 )
             first_gpu = [int(np.flatnonzero(topology.gpu_hosts == host)[0]) for host in after[: self.num]]
-            return [topology.node_names[topology.memory[gpu]] for gpu in first_gpu]
+            return [Node(topology.memory[gpu]) for gpu in first_gpu]
         first_of_host = np.unique(job.hosts, return_index=True)[1]
         places = [device.node for device in devices]
         if self.on == "workers":

@@ -8,7 +8,7 @@ from clustersim.topology.host_table import HOSTS
 from clustersim.topology.hosted_spec import TopologySpec
 from clustersim.topology.load import TOPOLOGIES, AnyTopology, load_topology, topology_file, topology_spec
 from clustersim.topology.placement import PLACEMENTS, Placement, PlacementSpec, place
-from clustersim.topology.topology import Links, Topology
+from clustersim.topology.topology import Links, Node, Topology
 
 __all__ = [
     "HOSTS",
@@ -16,6 +16,7 @@ __all__ = [
     "TOPOLOGIES",
     "AnyTopology",
     "Links",
+    "Node",
     "Placement",
     "PlacementSpec",
     "Topology",

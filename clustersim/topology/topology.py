@@ -18,6 +18,10 @@ Router = Callable[[int, int], Sequence[int]]
 """Returns the links from one node to another, in order; nodes and links by number."""
 
 
+class Node(int):
+    """A node by its number, where a plain integer would mean a GPU."""
+
+
 @dataclass(frozen=True)
 class Links:
     """Directed links in columns. Full duplex is two links.
@@ -89,8 +93,11 @@ class Topology:
     def node(self, where: Hashable) -> int:
         """Return the number of a node, given its name or, as an integer, a GPU's number.
 
-        A name wins over a GPU's number where a graph's nodes are themselves called 0, 1, 2, ...
+        A name wins over a GPU's number where a graph's nodes are themselves called 0, 1, 2, ...; a `Node`
+        is itself.
         """
+        if isinstance(where, Node):
+            return where
         number = int(where) if isinstance(where, int | np.integer) and not isinstance(where, bool) else None
         if (number is None or self._named_by_numbers) and where in self._numbers:
             return self._numbers[where]
