@@ -100,6 +100,8 @@ def assemble(name: str, ranges: list[HostRange], fabric: Fabric) -> Topology:
 
 
 class HostColumns(NamedTuple):
+    """The nodes and links of a range of hosts, in columns; `adders` are pairs of a memory's node and its link."""
+
     src: np.ndarray
     dst: np.ndarray
     bytes_per_s: np.ndarray
@@ -113,6 +115,7 @@ class HostColumns(NamedTuple):
 
 
 def host_columns(hosts: HostRange) -> HostColumns:
+    """Return the nodes and links of a range of hosts, with the cluster's numbers."""
     plan, count = hosts.plan, hosts.num_hosts
     node_starts = hosts.node + len(plan.names) * np.arange(count)[:, None]
     link_starts = hosts.link + len(plan.src) * np.arange(count)[:, None]

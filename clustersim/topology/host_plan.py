@@ -55,14 +55,10 @@ class HostPlan:
 
     def path(self, src: int, dst: int) -> list[int] | None:
         """Return the links of the path with the fewest hops, the widest of these; None if there is no way."""
-        links: list[int] = []
-        while dst != src:
-            link = self._arrivals(src).get(dst)
-            if link is None:
-                return None
-            links.append(link)
-            dst = self.src[link]
-        return links[::-1]
+        key = (src, dst)
+        if key not in self._path_cache:
+            self._path_cache[key] = self._trace_back(src, dst)
+        return self._path_cache[key]
 
     def way_out(self, node: int, choice: int) -> tuple[int, list[int]]:
         """Return the port that a node's messages to other hosts leave by, and the links to it.
@@ -84,6 +80,10 @@ class HostPlan:
         return {node: number for number, node in enumerate(self.gpus)}
 
     @cached_property
+    def _path_cache(self) -> dict[tuple[int, int], list[int] | None]:
+        return {}
+
+    @cached_property
     def _arrival_cache(self) -> dict[int, dict[int, int]]:
         return {}
 
@@ -98,6 +98,16 @@ class HostPlan:
             if src != dst:
                 out[src].append(link)
         return out
+
+    def _trace_back(self, src: int, dst: int) -> list[int] | None:
+        links: list[int] = []
+        while dst != src:
+            link = self._arrivals(src).get(dst)
+            if link is None:
+                return None
+            links.append(link)
+            dst = self.src[link]
+        return links[::-1]
 
     def _arrivals(self, src: int) -> dict[int, int]:
         """Return the last link of the best path from `src` to every node it reaches."""

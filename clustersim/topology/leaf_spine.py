@@ -54,7 +54,7 @@ class LeafSpine(MixedNetworkSpec):
         ge=1, description="hosts on a leaf (with `rails`: on a group of leaves, one for each NIC)"
     )
     oversubscription: float = Field(
-        default=1.0, gt=0, allow_inf_nan=False, description="a leaf's rate towards hosts over its rate towards spines"
+        default=1.0, ge=0.001, le=1_000_000, description="a leaf's rate towards hosts over its rate towards spines"
     )
     spines: int | None = Field(
         default=None,

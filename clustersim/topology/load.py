@@ -106,17 +106,22 @@ def _read(path: Path) -> Any:
 def _validate(mapping: dict[str, Any], path: Path | None, tree: Any = None) -> TopologySpec:
     file = str(path) if path else None
     kind = mapping.get("kind")
-    if kind not in TOPOLOGIES:
-        error = unknown_name("topology kind", kind, TOPOLOGIES) if kind else InputError("a topology needs `kind`")
-        raise InputError(Mistake(str(error), key="kind", file=file, got=kind, allowed=", ".join(TOPOLOGIES)))
+    known = ", ".join(TOPOLOGIES)
+    if kind is None:
+        raise InputError(Mistake("a topology needs `kind`", key="kind", file=file, allowed=known))
+    if not isinstance(kind, str) or kind not in TOPOLOGIES:
+        error = unknown_name("topology kind", kind, TOPOLOGIES)
+        raise InputError(Mistake(str(error), key="kind", file=file, got=str(kind), allowed=known))
     try:
         return TypeAdapter(AnyTopology).validate_python(mapping)
     except ValidationError as error:
-        raise InputError([_mistake(detail, file, tree or mapping) for detail in error.errors()]) from None
+        raise InputError(
+            [mistake for detail in error.errors() for mistake in _mistakes(detail, file, tree or mapping)]
+        ) from None
 
 
-def _mistake(detail: Any, file: str | None, node: Any) -> Mistake:
-    """Turn one complaint of pydantic into a mistake with its key and, for a file, its line."""
+def _mistakes(detail: Any, file: str | None, node: Any) -> list[Mistake]:
+    """Turn a complaint of pydantic into mistakes with the key and, for a file, the line."""
     keys: list[str] = []
     line = column = None
     for part in detail["loc"]:
@@ -124,16 +129,15 @@ def _mistake(detail: Any, file: str | None, node: Any) -> Mistake:
         if is_tag or str(part).endswith("]"):
             continue
         keys.append(str(part))
-        is_there = part in node if isinstance(node, dict) else isinstance(node, list) and part in range(len(node))
-        if is_there:
+        if part in node if isinstance(node, dict) else isinstance(node, list) and part in range(len(node)):
             line, column = _position(node, part) or (line, column)
             node = node[part]
     inner = detail.get("ctx", {}).get("error")
-    cause = (
-        inner.mistakes[0] if isinstance(inner, InputError) else Mistake(detail["msg"], got=str(detail["input"])[:60])
+    causes = (
+        inner.mistakes if isinstance(inner, InputError) else [Mistake(detail["msg"], got=str(detail["input"])[:60])]
     )
-    key = ".".join(keys) or None
-    return Mistake(cause.message, key=key, file=file, line=line, column=column, got=cause.got, allowed=cause.allowed)
+    place = {"key": ".".join(keys) or None, "file": file, "line": line, "column": column}
+    return [Mistake(str(cause), got=cause.got, allowed=cause.allowed, **place) for cause in causes]
 
 
 def _position(node: Any, part: str | int) -> tuple[int, int] | None:

@@ -160,7 +160,7 @@ def _placement_mapping(value: Any) -> Any:
     if isinstance(value, list):
         return {"kind": "explicit", "numbers": value}
     if isinstance(value, dict) and "kind" in value:
-        PLACEMENTS[value["kind"]]
+        PLACEMENTS[str(value["kind"])]
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ from pydantic import AfterValidator, WithJsonSchema
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu, load_gpu, load_link
 from clustersim.units import parse
+
+_STARTS_AS_NUMBER = re.compile(r"\s*[+-]?\.?[0-9]")
 
 
 class Wire(NamedTuple):
@@ -21,7 +24,7 @@ class Wire(NamedTuple):
 
 
 def _is_rate(link: str) -> bool:
-    return link.strip()[:1] in set("0123456789.+-") and bool(link.strip())
+    return _STARTS_AS_NUMBER.match(link) is not None and not link.endswith(".yaml")
 
 
 def _check_link(link: str) -> str:

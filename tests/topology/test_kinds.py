@@ -180,6 +180,9 @@ def test_an_export_is_node_link_json_that_networkx_reads_and_that_loads_again():
             "interconnect",
         ),
         ({"kind": "ring"}, "no topology kind is called 'ring'"),
+        ({"kind": ["star"]}, "no topology kind is called"),
+        ({"kind": "star", "num_hosts": 2, "host": {"template": ["dgx-1"]}}, "no host template is called"),
+        ({"kind": "star", "num_hosts": 2, "link": "./nowhere.yaml"}, "nowhere.yaml"),
         ({}, "needs `kind`"),
     ],
 )  # fmt: skip

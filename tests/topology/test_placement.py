@@ -107,6 +107,7 @@ def test_compact_needs_as_many_gpus_on_every_router():
         ({"kind": "fragmented", "free": 2}, "less than or equal to 1"),
         ([-1], "greater than or equal to 0"),
         (3, "dictionary"),
+        ({"kind": ["block"]}, "no placement is called"),
     ],
 )  # fmt: skip
 def test_a_placement_that_is_written_wrong_is_refused(written, message):
