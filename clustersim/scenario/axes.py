@@ -37,23 +37,20 @@ Validate = Callable[[Node], tuple[Point | None, list[Problem]]]
 
 def settings(root: Node, validate: Validate) -> Iterator[Setting]:
     """Yield every setting; the axis that stands first in the file changes slowest."""
-    for number, setting in enumerate(_settings(root, {}, validate)):
-        if number >= MAX_POINTS:
-            raise InputError(
-                root.place.mistake(f"the lists in this scenario make more than {MAX_POINTS:,} runs; shorten some")
-            )
-        yield setting
+    yield from _settings(root, {}, 1, validate)
 
 
-def _settings(root: Node, axes: dict[str, Any], validate: Validate) -> Iterator[Setting]:
+def _settings(root: Node, axes: dict[str, Any], num_points: int, validate: Validate) -> Iterator[Setting]:
+    """Go through the first axis that is left; those chosen before make `num_points` points already."""
     point, problems = validate(root)
     path = next(_axes(root, problems, validate), None) if problems else None
     if path is None:
         yield Setting(axes, root, point, problems)
         return
-    elements = _elements(root, path)
+    elements = _elements(root, path, MAX_POINTS // num_points)
     for label, element in zip(labels([element.plain() for element in elements]), elements, strict=True):
-        yield from _settings(root.put(path, element), {**axes, dotted(path): label}, validate)
+        chosen = {**axes, dotted(path): label}
+        yield from _settings(root.put(path, element), chosen, num_points * len(elements), validate)
 
 
 def _axes(root: Node, problems: list[Problem], validate: Validate) -> Iterator[Path]:
@@ -92,13 +89,14 @@ def _within(problems: list[Problem], path: Path) -> list[Problem]:
     return [problem for problem in problems if problem.path[: len(path)] == path]
 
 
-def _elements(root: Node, path: Path) -> Sequence[Node]:
-    node = root.at(path)
-    elements: list[Node] = node.value if node is not None else []
+def _elements(root: Node, path: Path, at_most: int) -> Sequence[Node]:
+    node = root.at(path) or root
+    elements: list[Node] = node.value
     if not elements:
-        raise InputError(
-            (node or root).place.mistake("an empty list; give at least one value", dotted(path), "an empty list")
-        )
+        raise InputError(node.place.mistake("an empty list; give at least one value", dotted(path), "an empty list"))
+    if len(elements) > at_most:
+        message = f"with this list the scenario has more than {MAX_POINTS:,} runs; shorten it"
+        raise InputError(node.place.mistake(message, dotted(path), f"{len(elements)} values"))
     seen: list[Any] = []
     for element in elements:
         value = element.plain()

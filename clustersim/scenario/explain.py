@@ -35,11 +35,11 @@ _EXPECTED: dict[str, str] = {
 }
 
 _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "greater_than": lambda ctx: f"a number above {ctx['gt']}",
-    "greater_than_equal": lambda ctx: f"a number of at least {ctx['ge']}",
-    "less_than": lambda ctx: f"a number below {ctx['lt']}",
-    "less_than_equal": lambda ctx: f"a number of at most {ctx['le']}",
-    "multiple_of": lambda ctx: f"a multiple of {ctx['multiple_of']}",
+    "greater_than": lambda ctx: f"a number above {ctx['gt']:g}",
+    "greater_than_equal": lambda ctx: f"a number of at least {ctx['ge']:g}",
+    "less_than": lambda ctx: f"a number below {ctx['lt']:g}",
+    "less_than_equal": lambda ctx: f"a number of at most {ctx['le']:g}",
+    "multiple_of": lambda ctx: f"a multiple of {ctx['multiple_of']:g}",
     "too_short": lambda ctx: f"a list of at least {ctx['min_length']}",
     "too_long": lambda ctx: f"a list of at most {ctx['max_length']}",
     "string_too_short": lambda ctx: f"text of at least {ctx['min_length']} characters",
@@ -53,10 +53,14 @@ _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A mistake and the path of the value it is about, which may not exist."""
+    """A mistake and the path of the value it is about, which may not exist.
+
+    `meant` is the path that an unknown key probably stands for.
+    """
 
     path: Path
     mistake: Mistake
+    meant: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,9 @@ def explain(error: ValidationError, root: Node, model: type[BaseModel], later: M
     `later` says of keys that are known but not simulated yet, by dotted path, why they are refused.
     """
     located = [_locate(root, details) for details in error.errors(include_url=False)]
-    return [problem for each in _condensed(located, root) for problem in _problems(each, root, model, later)]
+    found = [problem for each in _condensed(located, root) for problem in _problems(each, root, model, later)]
+    meant = {problem.meant for problem in found}  # a misspelt key is not missing as well
+    return [problem for problem in found if problem.path not in meant or root.at(problem.path) is not None]
 
 
 def got_text(value: Any) -> str:
@@ -230,9 +236,8 @@ def _unknown_key(path: Path, root: Node, model: type[BaseModel], later: Mapping[
     near = get_close_matches(key, known, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     allowed = ", ".join(known)
-    return Problem(
-        path, place.mistake(f"there is no such key here{hint} (known: {allowed})", dotted(path), key, allowed)
-    )
+    message = f"there is no such key here{hint} (known: {allowed})"
+    return Problem(path, place.mistake(message, dotted(path), key, allowed), (*path[:-1], near[0]) if near else None)
 
 
 def _unknown_kind(path: Path, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Problem:

@@ -38,7 +38,9 @@ def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: 
     root, wrong = apply_overrides(root, overrides, _open_topology)
     check_extent(root)
     points, found = _points(root)
-    mistakes = _unique([*mistakes, *wrong, *found])
+    unread = {(each.file, each.line, each.column) for each in mistakes if each.line is not None}
+    judged = [each for each in found if (each.file, each.line, each.column) not in unread]
+    mistakes = _unique([*mistakes, *wrong, *judged])
     if mistakes:
         raise InputError(mistakes)
     raw = root.plain()
@@ -128,12 +130,7 @@ def _with_files(node: Node, key: str) -> Node:
 
 
 def _unique(mistakes: Sequence[Mistake]) -> list[Mistake]:
-    """Return each mistake once, in the order of the file; of several at one place of the file the first.
-
-    Every point of a sweep meets the same mistakes, and a value that could not be read is not judged again.
-    """
-    kept: dict[Any, Mistake] = {}
-    for mistake in mistakes:
-        kept.setdefault((mistake.file, mistake.line, mistake.column, mistake.key, mistake.message), mistake)
-    files = list(dict.fromkeys(mistake.file for mistake in kept.values()))
-    return sorted(kept.values(), key=lambda each: (files.index(each.file), each.line or 0, each.column or 0))
+    """Return each mistake once, in the order of the files: every point of a sweep meets the same ones."""
+    kept = dict.fromkeys(mistakes)
+    files = list(dict.fromkeys(mistake.file for mistake in kept))
+    return sorted(kept, key=lambda each: (files.index(each.file), each.line or 0, each.column or 0))

@@ -9,7 +9,7 @@ from clustersim.scenario.schema import Schema, plain_schema
 
 _HEAD = """# Scenario keys
 
-This page is made from the models that read a scenario (`make reference`); `clustersim schema` prints the same
+This page is made from the models that read a scenario (`make docs`); `clustersim schema` prints the same
 as JSON Schema for editors.
 
 A scenario is a YAML file. Quantities carry their unit: `56 Gbit/s`, `600 ns`, `25 MiB`. Any value may be a

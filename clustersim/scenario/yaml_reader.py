@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -37,6 +38,10 @@ _PLAIN_WORDS = (
     ("expected ',' or '}'", "a '{' that is never closed with '}'"),
     ("special characters are not allowed", "a control character; is this a text file?"),
 )
+
+
+_TOLD_AT_THE_START = ("unexpected end of stream", "expected ',' or", "could not find expected ':'")
+_ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
 
 
 def read_yaml(text: str, file: str | None, positions: bool = True) -> tuple[Node, list[Mistake]]:
@@ -75,8 +80,13 @@ class _Reader:
                 yield event
         except YAMLError as error:
             raise InputError(self.syntax_mistake(error)) from None
-        except (ValueError, OverflowError) as error:  # an escape such as "\UFFFFFFFF" is no character
-            raise InputError(self.place(self.yaml.reader.get_mark()).mistake(f"this is not YAML: {error}")) from None
+        except InputError:
+            raise
+        except (ValueError, OverflowError):  # ruamel does not check that an escape is a character
+            position = next(
+                (found.start() for found in _ESCAPE.finditer(text) if int(found[1], 16) > sys.maxunicode), 0
+            )
+            raise InputError(self.place(_Mark(self.lines, position)).mistake("this escape is no character")) from None
 
     def place(self, mark: Any) -> Place:
         if not self.positions or mark is None:
@@ -87,7 +97,7 @@ class _Reader:
     def syntax_mistake(self, error: Any) -> Mistake:
         problem = " ".join(str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).split())
         mark = getattr(error, "problem_mark", None)
-        if problem in ("found unexpected end of stream",) or problem.startswith("expected ',' or"):
+        if any(sign in problem for sign in _TOLD_AT_THE_START):
             mark = getattr(error, "context_mark", None) or mark
         if mark is None and isinstance(getattr(error, "position", None), int):
             mark = _Mark(self.lines, error.position)

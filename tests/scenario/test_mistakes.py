@@ -1,0 +1,179 @@
+"""Every mistake at once, each with its place, what was got and what is allowed, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from clustersim.errors import InputError, Mistake
+from clustersim.scenario import Scenario, build_topology, load_scenario
+
+Load = Callable[..., Scenario]
+Mistakes = Callable[..., list[Mistake]]
+
+
+@pytest.mark.parametrize(
+    ("added", "key", "column", "words"),
+    [
+        ("modle: alexnet", "modle", 1, "there is no such key here; did you mean 'model'?"),
+        ("model: resnet51", "model", 8, "did you mean 'resnet50'?"),
+        ("model: [alexnet]\nnum_gpus: 0", "num_gpus", 11, "expected a number of at least 1 (got 0)"),
+        ("num_gpus: four", "num_gpus", 11, "expected a whole number (got 'four')"),
+        ("num_gpus: 2.5", "num_gpus", 11, "expected a whole number (got 2.5)"),
+        ("num_gpus: true", "num_gpus", 11, "expected a whole number (got true)"),
+        ("num_gpus: '4'", "num_gpus", 11, "expected a whole number (got '4')"),
+        ("num_gpus: {a: 1}", "num_gpus", 11, "expected a whole number (got a map with a)"),
+        ("num_gpus:", "num_gpus", 10, "expected a whole number (got nothing)"),
+        ("num_gpus: 9", "num_gpus", 11, "has 8 GPUs (got 9)"),
+        ("batch: 32", "batch", 8, "expected a map of 'key: value' (got 32)"),
+        ("batch: {}", "batch", 8, "expected one of per_gpu, global (got none of them)"),
+        ("batch: {per_gpu: 8, global: 32}", "batch", 8, "(got per_gpu and global)"),
+        (
+            "batch: {global: 30}",
+            "batch.global",
+            17,
+            "30 does not divide over 4 GPUs; the nearest that does is 28 or 32",
+        ),
+        ("batch: {global: 3}", "batch.global", 17, "the nearest that does is 4"),
+        ("topology: titn", "topology", 11, "did you mean 'titan'?"),
+        ("topology: {num_hosts: 4}", "topology.kind", 1, "this key is missing: which topology is meant (known: "),
+        ("topology: {kind: toru, dims: [2]}", "topology.kind", 18, "did you mean 'torus'?"),
+        ("topology: {kind: star, num_hosts: 4}", "topology.link", 1, "this key is missing: every link"),
+        ("topology: {kind: star, num_hosts: 4, link: 1 Gbit/s}", "topology", 11, "which GPU does this cluster have?"),
+        ("topology: {kind: star, num_hosts: 4, link: 10 Gb/s, gpu: k80}", "topology.link", 44, "write Gbit/s or GB/s"),
+        (
+            "topology: {kind: star, num_hosts: 4, link: 1 B/s, hop: 3, gpu: k80}",
+            "topology.hop",
+            56,
+            "a number needs a unit",
+        ),
+        ("topology: {kind: star, num_hosts: 4, link: 1 B/s, gpu: k8}", "topology.gpu", 56, "no GPU is called 'k8'"),
+        ("placement: blok", "placement", 12, "did you mean 'block'?"),
+        ("placement: compact", "placement", 12, "needs a torus"),
+        ("placement: [0, 1]", "placement", 12, "lists 2 GPUs for 4 ranks"),
+        ("placement: {kind: fragmented, fre: 1}", "placement.fre", 31, "did you mean 'free'?"),
+        ("transport: ncl", "transport", 12, "did you mean 'nccl'?"),
+        ("strategy: {kind: all-reduce, algorithm: rng}", "strategy.algorithm", 41, "did you mean 'ring'?"),
+        (
+            "strategy: {kind: al-reduce}",
+            "strategy.kind",
+            18,
+            "no strategy is called 'al-reduce'; did you mean 'all-reduce'?",
+        ),
+        ("strategy: all-reduce", "strategy", 11, "expected a map of 'key: value' (got 'all-reduce')"),
+        ("precision: fp33", "precision", 12, "did you mean 'fp32'?"),
+        ("precision: amp-fp16", "precision", 12, "does not compute in amp-fp16"),
+        ("optimizer: adma", "optimizer", 12, "expected one of"),
+        ("compression: fp8", "compression", 14, "expected one of 'none' or 'fp16' (got 'fp8')"),
+        ("stragglers: {kind: gamma, cv: 1}", "stragglers", 13, "expected a list (got a map with kind, cv)"),
+        ("stragglers: [{kind: gamma}]", "stragglers.0.cv", 14, "this key is missing"),
+        (
+            "stragglers: [{kind: gamma, cv: 1, of: som}]",
+            "stragglers.0.of",
+            39,
+            "expected one of 'all' or a list or a map",
+        ),
+        ("stragglers: [{kind: gamma, cv: 1, of: [4]}]", "stragglers.0.of", 39, "there is no 4 among 4 GPUs"),
+        ("stragglers: [{kind: gamma, cv: 1, of: {hosts: [9]}}]", "stragglers.0.of", 39, "there is no 9 among 4 GPUs"),
+        ("stragglers: [{kind: gamma, cv: 1, of: {host: [1]}}]", "stragglers.0.of.host", 40, "did you mean 'hosts'?"),
+        ("stragglers: [{kind: lognormal}]", "stragglers.0", 14, "a lognormal needs one of 'cv' and 'sigma'"),
+        ("epochs: 3", "epochs", 9, "Give dataset_size as well"),
+        ("epochs: 0\ndataset_size: 10", "epochs", 9, "expected a number above 0 (got 0)"),
+        ("baseline: {hours: 3, source: x}", "baseline.hours", 19, "where epochs and dataset_size say how long"),
+        ("baseline: {samples_per_s: 3}", "baseline.source", 1, "this key is missing: where the figure stands"),
+        ("baseline: {source: x}", "baseline", 11, "expected one of hours, samples_per_s (got none of them)"),
+        ("published: [{num_gpus: 2, source: x}]", "published.0", 13, "(got none of them)"),
+        ("published: [{num_gpus: 2, hours: 2, speedup: 2, source: x}]", "published.0", 13, "(got hours and speedup)"),
+        ("parallelism: {data: 3}", "parallelism.data", 21, "3 copies of the model do not make 4 GPUs"),
+        ("memory_check: maybe", "memory_check", 15, "expected true or false (got 'maybe')"),
+        ("seed: -1", "seed", 7, "expected a number of at least 0 (got -1)"),
+        ("replicates: .nan", None, 13, "a number must be finite"),
+        ("seed: 1\nseed: 2", "seed", 1, "the key is given twice"),
+    ],
+)
+def test_one_mistake_gives_one_message_at_its_place(
+    mistakes: Mistakes, added: str, key: str | None, column: int, words: str
+) -> None:
+    (mistake,) = mistakes(added)
+    assert words in mistake.message
+    assert (mistake.key, mistake.column) == (key, column)
+    assert mistake.source_line is not None
+    assert mistake.source_line in added.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("added", "words"),
+    [
+        ("failures: {mtbf: 3 h}", "does not simulate failures yet"),
+        ("jobs: 2", "does not simulate several jobs on one cluster yet"),
+        ("input: {samples_per_s: 100}", "does not simulate reading and decoding samples yet"),
+        ("parallelism: {tensor: 2}", "does not simulate any layout but data parallelism yet"),
+        ("parallelism: {kind: paths}", "does not simulate any layout but data parallelism yet"),
+        ("strategy: {kind: async}", "does not simulate the strategy 'async' yet"),
+    ],
+)
+def test_what_comes_later_is_refused_and_never_ignored(mistakes: Mistakes, added: str, words: str) -> None:
+    (mistake,) = mistakes(added)
+    assert words in mistake.message
+
+
+def test_every_mistake_comes_at_once_in_the_order_of_the_file(mistakes: Mistakes) -> None:
+    found = mistakes(
+        "num_gpus: x\nseed: -1\ntopology: {kind: star, num_hosts: 0, link: 3, lnik: 1}\n"
+        "strategy: {kind: rung}\nbogus: 1\nseed: 5"
+    )
+    assert [mistake.key for mistake in found] == [
+        "num_gpus",
+        "seed",
+        "topology.num_hosts",
+        "topology.link",
+        "topology.lnik",
+        "strategy.kind",
+        "bogus",
+        "seed",
+    ]
+    assert [mistake.line for mistake in found] == sorted(mistake.line or 0 for mistake in found)
+
+
+def test_got_and_allowed_stand_apart_from_the_message(mistakes: Mistakes) -> None:
+    (mistake,) = mistakes("strategy: {kind: all-reduce, algorithm: rng}")
+    assert mistake.got == "rng"
+    assert mistake.allowed is not None
+    assert "ring" in mistake.allowed.split(", ")
+    (mistake,) = mistakes("num_gpus: 0")
+    assert (mistake.got, mistake.allowed) == ("0", "a number of at least 1")
+
+
+def test_a_mapping_has_no_lines_and_still_names_the_key() -> None:
+    with pytest.raises(InputError) as caught:
+        load_scenario({"model": "alexnet", "num_gpus": "x", "batch": {"per_gpu": 0}})
+    assert [(mistake.key, mistake.line) for mistake in caught.value.mistakes] == [
+        ("num_gpus", None),
+        ("batch.per_gpu", None),
+        ("topology", None),
+        ("strategy", None),
+    ]
+
+
+def test_a_whole_number_may_be_written_with_an_exponent(load: Load) -> None:
+    scenario = load("dataset_size: 1.28e6\nepochs: 2")
+    assert scenario.dataset_size == 1_280_000
+    assert isinstance(scenario.dataset_size, int)
+
+
+def test_batches_follow_from_each_other(load: Load) -> None:
+    (point,) = (point for _, point in load("batch: {global: 64}").points())
+    assert (point.per_gpu_batch, point.global_batch) == (16, 64)
+    (point,) = (point for _, point in load("batch: {per_gpu: 8}").points())
+    assert (point.per_gpu_batch, point.global_batch) == (8, 32)
+
+
+def test_published_figures_say_their_metric(load: Load) -> None:
+    (figure,) = load("published: [{num_gpus: 4, efficiency: 0.5, source: x, note: y}]").published
+    assert (figure.metric, figure.value) == ("efficiency", 0.5)
+
+
+def test_equal_clusters_are_built_once(load: Load) -> None:
+    first, second = (build_topology(point.topology) for _, point in load("num_gpus: [1, 2]").points())
+    assert first is second
