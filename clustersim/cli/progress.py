@@ -48,6 +48,7 @@ def _lines(clock: Callable[[], float] = time.monotonic) -> Tell:
         now_s = clock()
         if now_s - last_s >= QUIET_S and share - last_share >= _STEP:
             last_s, last_share = now_s, share
-            print(f"simulated {share:.0%} ({what})", file=sys.stderr, flush=True)
+            place = f" ({what})" if what else ""
+            print(f"simulated {share:.0%}{place}", file=sys.stderr, flush=True)
 
     return tell
