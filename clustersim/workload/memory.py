@@ -12,10 +12,11 @@ from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS
 
 WORKSPACE_BYTES = 64 * 1024.0**2
-"""Scratch space for convolutions: what PyTorch and MXNet (2016-18) let an algorithm have was 64 MiB to 1 GiB."""
+"""Scratch space for convolutions. Assumed: between the 8 MiB that Caffe allows an algorithm (cudnn_conv_layer.cpp)
+and MXNet's default of 1 GiB (Convolution's workspace)."""
 
 CONTEXT_BYTES = 300e6
-"""The CUDA context, its kernels and the library handles; nvidia-smi shows 200 to 500 MB for an idle process."""
+"""The CUDA context, its kernels and the libraries' handles. Assumed: an idle process shows some hundred MB."""
 
 # Layers that overwrite their input in every framework: the output takes no memory of its own.
 IN_PLACE = frozenset({"relu", "dropout"})

@@ -150,7 +150,7 @@ def test_two_sources_of_times_are_refused() -> None:
 
 
 def test_times_of_a_workload_file_stay_as_they_are() -> None:
-    given_times = [None] * len(NIN.layers)
+    given_times: list[LayerTime | None] = [None] * len(NIN.layers)
     given_times[0] = LayerTime(NIN.layers[0], 1.0, 2.0, 3.0, "measured")
     built = build_workload(NIN, load_gpu("k20x"), 8, "fp32", MOMENTUM, NOTHING, given_times)
     assert built.layers[0].forward_s == 1.0
@@ -161,7 +161,7 @@ def test_times_of_a_workload_file_stay_as_they_are() -> None:
 
 
 def profile(path: Path, **changes: Any) -> ComputeSpec:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": layer.name, "op": layer.op, "shape": {}, "batch": batch, "precision": "fp32", "layout": "nchw",
             "forward_s": 1e-3 * batch, "backward_data_s": 2e-3 * batch, "backward_weights_s": 1e-3, "spread_s": 0.0,
