@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.report.palette import LABELS
-from clustersim.report.published import METRICS, Comparison, comparisons, error_summary
+from clustersim.report.published import comparisons, error_summary
 from clustersim.report.series import axis_value, headline, series, series_label, varied
-from clustersim.report.words import count, duration, gpus, percent, size, times
+from clustersim.report.words import count, duration, gpus, percent, plural, size, times
 from clustersim.results import BREAKDOWN, Run, Sweep
 
 
@@ -31,7 +30,9 @@ def answer(sweep: Sweep) -> str:
     if run.speedup is not None and run.num_gpus > 1:
         rate += f", {times(run.speedup)} the baseline"
     if run.time_to_train_s is not None:
-        rate += f"; training takes {duration(run.time_to_train_s)}"
+        epochs = sweep.scenario.get("epochs")
+        what = f"{plural(epochs, 'epoch')} take" if epochs and epochs != 1 else "training takes"
+        rate += f"; {what} {duration(run.time_to_train_s)}"
     return f"{rate}."
 
 
@@ -42,7 +43,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     rows = comparisons(sweep)
     found = [_speedup(run, level), _time_to_train(sweep, run)]
     low_high = _between(run.interval.samples_per_s, level) if run.interval else "one replicate, no interval"
-    found.append(Tile("Throughput", f"{count(run.samples_per_s)} samples/s", low_high))
+    found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
     found.append(Tile("Efficiency", percent(run.efficiency), "of as many single GPUs"))
     if run.memory_bytes > 0:
@@ -74,42 +75,37 @@ def _time_to_train(sweep: Sweep, run: Run) -> Tile | None:
 
 
 def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
-    """Return the table of all runs: its headings, and a row of texts for each run."""
+    """Return the table of all runs: its headings, and a row of texts for each run, series by series."""
     keys = varied(sweep)
     runs = [run for one in series(sweep) for run in one.runs]
-    compared = comparisons(sweep)
     timed, sped = any(run.time_to_train_s for run in runs), any(run.speedup is not None for run in runs)
     headings = ["GPUs", *(key.rpartition(".")[2] for key in keys), "iteration", "samples/s"]
-    headings += ["speedup"] * sped + ["efficiency"] + ["time to train"] * timed + ["where the time goes"]
-    headings += ["published (error of the forecast)"] * bool(compared)
+    headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
     body = []
     for run in runs:
         cells = [count(run.num_gpus), *(axis_value(key, run.axes.get(key)) for key in keys)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)]
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
-        cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed + [
-            where_time_goes(run)
-        ]
-        cells += [_published(run, sweep)] * bool(compared)
+        cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed
         body.append(cells)
     return headings, body
 
 
-def where_time_goes(run: Run) -> str:
-    """Write the parts of an iteration that take at least 1 % of it, in the order in which they are told."""
-    shares = {part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN}
-    words = [f"{percent(share)} {_SHORT.get(part, LABELS[part])}" for part, share in shares.items() if share >= 0.01]
-    return ", ".join(words)
+METRIC_COLUMNS = {
+    "hours": "training",
+    "speedup": "speedup",
+    "samples_per_s": "samples/s",
+    "efficiency": "efficiency",
+}
+"""The column of `rows` in which each published metric stands."""
 
 
-_SHORT = {"communication_exposed": "communication", "waiting": "waiting", "bubble": "bubble"}
+def time_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
+    """Return where each run's time goes, in the order of `rows`: headings of parts that are ever 1 %, and shares."""
+    runs = [run for one in series(sweep) for run in one.runs]
+    shares = [{part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN} for run in runs]
+    parts = [part for part in BREAKDOWN if any(row[part] >= 0.01 for row in shares)]
+    return [_SHORT.get(part, part) for part in parts], [[percent(row[part]) for part in parts] for row in shares]
 
 
-def _published(run: Run, sweep: Sweep) -> str:
-    found = comparisons(Sweep(sweep.version, sweep.scenario, sweep.seed, (run,)))
-    return "; ".join(_compared(row) for row in found) or "–"
-
-
-def _compared(row: Comparison) -> str:
-    what = "" if row.metric == "hours" or row.metric == "speedup" else f" {METRICS[row.metric]}"
-    return f"{row.published_text()}{what} ({percent(row.error, signed=True)})"
+_SHORT = {"communication_exposed": "comm."}

@@ -13,12 +13,16 @@ from clustersim.results import BREAKDOWN, Run, Sweep
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The figure in numbers: `parts_s[part]` is [num_runs] seconds of an iteration; they sum to `iteration_s`."""
+    """The figure in numbers: `parts_s[part]` is [num_runs] seconds of an iteration; they sum to `iteration_s`.
+
+    `uneven` says that some iteration is more than six times as long as another.
+    """
 
     title: str
     runs: list[str]
     parts_s: dict[str, list[float]]
     iteration_s: list[float]
+    uneven: bool
 
 
 def breakdown_data(sweep: Sweep) -> Breakdown:
@@ -30,6 +34,7 @@ def breakdown_data(sweep: Sweep) -> Breakdown:
         runs=[run_label(sweep, run) for run in runs],
         parts_s={part: seconds for part, seconds in parts.items() if any(seconds)},
         iteration_s=[run.iteration_s for run in runs],
+        uneven=max(run.iteration_s for run in runs) > 6 * min(run.iteration_s for run in runs),
     )
 
 
@@ -64,78 +69,74 @@ def _where(run: Run) -> str:
 
 
 def draw_breakdown(data: Breakdown) -> Figure:
-    """Draw a stacked bar a run, in seconds."""
+    """Draw a stacked bar a run; its length is the iteration in seconds."""
     unit, factor = time_unit(max(data.iteration_s))
-    scaled = {part: [value / factor for value in seconds] for part, seconds in data.parts_s.items()}
-    texts = {part: [duration(value) for value in seconds] for part, seconds in data.parts_s.items()}
-    totals = [f"<b>{duration(total)}</b>" for total in data.iteration_s]
-    drawn = _draw(
-        data, scaled, texts, totals, [total / factor for total in data.iteration_s], f"one iteration ({unit})"
-    )
-    return Figure(
-        data.title,
-        f"Mean time of one iteration over all workers ({unit}), by what it is spent on.",
-        *drawn,
-        label="time",
-    )
+    under = f"Mean time of one iteration over all workers ({unit}), by what it is spent on."
+    return _draw(data, [1.0 / factor for _ in data.runs], f"one iteration ({unit})", under, "seconds")
 
 
 def draw_shares(data: Breakdown) -> Figure:
-    """Draw a stacked bar a run, in per cent of its iteration."""
-    shares = {
-        part: [100.0 * value / total for value, total in zip(seconds, data.iteration_s, strict=True)]
-        for part, seconds in data.parts_s.items()
-    }
-    texts = {part: [percent(value / 100.0) for value in values] for part, values in shares.items()}
-    drawn = _draw(data, shares, texts, ["" for _ in data.runs], [100.0] * len(data.runs), "share of one iteration (%)")
-    return Figure(
-        data.title, "Share of one iteration (%), by what it is spent on; mean over all workers.", *drawn, label="share"
-    )
+    """Draw a stacked bar a run, all of one length: the shares of its iteration."""
+    under = "Shares of one iteration (%), mean over all workers, by what it is spent on; the times are written in."
+    return _draw(data, [100.0 / total for total in data.iteration_s], "share of one iteration (%)", under, "shares")
 
 
-def _draw(
-    data: Breakdown, values: dict[str, list[float]], texts: dict[str, list[str]], totals: list[str],
-    lengths: list[float], title: str,
-) -> tuple[list[Json], Json, Json]:  # fmt: skip
+def _draw(data: Breakdown, scale: list[float], title: str, under: str, label: str) -> Figure:
     places = list(range(len(data.runs)))
     labels = [plot_text(run) for run in data.runs]
-    traces = [_trace(data, part, values[part], texts[part], places) for part in data.parts_s]
-    end = {"type": "scatter", "mode": "text", "x": lengths, "y": places, "text": totals, "cliponaxis": False}
-    traces.append({**end, "textposition": "middle right", "showlegend": False, "hoverinfo": "skip"})
-    ticks: Json = {"tickvals": places, "ticktext": labels, "range": [len(places) - 0.4, -0.6]}
-    bar_px = 46 if len(places) <= 8 else 30
-    height = 110 + bar_px * len(places)
+    lengths = [total * factor for total, factor in zip(data.iteration_s, scale, strict=True)]
+    height = 110 + (46 if len(places) <= 8 else 30) * len(places)
     drawn = layout(
         height,
         barmode="stack",
         bargap=0.25,
-        xaxis=axis(title, range=[0, 1.12 * max(lengths) if any(totals) else max(lengths)]),
-        yaxis=axis(**ticks, showgrid=False, fixedrange=True),
+        xaxis=axis(title, range=[0, 1.12 * max(lengths)], **_ticks(max(lengths))),
+        yaxis=axis(range=[len(places) - 0.4, -0.6], tickvals=places, ticktext=labels, showgrid=False, fixedrange=True),
         uniformtext={"minsize": 10, "mode": "hide"},
         showlegend=True,
         legend=legend(),
     )
     narrow = {
         "yaxis": {"ticktext": [label.replace(", ", "<br>") for label in labels]},
-        "xaxis": {"range": [0, 1.3 * max(lengths) if any(totals) else max(lengths)], "nticks": 5},
+        "xaxis": {"range": [0, 1.32 * max(lengths)], "nticks": 5},
         "height": height + 30,
     }
-    return traces, drawn, narrow
+    traces = [*(_trace(data, part, scale) for part in data.parts_s), _totals(data, lengths)]
+    return Figure(data.title, under, traces, drawn, narrow, label=label)
 
 
-def _trace(data: Breakdown, part: str, values: list[float], texts: list[str], places: list[int]) -> Json:
+def _ticks(longest: float) -> Json:
+    return {"tickvals": [0, 25, 50, 75, 100]} if abs(longest - 100.0) < 1e-6 else {}
+
+
+def _totals(data: Breakdown, lengths: list[float]) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": lengths,
+        "y": list(range(len(lengths))),
+        "text": [f"<b>{duration(total)}</b>" for total in data.iteration_s],
+        "textposition": "middle right",
+        "cliponaxis": False,
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+
+
+def _trace(data: Breakdown, part: str, scale: list[float]) -> Json:
+    values = data.parts_s[part]
     hover = [
         f"<b>{plot_text(run)}</b><br>{LABELS[part]}: {duration(seconds)}"
         f"<br>{percent(seconds / total)} of {duration(total)}"
-        for run, seconds, total in zip(data.runs, data.parts_s[part], data.iteration_s, strict=True)
+        for run, seconds, total in zip(data.runs, values, data.iteration_s, strict=True)
     ]
     return {
         "type": "bar",
         "orientation": "h",
         "name": LABELS[part],
-        "x": values,
-        "y": places,
-        "text": texts,
+        "x": [seconds * factor for seconds, factor in zip(values, scale, strict=True)],
+        "y": list(range(len(values))),
+        "text": [duration(seconds) for seconds in values],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,

@@ -13,8 +13,8 @@ Json = dict[str, Any]
 class Figure:
     """What the page shows: the finding, one line that says what is drawn, and the drawing.
 
-    `narrow` overrides the layout on screens narrower than 640 px; `label` names the figure among its
-    variants; `note` says what was left out.
+    `narrow` overrides the layout on screens narrower than 640 px, `narrow_traces` replace the traces there.
+    `label` names the figure among its variants; `note` says what was left out.
     """
 
     title: str
@@ -24,10 +24,16 @@ class Figure:
     narrow: Json = field(default_factory=dict)
     label: str = ""
     note: str = ""
+    narrow_traces: list[Json] | None = None
 
     def drawing(self) -> Json:
         """Return what the page's script needs to draw."""
-        return {"traces": self.traces, "layout": self.layout, "narrow": self.narrow}
+        return {
+            "traces": self.traces,
+            "layout": self.layout,
+            "narrow": self.narrow,
+            "narrow_traces": self.narrow_traces,
+        }
 
 
 def layout(height: int, **parts: Any) -> Json:

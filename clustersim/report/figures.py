@@ -55,7 +55,8 @@ def _scaling(sweep: Sweep) -> tuple[Figure, ...]:
 
 def _breakdown(sweep: Sweep) -> tuple[Figure, ...]:
     data = breakdown_data(sweep)
-    return draw_breakdown(data), draw_shares(data)
+    seconds, shares = draw_breakdown(data), draw_shares(data)
+    return (shares, seconds) if data.uneven else (seconds, shares)
 
 
 def _published(sweep: Sweep) -> tuple[Figure, ...]:
@@ -67,6 +68,7 @@ FIGURES = Registry(
     "figure",
     {
         "scaling": FigureKind("answer", _scaling),
+        "published": FigureKind("answer", _published),
         "breakdown": FigureKind("why", _breakdown, choose="show"),
         "timeline": FigureKind("why", _per_run(timeline_data, draw_timeline)),
         "ranks": FigureKind("why", _per_run(ranks_data, draw_ranks)),
@@ -74,7 +76,6 @@ FIGURES = Registry(
         "links": FigureKind("why", _per_run(links_data, draw_links)),
         "layers": FigureKind("why", _per_run(layers_data, draw_layers)),
         "staleness": FigureKind("why", _per_run(staleness_data, draw_staleness)),
-        "published": FigureKind("how sure", _published),
     },
 )
 """Every figure, in the order of the page."""

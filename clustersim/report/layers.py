@@ -79,8 +79,8 @@ def draw_layers(data: Layers) -> Figure:
     traces = [_trace(data, kind, factor) for kind in ("forward", "backward")]
     number = len(data.bars)
     origins = sorted({bar.provenance for bar in data.bars})
-    hatched = [f"{name} {_PATTERN_WORDS[name]}" for name in origins if name in _PATTERN_WORDS]
-    under = f"Seconds of one GPU in one iteration of {data.run} ({unit}), longest layer first; {', '.join(hatched)}."
+    keys = [_PATTERN_WORDS[name] for name in origins if name in _PATTERN_WORDS]
+    under = f"Seconds of one GPU in one iteration of {data.run} ({unit}), longest first; {', '.join(keys)}."
     drawn = layout(
         90 + 24 * number,
         barmode="stack",
@@ -103,10 +103,9 @@ def draw_layers(data: Layers) -> Figure:
 
 
 _PATTERN_WORDS = {
-    "measured": "times are plain",
-    "published": "times are dotted",
-    "estimated": "times are hatched",
-    "mixed": "sums are plain",
+    "measured": "plain: measured",
+    "published": "dotted: by a published rate",
+    "estimated": "hatched: estimated",
 }
 
 

@@ -40,16 +40,14 @@ def draw_link_classes(data: LinkClasses) -> Figure:
     """Draw a bar a class."""
     places = list(range(len(data.classes)))
     shares = [100.0 * one.max_utilisation for one in data.classes]
-    names = [plot_text(one.kind) for one in data.classes]
+    small = "<br><span style='font-size:11px'>{} of {} used</span>"
+    names = [plot_text(one.kind) + small.format(count(one.num_used), count(one.num_links)) for one in data.classes]
     trace = {
         "type": "bar",
         "orientation": "h",
         "x": shares,
         "y": places,
-        "text": [
-            f"{percent(one.max_utilisation)}, {count(one.num_used)} of {count(one.num_links)} used"
-            for one in data.classes
-        ],
+        "text": [percent(one.max_utilisation) for one in data.classes],
         "textposition": "outside",
         "cliponaxis": False,
         "hovertext": [_hover(one) for one in data.classes],
@@ -57,7 +55,7 @@ def draw_link_classes(data: LinkClasses) -> Figure:
         "marker": {"color": [load_colour(one.max_utilisation) for one in data.classes]},
     }
     unused = f"No flow used: {', '.join(data.unused)}." if data.unused else ""
-    height = 70 + 34 * len(places)
+    height = 70 + 42 * len(places)
     return Figure(
         data.title,
         f"Utilisation of the busiest link of each class (% of the iteration at full rate) in {data.run}.",
@@ -65,10 +63,10 @@ def draw_link_classes(data: LinkClasses) -> Figure:
         layout(
             height,
             bargap=0.3,
-            xaxis=axis("utilisation (%)", range=[0, max(100.0, 1.4 * max(shares))], tickvals=[0, 25, 50, 75, 100]),
+            xaxis=axis("utilisation (%)", range=[0, max(100.0, 1.1 * max(shares))], tickvals=[0, 25, 50, 75, 100]),
             yaxis=axis(range=[len(places) - 0.4, -0.6], tickvals=places, ticktext=names, showgrid=False),
         ),
-        {"xaxis": {"range": [0, max(100.0, 1.9 * max(shares))]}},
+        {"xaxis": {"range": [0, max(100.0, 1.3 * max(shares))]}},
         label=data.run,
         note=unused,
     )  # fmt: skip

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import hypot
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Place = tuple[float, float]
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
@@ -17,6 +13,9 @@ _ROWS = {"nvswitch": 0, "gpu": 1, "plx": 2, "socket": 3, "memory": 3, "nic": 4}
 
 _APART = 1.35
 """How many widths apart neighbours stand."""
+
+_COLUMN = 1.5
+"""How far apart nodes of one row of a host stand, in rows."""
 
 
 def host_of(node: str) -> str:
@@ -28,19 +27,22 @@ def host_of(node: str) -> str:
     return node.partition("/")[0] if "/" in node else ""
 
 
-def place_nodes(links: Iterable[tuple[str, str]]) -> tuple[dict[str, Place], dict[str, Box]]:
+def place_nodes(links: Iterable[tuple[str, str]], stretch: float = 1.7) -> tuple[dict[str, Place], dict[str, Box]]:
     """Return where each node stands, and the box around each host.
 
     Hosts and switches are spread by the energy of Kamada and Kawai (1989), each connected piece on its
-    own, and pieces are put side by side; inside a host every kind of node has its row.
+    own, `stretch` times as wide as it would be, and pieces are put side by side. Inside a host every kind of
+    node has its row, NICs on the side of what the host is connected to.
     """
     pairs = sorted(set(links))
     nodes = sorted({node for pair in pairs for node in pair})
     inside = {unit: _inside([node for node in nodes if _unit(node) == unit]) for unit in map(_unit, nodes)}
     extent = {unit: _extent(places.values()) for unit, places in inside.items()}
-    centres = _centres(extent, {(_unit(a), _unit(b)) for a, b in pairs if _unit(a) != _unit(b)})
+    edges = {(_unit(a), _unit(b)) for a, b in pairs if _unit(a) != _unit(b)}
+    centres = _centres(extent, edges, stretch)
+    upside_down = _upside_down(centres, edges)
     places = {
-        node: (centres[unit][0] + x, centres[unit][1] + y)
+        node: (centres[unit][0] + x, centres[unit][1] + (-y if unit in upside_down else y))
         for unit, members in inside.items()
         for node, (x, y) in members.items()
     }
@@ -50,6 +52,15 @@ def place_nodes(links: Iterable[tuple[str, str]]) -> tuple[dict[str, Place], dic
         if host_of(f"{unit}/") and unit == host_of(next(iter(inside[unit])))
     }
     return places, boxes
+
+
+def _upside_down(centres: dict[str, Place], edges: set[tuple[str, str]]) -> set[str]:
+    """Return the hosts that stand above what they are connected to."""
+    heights: dict[str, list[float]] = {unit: [] for unit in centres}
+    for a, b in edges:
+        heights[a].append(centres[b][1])
+        heights[b].append(centres[a][1])
+    return {unit for unit, others in heights.items() if others and centres[unit][1] > sum(others) / len(others)}
 
 
 def _unit(node: str) -> str:
@@ -67,44 +78,48 @@ def _inside(nodes: list[str]) -> dict[str, Place]:
     for level, row in enumerate(sorted(rows)):
         members = sorted(rows[row], key=lambda node: (len(node), node))
         for number, node in enumerate(members):
-            places[node] = (number - (len(members) - 1) / 2, level - (len(rows) - 1) / 2)
+            places[node] = (_COLUMN * (number - (len(members) - 1) / 2), level - (len(rows) - 1) / 2)
     return places
 
 
 def _extent(places: Iterable[Place]) -> Place:
     """Return width and height of a box around some nodes, with room for their labels."""
     xs, ys = zip(*places, strict=True)
-    return max(xs) - min(xs) + 1.1, max(ys) - min(ys) + 1.1
+    return max(xs) - min(xs) + 1.3, max(ys) - min(ys) + 1.1
 
 
-def _centres(extent: dict[str, Place], edges: set[tuple[str, str]]) -> dict[str, Place]:
+def _centres(extent: dict[str, Place], edges: set[tuple[str, str]], stretch: float) -> dict[str, Place]:
     import networkx as nx
 
     graph = nx.Graph()
     graph.add_nodes_from(sorted(extent))
     graph.add_edges_from(sorted(edges))
     pieces = sorted(nx.connected_components(graph), key=lambda piece: (-len(piece), min(piece)))
-    laid = [_spread(graph.subgraph(sorted(piece)), extent) for piece in pieces]
+    laid = [_spread(piece, edges, extent, stretch) for piece in pieces]
     return _packed(laid, extent)
 
 
-def _spread(piece: nx.Graph[str], extent: dict[str, Place]) -> dict[str, Place]:
+def _spread(piece: set[str], edges: set[tuple[str, str]], extent: dict[str, Place], stretch: float) -> dict[str, Place]:
     """Return the places of one connected piece, far enough apart that no boxes meet."""
     import networkx as nx
 
-    places = nx.kamada_kawai_layout(piece, pos=nx.circular_layout(piece))
-    units = sorted(places)
+    units = sorted(piece)
+    graph = nx.Graph()
+    graph.add_nodes_from(units)
+    graph.add_edges_from(sorted(edge for edge in edges if edge[0] in piece))
+    places = nx.kamada_kawai_layout(graph, pos=nx.circular_layout(graph))
+    places = {unit: (stretch * float(places[unit][0]), float(places[unit][1])) for unit in units}
     scale = 1.0
     for number, one in enumerate(units):
         for other in units[:number]:
-            dx, dy = (abs(float(places[one][axis] - places[other][axis])) for axis in (0, 1))
+            dx, dy = (abs(places[one][axis] - places[other][axis]) for axis in (0, 1))
             needed = (
                 (extent[one][0] + extent[other][0]) / 2 * _APART,
                 (extent[one][1] + extent[other][1]) / 2 * _APART,
             )
             clear = min(needed[axis] / gap for axis, gap in enumerate((dx, dy)) if gap > 1e-9 * hypot(dx, dy))
             scale = max(scale, clear)
-    return {unit: (float(places[unit][0]) * scale, float(places[unit][1]) * scale) for unit in units}
+    return {unit: (x * scale, y * scale) for unit, (x, y) in places.items()}
 
 
 def _packed(pieces: list[dict[str, Place]], extent: dict[str, Place]) -> dict[str, Place]:

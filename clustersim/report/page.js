@@ -44,7 +44,7 @@
     document.getElementById(`title-${panel.name}`).textContent = variant.title;
     document.getElementById(`under-${panel.name}`).textContent = variant.subtitle;
     document.getElementById(`note-${panel.name}`).textContent = variant.note;
-    Plotly.react(place, paint(variant.traces, theme), paint(layout, theme), config(panel.name, narrow));
+    Plotly.react(place, paint((narrow && variant.narrow_traces) || variant.traces, theme), paint(layout, theme), config(panel.name, narrow));
     panel.drawnWidth = width;
   };
 
@@ -75,6 +75,15 @@
   window.matchMedia("print").addEventListener("change", (event) => print(event.matches));
   window.addEventListener("beforeprint", () => print(true));
   window.addEventListener("afterprint", () => print(false));
-  drawAll();
-  document.body.dataset.drawn = "yes";
+
+  // One figure at a time, so that the page can be read and scrolled from the first one on.
+  const drawFrom = (number) => {
+    if (number === panels.length) {
+      document.body.dataset.drawn = "yes";
+      return;
+    }
+    if (panels[number].drawnWidth === undefined) draw(panels[number]);
+    setTimeout(drawFrom, 0, number + 1);
+  };
+  drawFrom(0);
 })();

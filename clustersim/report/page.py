@@ -109,13 +109,13 @@ def bullets(items: Sequence[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
 
 
-def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str], style: str = "") -> str:
+def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str]) -> str:
     """Return a table that scrolls sideways in its own box; columns named in `words` are texts, the rest numbers."""
     words = set(words)
     kinds = ["words" if heading in words else "number" for heading in headings]
     head = _row("th", kinds, headings)
     body = "".join(_row("td", kinds, row) for row in rows)
-    return f'<div class="scroll"><table class="{style}"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
 
 
 def _row(tag: str, kinds: Sequence[str], texts: Sequence[str]) -> str:

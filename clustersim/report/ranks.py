@@ -106,7 +106,7 @@ def draw_ranks(data: Ranks) -> Figure:
         layout(
             340,
             barmode="stack",
-            bargap=0.0 if number > 128 else 0.12,
+            bargap=0.0 if number > 48 else 0.12,
             xaxis=axis("rank", showgrid=False),
             yaxis=axis(f"one iteration ({unit})", rangemode="tozero"),
             showlegend=True,

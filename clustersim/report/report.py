@@ -24,7 +24,7 @@ def report_html(sweep: Sweep) -> str:
     html = {where: [panel.html() for panel in found] for where, found in panels.items()}
     body = [
         header(sweep),
-        f'<div class="two"><div>{"".join(html["answer"])}</div><div>{all_runs(sweep)}</div></div>',
+        f'<div class="two">{html["answer"][0]}<div>{all_runs(sweep)}{"".join(html["answer"][1:])}</div></div>',
         part("Why not faster"),
         *html["why"],
         part("How sure"),

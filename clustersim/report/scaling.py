@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.figure import Figure, Json, axis, layout, legend, merged
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.published import METRICS, compare, in_unit
 from clustersim.report.series import Series, headline, largest, run_label, series
@@ -14,6 +14,9 @@ from clustersim.results import Run, Sweep
 
 WIDTH_PX = 500.0
 """About how wide the plot is on a desktop; it sets the height at which decades are equal."""
+
+NARROW_WIDTH_PX = 260.0
+"""The same on a phone."""
 
 
 @dataclass(frozen=True)
@@ -128,35 +131,41 @@ def draw_scaling(data: Scaling) -> Figure:
     rates = [rate for line in data.lines for rate in line.rate] + [point.rate for point in data.points]
     rates += [slope * number for slope in data.ideal for number in (sizes[0], sizes[-1])]
     x_range, y_range = _log_range(sizes, 0.12), _log_range(rates, 0.08)
-    top_px = min(max(WIDTH_PX * (y_range[1] - y_range[0]) / (x_range[1] - x_range[0]), 240.0), 520.0)
-    height = round(top_px + 230)
-    split = 165 / height
     traces = [_ideal_trace(slope, sizes, first=not number) for number, slope in enumerate(data.ideal)]
     for number, line in enumerate(data.lines):
         traces += _line_traces(data, line, number)
     if data.points:
         traces.append(_published_trace(data.points))
-    rate_axis = "speedup" if data.metric == "speedup" else "samples/s"
-    gpu_ticks: Json = {"tickvals": _gpu_ticks(sizes), "ticktext": [count(tick) for tick in _gpu_ticks(sizes)]}
+    ticks: Json = {"tickvals": _gpu_ticks(sizes), "ticktext": [count(tick) for tick in _gpu_ticks(sizes)]}
+    slope = (y_range[1] - y_range[0]) / (x_range[1] - x_range[0])
+    frame, narrow = _frame(slope, WIDTH_PX), _frame(slope, NARROW_WIDTH_PX)
     equal: Json = {"scaleanchor": "x", "scaleratio": 1, "constrain": "domain", "constraintoward": "bottom"}
+    rate_axis = "speedup" if data.metric == "speedup" else "samples/s"
     parts = {
-        "xaxis": axis(type="log", range=x_range, **gpu_ticks, anchor="y", showticklabels=False, constrain="domain"),
-        "yaxis": axis(rate_axis, type="log", range=y_range, domain=[split, 1.0], **_decade_ticks(rates), **equal),
-        "xaxis2": axis("GPUs", type="log", range=x_range, **gpu_ticks, matches="x", anchor="y2"),
-        "yaxis2": axis("efficiency", range=[0, _top(data)], domain=[0.0, split - 30 / height], tickformat=".0%"),
+        "xaxis": axis(type="log", range=x_range, **ticks, anchor="y", showticklabels=False, constrain="domain"),
+        "yaxis": axis(rate_axis, type="log", range=y_range, **_decade_ticks(rates), **equal),
+        "xaxis2": axis("GPUs", type="log", range=x_range, **ticks, matches="x", anchor="y2"),
+        "yaxis2": axis("efficiency", range=[0, _top(data)], tickformat=".0%"),
         "showlegend": True,
         "legend": legend(),
     }
-    return Figure(data.title, _subtitle(data), traces, layout(height, **parts))
+    drawn = merged(layout(0, **parts), frame)
+    return Figure(data.title, _subtitle(data), traces, drawn, narrow)
+
+
+def _frame(slope: float, width_px: float) -> Json:
+    """Return height and division of a figure whose upper plot has equal decades at that width."""
+    upper_px = min(max(width_px * slope, 200.0), 520.0)
+    height = round(upper_px + 230)
+    split = 165 / height
+    return {"height": height, "yaxis": {"domain": [split, 1.0]}, "yaxis2": {"domain": [0.0, split - 30 / height]}}
 
 
 def _subtitle(data: Scaling) -> str:
     what = f"Speedup over {data.basis}" if data.metric == "speedup" else "Training samples per second"
     band = f"; the band is the {percent(data.level)} interval of the mean" if data.level else ""
     points = "; outlined diamonds: published, each as far off the line as its own metric is" if data.points else ""
-    return f"{what} (no unit) against GPUs, logarithmic{band}{points}. Below: efficiency.".replace(
-        " (no unit)", "" if data.metric == "speedup" else " (samples/s)"
-    )
+    return f"{what}, against GPUs, both logarithmic{band}{points}. Below: efficiency."
 
 
 def _top(data: Scaling) -> float:

@@ -12,7 +12,7 @@ from clustersim.report.series import headline, run_label
 from clustersim.report.words import percent, plural, size
 from clustersim.results import Run, Sweep
 
-_WORDS = ("where the time goes", "published (error of the forecast)", "run", "metric", "source")
+_WORDS = ("run", "metric", "source", "what")
 """Table columns that hold words, not numbers."""
 
 _PROVENANCE = {
@@ -46,7 +46,7 @@ def all_runs(sweep: Sweep) -> str:
     """Return the table of all runs."""
     headings, body = rows(sweep)
     title = "The one run" if len(body) == 1 else f"All {len(body)} runs"
-    return card(title, "Means over workers and iterations.", grid(headings, body, _WORDS, "runs"))
+    return card(title, "Means over workers and iterations.", grid(headings, body, _WORDS))
 
 
 def sources(sweep: Sweep) -> str:
@@ -91,7 +91,7 @@ def memory(run: Run, label: str) -> str:
         return ""
     title = f"The fullest GPU holds {size(run.memory_bytes)}, most of it {parts[0][0]}"
     body = [[part, size(value), percent(value / run.memory_bytes)] for part, value in parts]
-    return card(title, f"Memory of {label} by what it holds.", grid(["what", "memory", "share"], body, ["what"]))
+    return card(title, f"Memory of {label} by what it holds.", grid(["what", "memory", "share"], body, _WORDS))
 
 
 def how_sure(sweep: Sweep) -> Iterator[str]:

@@ -35,6 +35,7 @@ class Timeline:
     marks: tuple[Mark, ...]
     length_s: float
     note: str
+    separate: bool  # whether the bars are few enough to draw a line between neighbours
 
 
 def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timeline | None:
@@ -50,6 +51,7 @@ def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timelin
         marks=tuple(chosen.marks),
         length_s=chosen.length_s,
         note=chosen.note,
+        separate=len(chosen.marks) < 40 * len(chosen.ranks),
     )
 
 
@@ -62,17 +64,26 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     """Say who holds the others up, or what else the ranks spend the iteration on."""
     if chosen.num_ranks == 1:
         return f"One GPU: nobody to wait for, nothing to send; an iteration takes {duration(chosen.length_s)}"
-    waited = [_seconds(chosen, rank, "waiting") for rank in chosen.ranks]
+    waited = max(_seconds(chosen, rank, "waiting") for rank in chosen.ranks)
     exposed = max(_seconds(chosen, rank, "exposed") for rank in chosen.ranks)
-    if chosen.slowest is not None and max(waited) > 0.01 * chosen.length_s:
-        typical = sorted(chosen.busy_s.values())[len(chosen.busy_s) // 2]
-        longer = percent(chosen.busy_s[chosen.slowest] / typical - 1.0)
-        return f"Rank {chosen.slowest} is slowest, {longer} above the median; others wait up to {duration(max(waited))}"
-    if exposed > 0.01 * chosen.length_s:
+    slow = _slow(chosen) if waited > 0.01 * chosen.length_s else ""
+    if exposed > max(waited, 0.01 * chosen.length_s):
         share = percent(exposed / chosen.length_s)
-        return f"All ranks idle for {duration(exposed)}, {share} of the iteration, until the last bucket has arrived"
+        who = f"; {slow}, the others wait up to {duration(waited)}" if slow else ""
+        return f"Every rank idles {duration(exposed)}, {share} of the iteration, for communication{who}"
+    if slow:
+        return f"{slow[0].upper()}{slow[1:]}; others wait for it up to {duration(waited)}"
     return (
         f"All {chosen.num_ranks} ranks compute almost all of the {duration(chosen.length_s)}: communication is hidden"
+    )
+
+
+def _slow(chosen: Chosen) -> str:
+    if chosen.slowest is None:
+        return ""
+    typical = sorted(chosen.busy_s.values())[len(chosen.busy_s) // 2]
+    return (
+        f"rank {chosen.slowest} is slowest, {percent(chosen.busy_s[chosen.slowest] / typical - 1.0)} above the median"
     )
 
 
@@ -128,7 +139,7 @@ def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, d
         "width": 0.22 if thin else 0.52,
         "hovertext": [_hover(mark, names[mark.rank]) for mark in marks],
         "hoverinfo": "text",
-        "marker": {"color": PARTS[kind], "line": {"color": "@surface", "width": 0.5}},
+        "marker": {"color": PARTS[kind], "line": {"color": "@surface", "width": 0.5 if data.separate else 0}},
     }
 
 

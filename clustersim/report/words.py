@@ -52,6 +52,8 @@ def percent(share: float, signed: bool = False) -> str:
     ('43 %', '-3.4 %')
     """
     value = 100 * share
+    if abs(value) < 0.005:
+        value = 0.0
     decimals = 0 if abs(value) >= 9.95 or value == 0 else 1 if abs(value) >= 0.05 else 2
     return f"{value:{'+' if signed else ''}.{decimals}f}{THIN}%"
 

@@ -42,7 +42,7 @@ def make_spans(layers, slowdown, num_buckets: int, bucket_s: float, num_iteratio
     spans = Spans()
     busy = [factor * sum(row[2] + row[3] for row in layers) for factor in slowdown]
     slowest = int(np.argmax(busy))
-    tail = 0.6 * num_buckets * bucket_s if len(slowdown) > 1 else 0.0
+    tail = 0.6 * (num_buckets - 2) * bucket_s if len(slowdown) > 1 else 0.0
     update = 0.002
     length = max(busy) + tail + update
     for iteration in range(num_iterations):
@@ -61,8 +61,8 @@ def make_spans(layers, slowdown, num_buckets: int, bucket_s: float, num_iteratio
                     spans.add("waiting", rank, iteration, time, done, cause=cause)
                 spans.add("exposed", rank, iteration, done, done + tail, f"bucket {num_buckets - 1}")
                 for bucket in range(num_buckets):
-                    start = done + tail - (num_buckets - bucket) * bucket_s
-                    spans.add("communication", rank, iteration, start, start + bucket_s, f"bucket {bucket}")
+                    start = done + tail - 0.6 * (num_buckets - bucket) * bucket_s
+                    spans.add("communication", rank, iteration, start, start + 0.6 * bucket_s, f"bucket {bucket}")
             spans.add("update", rank, iteration, done + tail, done + tail + update, "sgd")
     return spans, length
 
@@ -109,7 +109,7 @@ def make_run(
     slowdown = 1.0 + 0.06 * np.random.default_rng(seed).random(num_gpus) if num_gpus > 1 else np.ones(1)
     if num_gpus > 20:
         slowdown[17] = 1.11
-    spans, iteration_s = make_spans(layers, slowdown, 5, 0.004 * np.log2(num_gpus) + 0.01)
+    spans, iteration_s = make_spans(layers, slowdown, 5, 0.012 * np.log2(num_gpus) + 0.02)
     busy = slowdown * sum(row[2] + row[3] for row in layers)
     tail = iteration_s - busy.max() - 0.002
     workers = tuple(
