@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import accumulate
 from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,10 @@ from clustersim.topology.torus import Torus
 
 if TYPE_CHECKING:
     import networkx as nx
+
+_MAX_BYTES = 16 * 2**20
+_MAX_PARTS = 500_000
+_MAX_DEPTH = 50
 
 TOPOLOGIES: Registry[type[TopologySpec]] = Registry(
     "topology kind",
@@ -89,17 +94,38 @@ def topology_file(where: str | Path) -> Path:
 
 
 def _read(path: Path) -> Any:
+    """Read a YAML file that cannot fill the memory or the stack, whatever is in it."""
+    if path.stat().st_size > _MAX_BYTES:
+        raise InputError(Mistake(f"the file is larger than {_MAX_BYTES} bytes", file=str(path)))
+    tree = _parse(path)
+    budget = _MAX_PARTS
+    waiting = [tree]
+    while waiting and budget > 0:
+        part = waiting.pop()
+        budget -= 1
+        waiting += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    if waiting:
+        message = f"the file has more than {_MAX_PARTS} parts, aliases counted each time"
+        raise InputError(Mistake(message, file=str(path)))
+    return tree
+
+
+def _parse(path: Path) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        return YAML(typ="rt", pure=True).load(path.read_bytes().decode())
+        text = path.read_bytes().decode()
+        depths = accumulate((char in "[{") - (char in "]}") for char in text if char in "[]{}")
+        if max(depths, default=0) > _MAX_DEPTH:
+            raise InputError(Mistake(f"brackets are nested more than {_MAX_DEPTH} deep", file=str(path)))
+        return YAML(typ="rt", pure=True).load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
         problem = Mistake(f"this is not YAML: {error.problem}", file=str(path), line=line, column=column)
         raise InputError(problem) from None
-    except (YAMLError, UnicodeDecodeError, OSError) as error:
+    except (YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
         raise InputError(Mistake(f"cannot read it as YAML: {error}", file=str(path))) from None
 
 
@@ -133,11 +159,10 @@ def _mistakes(detail: Any, file: str | None, node: Any) -> list[Mistake]:
             line, column = _position(node, part) or (line, column)
             node = node[part]
     inner = detail.get("ctx", {}).get("error")
-    causes = (
-        inner.mistakes if isinstance(inner, InputError) else [Mistake(detail["msg"], got=str(detail["input"])[:60])]
-    )
-    place = {"key": ".".join(keys) or None, "file": file, "line": line, "column": column}
-    return [Mistake(str(cause), got=cause.got, allowed=cause.allowed, **place) for cause in causes]
+    own = (Mistake(detail["msg"], got=str(detail["input"])[:60]),)
+    causes = inner.mistakes if isinstance(inner, InputError) else own
+    key = ".".join(keys) or None
+    return [Mistake(str(cause), key, file, line, column, cause.got, cause.allowed) for cause in causes]
 
 
 def _position(node: Any, part: str | int) -> tuple[int, int] | None:

@@ -93,6 +93,24 @@ def test_what_is_no_cluster_is_refused(where, message):
         load_topology(where)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("kind: star\nx: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+            f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefg", "bcdefgh", strict=True)
+        ), "aliases counted each time"),
+        ("kind: " + "[" * 3000, "nested more than 50 deep"),
+        ("#" * (16 * 2**20 + 1), "the file is larger"),
+    ],
+    ids=["alias bomb", "nested", "large"],
+)  # fmt: skip
+def test_a_file_that_would_fill_the_memory_is_refused(tmp_path, content, message):
+    path = tmp_path / "bomb.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        load_topology(path)
+
+
 def test_a_directory_is_no_cluster(tmp_path):
     with pytest.raises(InputError, match="it is a directory"):
         load_topology(tmp_path)
