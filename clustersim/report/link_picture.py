@@ -46,7 +46,7 @@ def draw_picture(picture: Picture) -> tuple[list[Json], Json]:
     traces = [_line(picture, link) for link in reversed(picture.links) if link.src != link.dst]
     traces += [_nodes(picture), _handles(picture), _colour_bar(picture)]
     hidden: Json = {"visible": False, "showgrid": False}
-    notes = [*_host_names(picture.boxes), *_arrows(picture), *_node_names(picture), _bottleneck(picture)]
+    notes = [*_arrows(picture), *_host_names(picture.boxes), *_node_names(picture), _bottleneck(picture)]
     return traces, layout(
         picture.height_px,
         shapes=[_box(box) for box in picture.boxes.values()],
@@ -212,5 +212,12 @@ def _box(box: Box) -> Json:
 
 
 def _host_names(boxes: dict[str, Box]) -> list[Json]:
-    style = {"showarrow": False, "xanchor": "left", "yanchor": "bottom", "font": {"size": 11, "color": "@muted"}}
+    style = {
+        "showarrow": False,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "bgcolor": "@surface",
+        "borderpad": 0,
+        "font": {"size": 11, "color": "@muted"},
+    }
     return [{"x": x0, "y": y1, "text": f"<b>{plot_text(host)}</b>", **style} for host, (x0, _, _, y1) in boxes.items()]

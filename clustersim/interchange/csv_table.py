@@ -1,0 +1,73 @@
+"""A sweep as a flat CSV table: one row a run."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clustersim.results import BREAKDOWN, Run, Sweep, write_atomically
+from clustersim.results.files import to_json
+
+Cell = float | str | None
+
+
+def write_csv(sweep: Sweep, path: str | Path) -> Path:
+    """Write one row a run with the columns of `csv_rows`; absent is empty. A name ending in .gz is compressed."""
+    rows = csv_rows(sweep)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return write_atomically(path, text.getvalue())
+
+
+def csv_rows(sweep: Sweep) -> list[dict[str, Cell]]:
+    """Return each run as flat columns: axes by their dotted keys, then SI numbers with the unit in the name.
+
+    The parts of the iteration are `breakdown_compute_s` and so on, interval bounds `speedup_low` and
+    `speedup_high`; a published figure is `published_hours`, a second one of that metric `published_hours_2`.
+    """
+    return [_row(sweep, run) for run in sweep.runs]
+
+
+def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
+    row: dict[str, Cell] = {"scenario": sweep.name, "seed": sweep.seed, "num_gpus": run.num_gpus}
+    row |= {key: _cell(value) for key, value in run.axes.items() if key != "num_gpus"}
+    for name in ("batch_per_gpu", "iteration_s", "update_s", "samples_per_s", "speedup", "speedup_basis", "efficiency"):
+        row[name] = getattr(run, name)
+    row["time_to_train_s"] = run.time_to_train_s
+    row |= {f"breakdown_{part}_s": run.breakdown_s.get(part, 0.0) for part in BREAKDOWN}
+    row |= _interval(run)
+    row |= {f"staleness_{name}": run.staleness.get(name) for name in ("mean", "p50", "p99", "max")}
+    row["memory_bytes"] = run.memory_bytes
+    row |= {f"provenance_{name}": run.provenance.get(name, 0.0) for name in ("measured", "published", "estimated")}
+    return row | _published(run)
+
+
+def _interval(run: Run) -> dict[str, Cell]:
+    row: dict[str, Cell] = {"interval_level": run.interval.level if run.interval else None}
+    for name in ("iteration_s", "samples_per_s", "speedup"):
+        pair = getattr(run.interval, name) if run.interval else None
+        row[f"{name}_low"], row[f"{name}_high"] = pair or (None, None)
+    return row
+
+
+def _published(run: Run) -> dict[str, Cell]:
+    row: dict[str, Cell] = {}
+    for point in run.published:
+        name, number = f"published_{point.metric}", 2
+        while name in row:
+            name, number = f"published_{point.metric}_{number}", number + 1
+        row[name] = point.value
+    return row
+
+
+def _cell(value: Any) -> Cell:
+    """Return an axis value as one cell: a mapping or a list becomes its JSON text."""
+    if isinstance(value, Mapping | list | tuple):
+        return to_json(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -1,0 +1,97 @@
+"""Spans as slices on threads: whole nanoseconds, and on one thread only what nests."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from clustersim.results import Run
+
+THREADS = {
+    "forward": "compute",
+    "backward": "compute",
+    "update": "compute",
+    "input": "compute",
+    "bubble": "waiting",
+    "recovery": "waiting",
+    "waiting": "waiting",
+    "exposed": "waiting",
+    "communication": "communication",
+    "copy": "copy",
+}
+"""The thread on which each kind of span stands; a kind that is not named stands on `other`."""
+
+_FIRST_TID = {"compute": 1, "communication": 100, "copy": 200, "waiting": 300, "other": 400}
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One span of one rank on one thread, in nanoseconds from the run's start."""
+
+    rank: int
+    kind: str
+    label: str
+    iteration: int
+    start_ns: int
+    end_ns: int
+    thread: str
+    tid: int
+    args: dict[str, Any]
+
+
+def slices_of(run: Run) -> list[Slice]:
+    """Return the run's spans as slices, sorted by rank, thread and time.
+
+    A span that overlaps its neighbour without lying inside it moves to a second thread of the same name
+    (`communication 2`): slices of one thread must nest.
+    """
+    start_s = min(run.spans.start_s)
+    sizes = {name: num_bytes for name, num_bytes, _ in run.buckets}
+    by_thread: dict[tuple[int, str], list[Slice]] = defaultdict(list)
+    for kind, rank, iteration, begin_s, end_s, name, cause in run.spans.rows():
+        args = {
+            "iteration": iteration,
+            "phase": kind,
+            **_named(kind, name, sizes),
+            **({"cause": cause} if cause else {}),
+        }
+        thread = THREADS.get(kind, "other")
+        begin_ns, end_ns = round((begin_s - start_s) * 1e9), round((end_s - start_s) * 1e9)
+        one = Slice(rank, kind, _label(kind, name), iteration, begin_ns, end_ns, thread, _FIRST_TID[thread], args)
+        by_thread[rank, thread].append(one)
+    return [one for key in sorted(by_thread) for one in _on_threads(by_thread[key])]
+
+
+def _label(kind: str, name: str) -> str:
+    if not name:
+        return {"exposed": "exposed communication"}.get(kind, kind)
+    return f"{kind} {name}" if kind in ("forward", "backward") else name
+
+
+def _named(kind: str, name: str, sizes: dict[str, float]) -> dict[str, Any]:
+    if not name:
+        return {}
+    if kind in ("forward", "backward"):
+        return {"layer": name}
+    return {"bucket": name, **({"bytes": sizes[name]} if name in sizes else {})}
+
+
+def _on_threads(slices: list[Slice]) -> list[Slice]:
+    """Return the slices spread over as few threads as let each one's slices nest."""
+    lanes: list[list[int]] = []  # of each thread the ends of the slices that are still open, innermost last
+    placed = []
+    for one in sorted(slices, key=lambda one: (one.start_ns, -one.end_ns)):
+        lane = next((number for number, ends in enumerate(lanes) if _nests(ends, one)), len(lanes))
+        if lane == len(lanes):
+            lanes.append([])
+        lanes[lane].append(one.end_ns)
+        name = one.thread if lane == 0 else f"{one.thread} {lane + 1}"
+        placed.append(replace(one, tid=one.tid + lane, thread=name))
+    return placed
+
+
+def _nests(ends: list[int], one: Slice) -> bool:
+    while ends and ends[-1] <= one.start_ns:
+        ends.pop()
+    return not ends or one.end_ns <= ends[-1]
