@@ -86,7 +86,7 @@ class Compact(PlacementSpec):
 class Fragmented(PlacementSpec):
     """What a batch scheduler gives on a busy machine: free hosts in the machine's linear order.
 
-    Every host is free with probability `free`, by the scenario's seed; from a random host on, the job takes
+    The order is that of the topology (`host_order`), or else of host numbers. Every host is free with probability `free`, by the scenario's seed; from a random host on, the job takes
     the free ones as they come, and begins again at the first when it meets the end.
     """
 
@@ -97,7 +97,10 @@ class Fragmented(PlacementSpec):
         rng = stream(seed, "placement", "fragmented")
         start = int(rng.integers(topology.num_hosts))
         free = rng.random(topology.num_hosts) < self.free
-        order = np.argsort((topology.gpu_hosts - start) % topology.num_hosts, kind="stable")
+        turn = np.arange(topology.num_hosts)
+        if topology.host_order is not None:
+            turn[topology.host_order] = np.arange(topology.num_hosts)
+        order = np.argsort((turn[topology.gpu_hosts] - start) % topology.num_hosts, kind="stable")
         gpus: np.ndarray = order[free[topology.gpu_hosts[order]]]
         if len(gpus) < num_ranks:
             raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Literal
@@ -12,6 +13,7 @@ from pydantic import Field, model_validator
 from clustersim.errors import InputError
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MAX_GPUS, MixedNetworkSpec
+from clustersim.topology.topology import Topology
 from clustersim.topology.wire import LinkName, Wire, wire
 
 
@@ -72,6 +74,43 @@ class TorusFabric(Fabric):
         return total
 
 
+def router_order(dims: tuple[int, ...], order: str) -> np.ndarray:
+    """Return router numbers [num_routers] in an order such as 'y2 z x y', the fastest part first.
+
+    A part is a dimension (x, y, z, w) and, where it goes through a part of it only, how far.
+
+    >>> router_order((2, 4), "y2 x y").tolist()
+    [0, 1, 4, 5, 2, 3, 6, 7]
+    """
+    letters = "xyzw"[: len(dims)]
+    strides = [prod(dims[axis + 1 :]) for axis in range(len(dims))]
+    done = [1] * len(dims)
+    numbers = np.zeros(1, dtype=np.int64)
+    for part in order.split():
+        axis, extent = letters.find(part[0]), part[1:]
+        if axis < 0 or not (extent.isdecimal() or not extent):
+            raise _wrong_order(dims, order)
+        size = int(extent) if extent else dims[axis] // done[axis]
+        numbers = (np.arange(size)[:, None] * strides[axis] * done[axis] + numbers).ravel()
+        done[axis] *= size
+        if size < 1 or done[axis] > dims[axis]:
+            raise _wrong_order(dims, order)
+    if tuple(done) != dims:
+        raise _wrong_order(dims, order)
+    return numbers
+
+
+def _wrong_order(dims: tuple[int, ...], order: str) -> InputError:
+    letters = " ".join(reversed("xyzw"[: len(dims)]))
+    shape = " x ".join(map(str, dims))
+    return InputError(
+        f"host_order '{order}' does not go once through every router of {shape}; write each dimension with how far, "
+        f"such as '{letters}'",
+        got=order,
+        allowed=f"parts whose sizes multiply to {shape}",
+    )
+
+
 class Torus(MixedNetworkSpec):
     """Routers in a torus, each with one or more hosts; hosts are numbered router by router."""
 
@@ -83,6 +122,12 @@ class Torus(MixedNetworkSpec):
     link: LinkName | list[LinkName] = Field(description="link between routers: one for all dimensions, or one for each")
     injection: LinkName | None = Field(
         default=None, description="link between a host and its router; by default as `link`, where that is one"
+    )
+
+    host_order: str | None = Field(
+        default=None,
+        description="how the batch system goes through the machine, fastest dimension first, such as 'y2 z x y': pairs "
+        "of routers along y, then z, then x, then the pairs along y; by default the last dimension is the fastest",
     )
 
     @model_validator(mode="before")
@@ -113,7 +158,17 @@ class Torus(MixedNetworkSpec):
                     "with one link for each dimension, `injection` must say what connects a host to its router",
                     allowed="a link's name or a rate",
                 )
+        if self.host_order is not None:
+            router_order(tuple(self.dims), self.host_order)
         return self
+
+    def build(self) -> Topology:
+        topology = super().build()
+        if self.host_order is None:
+            return topology
+        routers = router_order(tuple(self.dims), self.host_order)
+        hosts = (routers[:, None] * self.hosts_per_router + np.arange(self.hosts_per_router)).ravel()
+        return replace(topology, host_order=hosts[hosts < topology.num_hosts])
 
     def places(self, ports_per_host: float) -> int:
         return prod(self.dims) * self.hosts_per_router

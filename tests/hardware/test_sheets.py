@@ -167,7 +167,14 @@ def test_the_ideal_transport_costs_nothing() -> None:
 
 def test_where_a_transport_has_its_buffers() -> None:
     where = {name: load_transport(name).buffers for name in TRANSPORTS}
-    assert where == {"ideal": "gpu", "nccl": "gpu", "mpi": "host", "gloo": "host", "tcp": "host"}
+    assert where == {
+        "gloo": "host",
+        "ideal": "gpu",
+        "mpi": "host",
+        "mpi-cuda": "gpu",
+        "nccl": "gpu",
+        "tcp": "host",
+    }
 
 
 def test_dgx_gpus_have_the_nvlink_rate_of_their_data_sheet() -> None:

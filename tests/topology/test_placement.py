@@ -113,3 +113,22 @@ def test_compact_needs_as_many_gpus_on_every_router():
 def test_a_placement_that_is_written_wrong_is_refused(written, message):
     with pytest.raises(ValidationError, match=message):
         READ(written)
+
+
+def test_a_machine_is_gone_through_in_its_own_order():
+    """On Titan a cabinet is a pair along y and all of z; the next cabinet is the next x."""
+    titan = load_topology("titan")
+    routers = titan.host_order[::2] // 2
+    x, y, z = np.unravel_index(routers, titan.torus_dims)
+    assert sorted(titan.host_order.tolist()) == list(range(titan.num_hosts))
+    assert (y[:48] // 2 == 0).all()
+    assert (x[:48] == 0).all()
+    assert set(z[:48].tolist()) == set(range(24))
+    assert (x[48:96] == 1).all()
+    assert (y[: 25 * 48] < 2).all()
+
+
+@pytest.mark.parametrize("order", ["x y", "z x x", "y3 z x y", "q", "y2 z x"])
+def test_an_order_that_misses_routers_is_refused(order):
+    with pytest.raises(ValueError, match="does not go once through every router"):
+        load_topology({"kind": "torus", "dims": [2, 4, 2], "link": "1 GB/s", "hop": "0 s", "host_order": order})
