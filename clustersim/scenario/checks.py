@@ -12,13 +12,13 @@ from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
 from clustersim.scenario.point import Point
 from clustersim.topology import Topology, TopologySpec, place
-from clustersim.workload import load_workload
+from clustersim.workload import load_workload, read_profile
 from clustersim.workload.precision import precision_on
 
 
 def check_point(point: Point) -> list[Mistake]:
     """Return what is wrong with a point that is right by itself, each mistake with the key it is about."""
-    return [*_model_mistakes(point), *_cluster_mistakes(point)]
+    return [*_compute_mistakes(point), *_cluster_mistakes(point)]
 
 
 def build_topology(spec: TopologySpec) -> Topology:
@@ -39,8 +39,13 @@ def _built(described: _Described) -> Topology:
     return described.spec.build()
 
 
-def _model_mistakes(point: Point) -> Iterator[Mistake]:
-    yield from _mistakes_of("model", lambda: load_workload(point.model))
+def _compute_mistakes(point: Point) -> Iterator[Mistake]:
+    yield from _mistakes_of("model", partial(load_workload, point.model))
+    rate, profile = point.compute.single_gpu, point.compute.profile
+    if rate is not None and rate.gpu is not None:
+        yield from _mistakes_of("compute.single_gpu.gpu", partial(load_gpu, rate.gpu))
+    if profile is not None:
+        yield from _mistakes_of("compute.profile", partial(read_profile, profile))
 
 
 def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
@@ -67,9 +72,11 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
 
 
 def _mistakes_of(key: str, attempt: Callable[[], object]) -> Iterator[Mistake]:
-    """Yield what an attempt finds wrong, as mistakes about this key unless they name a file of their own."""
+    """Yield what an attempt finds wrong: as it is where it names a line of another file, else about this key."""
     try:
         attempt()
     except InputError as error:
         for mistake in error.mistakes:
-            yield mistake if mistake.file else Mistake(mistake.message, key, got=mistake.got, allowed=mistake.allowed)
+            message = f"{mistake.file}: {mistake.message}" if mistake.file else mistake.message
+            about_key = Mistake(message, key, got=mistake.got, allowed=mistake.allowed)
+            yield mistake if mistake.line is not None else about_key

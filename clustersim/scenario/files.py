@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -31,8 +33,8 @@ def find_file(name: str, folder: str, what: str, beside: Path | None = None) -> 
 
     `folder` is where the shipped ones lie (`scenarios`, `topologies`), `what` what such a file is called.
     """
-    if "\0" in name:
-        raise InputError(f"no {what} can be called {name[:60]!r}", got=name[:60])
+    if "\0" in name or not name.strip():
+        raise InputError(f"no {what} can be called {name[:60]!r}", got=repr(name[:60]))
     path = (beside or Path()) / Path(name).expanduser()
     shipped = shipped_files(folder)
     if _exists(path) and not (path.is_dir() and name in shipped):
@@ -128,24 +130,32 @@ class _Reading:
     def extended(self, element: Node, path: Path, open_files: tuple[Path, ...]) -> Node:
         if not isinstance(element.value, str):
             got = str(element.plain())[:60]
-            raise InputError(
-                element.place.mistake(
-                    f"expected a scenario's name or file (got {got})", "extends", got, "a name or a file"
-                )
-            )
-        try:
+            message = f"expected a scenario's name or file (got {got})"
+            raise InputError(element.place.mistake(message, "extends", got, "a name or a file"))
+        with named_by(element, "extends"):
             found = find_file(element.value, "scenarios", "scenario", path.parent)
-        except InputError as error:
-            mistake = error.mistakes[0]
-            raise InputError(element.place.mistake(mistake.message, "extends", mistake.got, mistake.allowed)) from None
-        if found.resolve() in open_files:
-            chain = " -> ".join(file.name for file in (*open_files, found))
-            raise InputError(
-                element.place.mistake(f"a scenario cannot extend itself ({chain})", "extends", element.value)
-            )
-        if self.num_files >= MAX_FILES:
-            raise InputError(element.place.mistake(f"more than {MAX_FILES} files are extended; merge some", "extends"))
-        return self.tree(found, open_files)
+            if found.resolve() in open_files:
+                chain = " -> ".join(file.name for file in (*open_files, found))
+                raise InputError(f"a scenario cannot extend itself ({chain})", got=element.value)
+            if self.num_files >= MAX_FILES:
+                raise InputError(f"more than {MAX_FILES} files are extended; merge some", got=element.value)
+            return self.tree(found, open_files)
+
+
+@contextmanager
+def named_by(node: Node, key: str) -> Iterator[None]:
+    """Tell mistakes that have no line of their own where a value names the file, or nothing, that has them."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError([_told_at(node, key, mistake) for mistake in error.mistakes]) from None
+
+
+def _told_at(node: Node, key: str, mistake: Mistake) -> Mistake:
+    if mistake.line is not None:
+        return mistake
+    message = f"{mistake.file}: {mistake.message}" if mistake.file else mistake.message
+    return node.place.mistake(message, key, mistake.got, mistake.allowed)
 
 
 def read_scenario(path: Path) -> tuple[Node, list[Mistake]]:

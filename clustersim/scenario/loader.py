@@ -14,7 +14,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.explain import Problem, explain, raised
-from clustersim.scenario.files import find_file, read_map, read_scenario
+from clustersim.scenario.files import find_file, named_by, read_map, read_scenario
 from clustersim.scenario.later import LATER
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
@@ -96,12 +96,9 @@ def _open_topology(root: Node) -> Node:
     if node is None or not isinstance(node.value, str):
         return root
     beside = Path(node.place.file).parent if node.place.line is not None and node.place.file else Path()
-    try:
+    with named_by(node, "topology"):
         path = find_file(node.value, "topologies", "topology", beside)
-    except InputError as error:
-        mistake = error.mistakes[0]
-        raise InputError(node.place.mistake(mistake.message, "topology", mistake.got, mistake.allowed)) from None
-    return root.put(("topology",), _topology_file(path, path.stat().st_mtime_ns))
+        return root.put(("topology",), _topology_file(path, path.stat().st_mtime_ns))
 
 
 @lru_cache(maxsize=64)

@@ -178,3 +178,28 @@ def test_a_mistake_in_a_cluster_file_is_told_there(small: str, tmp_path: Path) -
     mistake = refused(path)
     assert (Path(mistake.file or "").name, mistake.line, mistake.column) == ("cluster.yaml", 3, 7)
     assert "write Gbit/s or GB/s" in mistake.message
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ("''", "no topology can be called ''"),
+        (".", "this is a directory"),
+        ("empty.yaml", "the file is empty"),
+        ("gone.yaml", "there is no file 'gone.yaml'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_where_it_is_named(
+    small: str, tmp_path: Path, named: str, words: str
+) -> None:
+    path = written(tmp_path, empty="", mine=small.replace("topology: {", f"topology: {named}\n#"))
+    mistake = refused(path)
+    assert words in mistake.message
+    assert (mistake.file, mistake.line, mistake.key) == (str(path), 5, "topology")
+
+
+def test_a_workload_file_that_cannot_be_read_is_told_where_it_is_named(small: str, tmp_path: Path) -> None:
+    path = written(tmp_path, mine=small.replace("model: alexnet", "model: gone.yaml"))
+    mistake = refused(path)
+    assert "gone.yaml" in mistake.message
+    assert (mistake.file, mistake.line, mistake.key) == (str(path), 2, "model")

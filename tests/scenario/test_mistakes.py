@@ -66,6 +66,13 @@ Mistakes = Callable[..., list[Mistake]]
         ("precision: amp-fp16", "precision", 12, "does not compute in amp-fp16"),
         ("optimizer: adma", "optimizer", 12, "expected one of"),
         ("compression: fp8", "compression", 14, "expected one of 'none' or 'fp16' (got 'fp8')"),
+        (
+            "compute: {single_gpu: {samples_per_s: 3, batch: 1, gpu: k8, source: x}}",
+            "compute.single_gpu.gpu",
+            57,
+            "'k8'",
+        ),
+        ("compute: {profile: gone.json}", "compute.profile", 20, "gone.json"),
         ("stragglers: {kind: gamma, cv: 1}", "stragglers", 13, "expected a list (got a map with kind, cv)"),
         ("stragglers: [{kind: gamma}]", "stragglers.0.cv", 14, "this key is missing"),
         (
