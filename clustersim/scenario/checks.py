@@ -11,6 +11,7 @@ import numpy as np
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
 from clustersim.scenario.point import Point
+from clustersim.scenario.tree import Place
 from clustersim.topology import Topology, TopologySpec, place
 from clustersim.workload import load_workload, read_profile
 from clustersim.workload.precision import precision_on
@@ -77,6 +78,4 @@ def _mistakes_of(key: str, attempt: Callable[[], object]) -> Iterator[Mistake]:
         attempt()
     except InputError as error:
         for mistake in error.mistakes:
-            message = f"{mistake.file}: {mistake.message}" if mistake.file else mistake.message
-            about_key = Mistake(message, key, got=mistake.got, allowed=mistake.allowed)
-            yield mistake if mistake.line is not None else about_key
+            yield Place().told(mistake, key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -182,12 +182,10 @@ def _explained(each: _Located, root: Node, model: type[BaseModel], later: Mappin
 
 def raised(mistake: Mistake, path: Path, root: Node) -> Problem:
     """Return a mistake that a validator raised, placed at its own key below `path` where that exists."""
-    if mistake.line is not None or (mistake.file is not None and mistake.file != place_of(path, root).file):
-        return Problem(path, mistake)  # it is about another file and says where
-    own: Path = tuple(int(part) if part.isdecimal() else part for part in mistake.key.split(".")) if mistake.key else ()
-    full = (*path, *own)
-    got = mistake.got if mistake.got is not None else _got(full, root)
-    return Problem(full, place_of(full, root).mistake(mistake.message, dotted(full) or None, got, mistake.allowed))
+    keys = mistake.key.split(".") if mistake.key and mistake.file is None else []
+    full: Path = (*path, *(int(key) if key.isdecimal() else key for key in keys))
+    told = place_of(full, root).told(mistake, dotted(full) or None)
+    return Problem(full, told if told.got is not None else replace(told, got=_got(full, root)))
 
 
 def place_of(path: Path, root: Node) -> Place:

@@ -148,14 +148,7 @@ def named_by(node: Node, key: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError([_told_at(node, key, mistake) for mistake in error.mistakes]) from None
-
-
-def _told_at(node: Node, key: str, mistake: Mistake) -> Mistake:
-    if mistake.line is not None:
-        return mistake
-    message = f"{mistake.file}: {mistake.message}" if mistake.file else mistake.message
-    return node.place.mistake(message, key, mistake.got, mistake.allowed)
+        raise InputError([node.place.told(mistake, key) for mistake in error.mistakes]) from None
 
 
 def read_scenario(path: Path) -> tuple[Node, list[Mistake]]:

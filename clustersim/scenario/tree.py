@@ -41,6 +41,13 @@ class Place:
             shown = "".join(char if char.isprintable() else " " for char in self.source_line[:_SHOWN_COLUMNS])
         return Mistake(message, key, self.file, self.line, self.column, got, allowed, shown)
 
+    def told(self, mistake: Mistake, key: str | None) -> Mistake:
+        """Return a mistake as one that was made here, unless it names a line of a file of its own."""
+        if mistake.line is not None:
+            return mistake
+        message = str(mistake) if mistake.file else mistake.message
+        return self.mistake(message, key, mistake.got, mistake.allowed)
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

@@ -173,7 +173,7 @@ def check_outcome(path: Path, overrides: list[str]) -> None:
 
 
 @settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(text=mutated())
 def test_a_mutated_scenario_is_valid_or_clearly_refused(folder: Path, text: str) -> None:
@@ -182,7 +182,7 @@ def test_a_mutated_scenario_is_valid_or_clearly_refused(folder: Path, text: str)
     check_outcome(path, [])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=200))
 def test_random_bytes_are_clearly_refused(folder: Path, data: bytes) -> None:
     path = folder / "bytes.yaml"
@@ -206,7 +206,7 @@ KEYS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     overrides=st.lists(
         st.tuples(st.sampled_from(KEYS) | st.text(max_size=5), st.sampled_from(["=", "==", "", " = "]), PIECE).map(
