@@ -62,10 +62,15 @@ def forecast(
     warnings = setup.memory_warnings()
     outcomes = []
     for number in range(point.replicates):
-        outcomes.append(play(setup, number, exact, lambda share, n=number: tell((n + share) / point.replicates)))
+
+        def tell_replicate(share: float, number: int = number) -> None:
+            tell((number + share) / point.replicates)
+
+        outcomes.append(play(setup, number, exact, tell_replicate))
     run = _run(setup, axes or {}, outcomes)
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
-    return Forecast(run, setup.assumptions(), (*warnings, *_warnings(setup, run)), tuple(shortcuts))
+    used = [links.kind for links in run.link_classes if links.num_used]
+    return Forecast(run, setup.assumptions(used), (*warnings, *_warnings(setup, run)), tuple(shortcuts))
 
 
 def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
@@ -193,7 +198,8 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
     """Say what the scenario asks for and what changed nothing."""
     strategy, warnings = setup.point.strategy, []
     if run.num_gpus > 1:
-        idle = [links.kind for links in run.link_classes if not links.num_used]
+        adders = {setup.topology.links.kind[link] for link in setup.topology.adders.values()}
+        idle = [links.kind for links in run.link_classes if not links.num_used and links.kind not in adders]
         if idle:
             warnings.append(f"no message used a link of: {', '.join(idle)}")
         if strategy.overlap and len(run.buckets) == 1:

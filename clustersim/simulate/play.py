@@ -41,7 +41,7 @@ class Outcome:
     @property
     def update_s(self) -> float:
         """The mean time between updates."""
-        return self.seconds / self.times.end_s.shape[1]
+        return self.seconds / int(self.times.end_s.shape[1])
 
 
 def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:

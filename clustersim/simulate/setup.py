@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from clustersim.errors import InputError
-from clustersim.hardware import load_cpu, load_gpu, load_transport
+from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
 from clustersim.hardware.sheet import Gpu, Sheet, Transport
 from clustersim.program import Iteration, bucket_caps, plan_iteration
 from clustersim.scenario import Point, build_topology
@@ -98,10 +99,11 @@ class Setup:
                 warnings.append(str(error))
         return tuple(warnings)
 
-    def assumptions(self) -> tuple[str, ...]:
-        """Return every guess that the forecast stands on, as a sentence."""
+    def assumptions(self, link_kinds: Iterable[str]) -> tuple[str, ...]:
+        """Return every guess that the forecast stands on, as a sentence; `link_kinds` are those that were used."""
         hosts = {self.topology.host_sheets[host] for host in self.topology.gpu_hosts[self.gpus(self.point.seed)]}
         sheets: list[Sheet] = [*self.sheets, self.transport, *(load_cpu(name) for name in sorted(filter(None, hosts)))]
+        sheets += [load_link(kind) for kind in link_kinds if kind in LINKS]
         guesses = {
             f"{sheet.title}: {key}, {reason}": None for sheet in sheets for key, reason in sheet.assumed().items()
         }

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
-from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator
 
-from clustersim.collectives import ALL_REDUCE, choose
-from clustersim.errors import InputError, unknown_name
+from clustersim.collectives import ALL_REDUCE
+from clustersim.errors import unknown_name
+from clustersim.strategies.algorithm import schedule_collective
 from clustersim.strategies.job import Job
 from clustersim.strategies.strategy import Exchange, Strategy
 
@@ -45,41 +42,7 @@ class AllReduce(Strategy):
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule the chosen algorithm over the workers' buffers."""
-        groups = group_sizes(job.hosts.tolist())
-        name = self.algorithm
-        if name == "auto":
-            name = choose("all-reduce", job.transport.name, job.num_ranks, num_bytes, max(groups))
-        options: dict[str, Any] = {}
-        if name == "hierarchical":
-            options["ranks_per_host"] = groups
-        if name == "torus-ring":
-            options["dims"] = self._dims(job)
-        schedule = ALL_REDUCE[name](job.num_ranks, num_bytes, **options)
+        name, schedule = schedule_collective(
+            "all-reduce", self.algorithm, job.network.topology, job.gpus, num_bytes, job.transport.name, self.dims
+        )
         return Exchange(schedule, job.buffer_nodes(), name, follow=schedule.num_steps)
-
-    def _dims(self, job: Job) -> tuple[int, ...]:
-        dims = self.dims or job.network.topology.torus_dims
-        if dims is None or prod(dims) != job.num_ranks:
-            shown = "none" if dims is None else " x ".join(str(extent) for extent in dims)
-            raise InputError(
-                f"torus-ring needs the ranks along each dimension, whose product is {job.num_ranks} (got {shown}); "
-                "give them as strategy.dims",
-                got=shown,
-            )
-        return dims
-
-
-def group_sizes(hosts: Sequence[int]) -> list[int]:
-    """Return how many ranks each host holds, in rank order; a host that comes again later is a new group.
-
-    A hierarchical collective numbers its groups by rank, so only neighbours in rank order form one.
-    """
-    if len(Counter(hosts)) == len(hosts):
-        return [1] * len(hosts)
-    groups = [1]
-    for before, host in pairwise(hosts):
-        if host == before:
-            groups[-1] += 1
-        else:
-            groups.append(1)
-    return groups

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from clustersim.collectives import Schedule
-from clustersim.collectives.schedule import Step
+from clustersim.collectives import Schedule, Step
 from clustersim.errors import InputError
 from clustersim.spec import Spec
+from clustersim.strategies.algorithm import by_host
 from clustersim.strategies.job import Job
 from clustersim.strategies.strategy import Exchange, Strategy
 from clustersim.topology import Node
@@ -74,7 +74,7 @@ class Server(Strategy):
         """Schedule push and pull of one bucket; workers are ranks 0 to n - 1, servers come after them."""
         nodes = self.servers.nodes(job)
         share = num_bytes / self.servers.num
-        groups = _by_host(job.hosts) if self.servers.local_sum else [[rank] for rank in range(job.num_ranks)]
+        groups = by_host(job.hosts) if self.servers.local_sum else [[rank] for rank in range(job.num_ranks)]
         leaders = np.array([group[0] for group in groups])
         others = np.array([rank for group in groups for rank in group[1:]], dtype=np.int64)
         heads = np.array([group[0] for group in groups for _ in group[1:]], dtype=np.int64)
@@ -82,10 +82,10 @@ class Server(Strategy):
         worker = np.repeat(leaders, len(nodes))
         server = np.tile(servers, len(leaders))
         shard = server - job.num_ranks
-        up = _step(others, heads, num_bytes, np.zeros_like(others), len(nodes), True)
-        down = _step(heads, others, num_bytes, np.zeros_like(others), len(nodes), False)
-        push = _step(worker, server, share, shard, 1, True)
-        pull = _step(server, worker, share, shard, 1, False)
+        up = Step.of(others, heads, num_bytes, num_chunks=len(nodes), reduce=True)
+        down = Step.of(heads, others, num_bytes, num_chunks=len(nodes))
+        push = Step.of(worker, server, share, shard, reduce=True)
+        pull = Step.of(server, worker, share, shard)
         steps = [up, push, pull, down] if len(others) else [push, pull]
         schedule = Schedule.from_steps(job.num_ranks + len(nodes), steps, granularity=len(nodes))
         pulling = 2 if len(others) else 1
@@ -100,12 +100,3 @@ class Server(Strategy):
         if adder is None or not job.network.adds:
             return 0.0
         return num_bytes * job.update_bytes_per_byte / float(topology.links.bytes_per_s[adder])
-
-
-def _by_host(hosts: np.ndarray) -> list[list[int]]:
-    return [np.flatnonzero(hosts == host).tolist() for host in dict.fromkeys(hosts.tolist())]
-
-
-def _step(src: np.ndarray, dst: np.ndarray, num_bytes: float, chunk: np.ndarray, num_chunks: int, reduce: bool) -> Step:
-    size = len(src)
-    return Step(src, dst, np.full(size, num_bytes), chunk, np.full(size, num_chunks), np.full(size, reduce))

@@ -15,6 +15,7 @@ from clustersim.network import Network
 from clustersim.program import bucket_caps, plan_iteration
 from clustersim.results import parts
 from clustersim.strategies import STRATEGIES, AllReduce, Job, Server, Servers, Strategy
+from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import load_topology
 
 RATE = 1e9
@@ -137,10 +138,21 @@ def test_servers_need_hosts_that_no_worker_has():
 
 
 def test_torus_rings_need_the_ranks_along_each_dimension():
-    with pytest.raises(InputError, match="strategy.dims"):
+    with pytest.raises(InputError, match=r"strategy\.dims"):
         play(AllReduce(algorithm="torus-ring"), 4)
     job = play(AllReduce(algorithm="torus-ring", dims=(2, 2), overlap=False, buckets="whole"), 4)
     assert iteration_s(job) > 6.5
+
+
+@pytest.mark.parametrize("gpus", [[0, 1, 2, 3, 4, 5, 6, 7], [0, 4, 1, 5, 2, 6, 3, 7]])
+def test_a_hierarchical_all_reduce_sums_inside_each_host_whatever_the_order_of_ranks(gpus):
+    host = {"template": "single-socket", "gpu": "k80", "num_gpus": 4}
+    cluster = star(2, host=host)
+    name, schedule = schedule_collective("all-reduce", "hierarchical", cluster, np.array(gpus), 8 * MB, "ideal")
+    hosts = cluster.gpu_hosts[gpus]
+    outside = sum(t.num_bytes for t in schedule.transfers() if hosts[t.src] != hosts[t.dst])
+    assert name == "hierarchical"
+    assert outside == pytest.approx(2 * 8 * MB)  # 2 hosts x 4 shards of a quarter, sent 2 (2 - 1) / 2 times each
 
 
 def test_an_algorithm_that_nobody_knows_is_refused_with_the_nearest():
