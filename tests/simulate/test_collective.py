@@ -1,0 +1,41 @@
+"""Timing a collective on an idle cluster gives its closed form, in nccl-tests' terms."""
+
+from __future__ import annotations
+
+import pytest
+
+from clustersim.collectives import closed_form
+from clustersim.errors import InputError
+from clustersim.simulate import time_collective
+
+STAR = {"kind": "star", "num_hosts": 8, "link": "7 GB/s", "hop": "1 us"}
+
+
+def test_bus_bandwidth_of_a_long_ring_is_the_link():
+    document = time_collective("all-reduce", STAR, "ring", 8, [1e6, 1e9])
+    small, large = document["rows"]
+    assert large["time_s"] == pytest.approx(closed_form("all-reduce", "ring", 8, 1e9, 2e-6, 7e9), rel=1e-9)
+    assert large["busbw_bytes_per_s"] == pytest.approx(7e9, rel=1e-3)
+    assert small["algbw_bytes_per_s"] == pytest.approx(1e6 / small["time_s"])
+
+
+def test_staging_copies_out_and_in():
+    cluster = {**STAR, "host": {"gpu": "k20x"}}
+    staged = time_collective("all-reduce", cluster, "tree", 2, [6e9], transport="mpi")["rows"][0]["time_s"]
+    direct = time_collective("all-reduce", cluster, "tree", 2, [6e9], transport="mpi-cuda")["rows"][0]["time_s"]
+    assert staged > direct + 1.9  # 6 GB out and in at 6 GB/s
+
+
+def test_a_size_of_nothing_has_no_bandwidth():
+    row = time_collective("barrier", STAR, "dissemination", 1, [0.0])["rows"][0]
+    assert (row["time_s"], row["algbw_bytes_per_s"]) == (0.0, None)
+
+
+def test_auto_says_what_it_chose():
+    row = time_collective("all-reduce", STAR, "auto", 8, [8.0], transport="mpi")["rows"][0]
+    assert row["algorithm"] == "doubling"
+
+
+def test_more_gpus_than_there_are_is_refused():
+    with pytest.raises(InputError, match="has 8"):
+        time_collective("all-reduce", STAR, "ring", 9, [1.0])
