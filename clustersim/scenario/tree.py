@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
+
+import numpy as np
 
 from clustersim.errors import InputError, Mistake
 
@@ -131,16 +135,26 @@ def check_extent(root: Node) -> None:
         waiting.extend((child, depth + 1) for _, child in node.items())
 
 
-def from_python(value: Any, place: Place | None = None, depth: int = 0) -> Node:
+def from_python(value: Any, key: str | None = None, depth: int = 0) -> Node:
     """Return the tree of a Python mapping, sequence or scalar, which has no place in any file."""
-    place = place or Place()
     if depth > MAX_DEPTH:
-        raise InputError(f"nested more than {MAX_DEPTH} levels deep; write it flatter")
+        raise InputError(Mistake(f"nested more than {MAX_DEPTH} levels deep; write it flatter", key))
     if isinstance(value, Mapping):
-        return Node({str(key): from_python(child, place, depth + 1) for key, child in value.items()}, place)
+        return Node({str(name): from_python(child, str(name), depth + 1) for name, child in value.items()}, Place())
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return Node([from_python(child, place, depth + 1) for child in value], place)
-    return Node(value, place)
+        return Node([from_python(child, key, depth + 1) for child in value], Place())
+    return Node(_scalar(value, key), Place())
+
+
+def _scalar(value: Any, key: str | None) -> Any:
+    """Return what YAML could have held: numpy's numbers and paths become plain ones."""
+    plain = value.item() if isinstance(value, np.generic) else str(value) if isinstance(value, PurePath) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise InputError(Mistake(f"a number must be finite (got {plain})", key, got=str(plain)))
+    if plain is None or isinstance(plain, str | int | float):
+        return plain
+    got = type(value).__name__
+    raise InputError(Mistake(f"expected text, a number, a list or a map (got {got})", key, got=got))
 
 
 def merge(base: Node, over: Node) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -161,6 +162,39 @@ def test_a_mapping_has_no_lines_and_still_names_the_key() -> None:
         ("topology", None),
         ("strategy", None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (object(), "expected text, a number, a list or a map (got object)"),
+        (float("nan"), "a number must be finite (got nan)"),
+        (b"4", "(got bytes)"),
+        ({1, 2}, "(got set)"),
+    ],
+)
+def test_a_mapping_holds_only_what_a_file_could(load: Load, value: object, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_scenario(load().raw | {"num_gpus": value})
+    assert words in caught.value.mistakes[0].message
+    assert caught.value.mistakes[0].key == "num_gpus"
+
+
+def test_a_mapping_that_holds_itself_is_refused(load: Load) -> None:
+    raw = dict(load().raw)
+    raw["batch"] = raw
+    with pytest.raises(InputError, match="nested more than 40 levels deep"):
+        load_scenario(raw)
+
+
+def test_numbers_of_numpy_and_paths_are_plain_values(load: Load, tmp_path: Path) -> None:
+    import numpy as np
+
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("kind: star\nnum_hosts: 3\nlink: 1 Gbit/s\ngpu: k80\n", encoding="utf-8")
+    scenario = load_scenario(load().raw | {"num_gpus": list(np.array([1, 2])), "topology": cluster})
+    assert scenario.axes == {"num_gpus": [1, 2]}
+    assert scenario.topology.num_hosts == 3
 
 
 def test_a_whole_number_may_be_written_with_an_exponent(load: Load) -> None:
