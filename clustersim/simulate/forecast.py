@@ -198,10 +198,16 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
     """Say what the scenario asks for and what changed nothing."""
     strategy, warnings = setup.point.strategy, []
     if run.num_gpus > 1:
-        adders = {setup.topology.links.kind[link] for link in setup.topology.adders.values()}
-        idle = [links.kind for links in run.link_classes if not links.num_used and links.kind not in adders]
-        if idle:
-            warnings.append(f"no message used a link of: {', '.join(idle)}")
+        unused = sorted(_network_kinds(setup) - {links.kind for links in run.link_classes if links.num_used})
+        if unused:
+            warnings.append(f"no message left a host by: {', '.join(unused)}; changing it changes nothing")
         if strategy.overlap and len(run.buckets) == 1:
             warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
     return (*warnings, *strategy.warnings())
+
+
+def _network_kinds(setup: Setup) -> set[str]:
+    """Return the kinds of the links that are not inside a host."""
+    links, hosts = setup.topology.links, setup.topology.node_hosts
+    outside = np.flatnonzero((hosts[links.src] != hosts[links.dst]) | (hosts[links.src] < 0))
+    return {links.kind[link] for link in outside.tolist()}

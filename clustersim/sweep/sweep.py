@@ -27,7 +27,7 @@ def sweep(
     """
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     points = loaded.points()
-    forecasts = []
+    forecasts, labels = [], []
     for number, (axes, point) in enumerate(points):
         label = ", ".join(f"{key} {value}" for key, value in axes.items())
 
@@ -35,16 +35,26 @@ def sweep(
             progress((number + share) / len(points), label)
 
         forecasts.append(forecast(point, axes, exact=exact, tell=tell))
+        labels.append(label)
     return Sweep(
         version=__version__,
         scenario={"name": loaded.name, **loaded.raw},
         seed=points[0].point.seed,
         runs=tuple(made.run for made in forecasts),
         assumptions=_all(made.assumptions for made in forecasts),
-        warnings=_all(made.warnings for made in forecasts),
+        warnings=_warnings([made.warnings for made in forecasts], labels),
         shortcuts=_all(made.shortcuts for made in forecasts),
         scenario_text=loaded.yaml(),
     )
+
+
+def _warnings(groups: list[tuple[str, ...]], labels: list[str]) -> tuple[str, ...]:
+    """Return every warning once, and of those that not all points have, at which points it came up."""
+    told = []
+    for warning in _all(groups):
+        where = [label for label, group in zip(labels, groups, strict=True) if warning in group]
+        told.append(warning if len(where) == len(groups) else f"{warning} (at {'; '.join(where)})")
+    return tuple(told)
 
 
 def _all(groups: Any) -> tuple[str, ...]:

@@ -111,8 +111,8 @@ class Workload:
 
     def provenance(self) -> dict[str, float]:
         """Return which share of the compute time was measured, published or estimated."""
-        shares = {"measured": 0.0, "published": 0.0, "estimated": 0.0}
-        total = self.forward_s + self.backward_s
+        seconds = {"measured": 0.0, "published": 0.0, "estimated": 0.0}
         for layer in self.layers:
-            shares[layer.provenance] += (layer.forward_s + layer.backward_s) / total if total else 0.0
-        return shares
+            seconds[layer.provenance] += layer.forward_s + layer.backward_s
+        total = sum(seconds.values())
+        return {name: value / total if total else 0.0 for name, value in seconds.items()}

@@ -13,8 +13,8 @@ from clustersim.errors import InputError
 WORKLOAD = """
 name: two-layers
 layers:
-  - {name: a, op: fully-connected, flop: 1e9, parameter_bytes: 4000000, activation_bytes: 4000, forward_s: 0.01, backward_s: 0.02}
-  - {name: b, op: fully-connected, flop: 1e9, parameter_bytes: 4000000, activation_bytes: 4000, forward_s: 0.01, backward_s: 0.02}
+  - {name: a, parameter_bytes: 4000000, activation_bytes: 4000, forward_s: 0.01, backward_s: 0.02}
+  - {name: b, parameter_bytes: 4000000, activation_bytes: 4000, forward_s: 0.01, backward_s: 0.02}
 """
 
 
@@ -153,6 +153,14 @@ def test_overlap_with_one_bucket_is_warned_about(scenario):
     assert any("nothing to hide" in warning for warning in clustersim.sweep(scenario).warnings)
 
 
+def test_a_network_that_no_message_used_is_warned_about(scenario):
+    scenario["topology"] |= {"host": {"template": "single-socket", "gpu": "k80", "num_gpus": 4}, "num_hosts": 2}
+    inside = clustersim.sweep(scenario).warnings
+    assert any("no message left a host by: access" in warning for warning in inside)
+    between = clustersim.sweep({**scenario, "num_gpus": 8}).warnings
+    assert not any("no message left a host" in warning for warning in between)
+
+
 def test_a_sweep_is_no_single_run(scenario):
     with pytest.raises(InputError, match="a sweep of 2 points"):
         clustersim.simulate({**scenario, "num_gpus": [1, 2]})
@@ -160,5 +168,5 @@ def test_a_sweep_is_no_single_run(scenario):
 
 def test_a_cluster_without_gpu_sheets_has_no_compute_times(scenario):
     del scenario["topology"]["gpu"]
-    with pytest.raises(InputError, match="topology.gpu"):
+    with pytest.raises(InputError, match=r"topology\.gpu"):
         clustersim.simulate(scenario)

@@ -1,0 +1,55 @@
+"""A sweep has a run for every point, in the order of the file, and says which points a warning is about."""
+
+from __future__ import annotations
+
+import pytest
+
+import clustersim
+
+SCENARIO = {
+    "name": "small",
+    "model": "squeezenet-1.0",
+    "num_gpus": [1, 2],
+    "batch": {"per_gpu": 4},
+    "topology": {"kind": "star", "num_hosts": 4, "gpu": "k80", "link": ["1 GB/s", "2 GB/s"], "hop": "1 us"},
+    "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+    "num_iterations": 1,
+}
+
+
+def test_every_point_is_a_run_and_knows_its_axes():
+    sweep = clustersim.sweep(SCENARIO)
+    assert [tuple(run.axes.values()) for run in sweep.runs] == [
+        (1, "1 GB/s"),
+        (1, "2 GB/s"),
+        (2, "1 GB/s"),
+        (2, "2 GB/s"),
+    ]
+    assert sweep.runs[2].iteration_s > sweep.runs[3].iteration_s
+
+
+def test_a_run_is_the_same_in_a_sweep_and_alone():
+    alone = clustersim.simulate({**SCENARIO, "num_gpus": 2, "topology": {**SCENARIO["topology"], "link": "1 GB/s"}})
+    assert clustersim.sweep(SCENARIO).runs[2].iteration_s == alone.iteration_s
+
+
+def test_progress_goes_from_nothing_to_all():
+    told: list[float] = []
+    clustersim.sweep(SCENARIO, lambda share, point: told.append(share))
+    assert told == sorted(told)
+    assert told[-1] == pytest.approx(1.0)
+
+
+def test_a_warning_of_some_points_says_which():
+    scenario = {
+        **SCENARIO,
+        "num_gpus": [2, 4],
+        "topology": {
+            "kind": "star",
+            "num_hosts": 2,
+            "host": {"template": "single-socket", "gpu": "k80", "num_gpus": 2},
+            "link": "1 GB/s",
+        },
+    }
+    warning = next(text for text in clustersim.sweep(scenario).warnings if "no message left a host" in text)
+    assert warning.endswith("(at num_gpus 2)")
