@@ -50,7 +50,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
         found.append(Tile("Memory", size(run.memory_bytes), "on the fullest GPU"))
     known = error_summary(rows) if rows else "no published figure to compare with"
     worst = max(rows, key=lambda row: abs(row.error), default=None)
-    found.append(Tile("Error of the model", percent(worst.error, signed=True) if worst else "unknown here", known))
+    found.append(Tile("Error of the model", percent(worst.error, signed=True) if worst else "–", known))
     return tuple(tile for tile in found if tile)
 
 
@@ -61,9 +61,9 @@ def _between(pair: tuple[float, float], level: str) -> str:
 def _speedup(run: Run, level: str) -> Tile | None:
     if run.speedup is None:
         return None
-    note = f"over {run.speedup_basis}"
+    note = "over the baseline"
     if run.interval and run.interval.speedup:
-        note = f"{_between(run.interval.speedup, level)}; {note}"
+        note = _between(run.interval.speedup, level)
     return Tile("Speedup", times(run.speedup), note)
 
 

@@ -17,9 +17,6 @@ MAX_RANKS = 16
 COMMUNICATION = ("communication", "copy")
 """Kinds that run beside the compute, in a lane of their own."""
 
-IDLE = ("waiting", "exposed")
-"""Kinds in which the rank itself does nothing."""
-
 
 @dataclass(frozen=True)
 class Mark:
@@ -36,14 +33,20 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The marks of the ranks that are shown, in rank order, and what was left out."""
+    """The marks of the ranks that are shown, in rank order, and what was left out.
+
+    `last` is the rank whose gradients are ready last, so that the others wait for it; `late_s` is how much
+    later than the median's. Of all ranks, `waited_s` and `exposed_s` are the longest.
+    """
 
     iteration: int
     ranks: list[int]
     num_ranks: int
     marks: list[Mark]
-    busy_s: dict[int, float]
-    slowest: int | None
+    last: int | None
+    late_s: float
+    waited_s: float
+    exposed_s: float
     length_s: float
     note: str
 
@@ -53,26 +56,47 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
     if not len(run.spans):
         return None
     iteration, by_rank = _iteration(run)
-    busy = {rank: sum(mark.end_s - mark.start_s for mark in marks if _own(mark)) for rank, marks in by_rank.items()}
-    slowest = slowest_rank(busy)
-    ranks = _ranks(by_rank, slowest, max_ranks)
-    notes = [] if len(ranks) == len(by_rank) else [_left_out(len(ranks), len(by_rank), slowest)]
+    ready = {rank: _ready_s(marks) for rank, marks in by_rank.items()}
+    waited = {rank: _seconds(marks, "waiting") for rank, marks in by_rank.items()}
+    last = last_rank(ready) if any(waited.values()) else None
+    ranks = _ranks(waited, last, max_ranks)
+    notes = [] if len(ranks) == len(by_rank) else [_left_out(len(ranks), len(by_rank), last)]
     marks = [mark for rank in ranks for mark in by_rank[rank]]
     if len(marks) > max_marks:
         marks = [mark for rank in ranks for mark in merged_marks(by_rank[rank])]
         notes.append("Neighbouring spans of one kind are drawn as one bar.")
     if notes:
-        notes.append("The whole trace is for Perfetto: clustersim run … --trace trace.json.gz")
-    length = max(mark.end_s for mark in marks)
-    return Chosen(iteration, ranks, len(by_rank), marks, busy, slowest, length, " ".join(notes))
+        notes.append("All of it, for Perfetto: clustersim run … --trace trace.json.gz")
+    return Chosen(
+        iteration=iteration,
+        ranks=ranks,
+        num_ranks=len(by_rank),
+        marks=marks,
+        last=last,
+        late_s=0.0 if last is None else ready[last] - sorted(ready.values())[len(ready) // 2],
+        waited_s=max(waited.values()),
+        exposed_s=max(_seconds(of_rank, "exposed") for of_rank in by_rank.values()),
+        length_s=max(mark.end_s for mark in marks),
+        note=" ".join(notes),
+    )
 
 
-def slowest_rank(busy_s: dict[int, float]) -> int | None:
-    """Return the rank that is busy longest; None where all are equal to a millionth."""
-    longest, shortest = max(busy_s.values()), min(busy_s.values())
-    if longest - shortest <= 1e-6 * longest:
+def last_rank(ready_s: dict[int, float]) -> int | None:
+    """Return the rank that is ready last; None where all are ready together, to a millionth."""
+    latest, earliest = max(ready_s.values()), min(ready_s.values())
+    if latest - earliest <= 1e-6 * latest:
         return None
-    return max(busy_s, key=lambda rank: busy_s[rank])
+    return max(ready_s, key=lambda rank: ready_s[rank])
+
+
+def _ready_s(marks: list[Mark]) -> float:
+    """Return when a rank has all its gradients: the end of its last backward, or of its work where it has none."""
+    backward = [mark.end_s for mark in marks if mark.kind == "backward"]
+    return max(backward or [mark.end_s for mark in marks])
+
+
+def _seconds(marks: list[Mark], kind: str) -> float:
+    return sum(mark.end_s - mark.start_s for mark in marks if mark.kind == kind)
 
 
 def merged_marks(marks: list[Mark]) -> list[Mark]:
@@ -87,10 +111,6 @@ def merged_marks(marks: list[Mark]) -> list[Mark]:
         else:
             before.append(mark)
     return [mark for kind in merged.values() for mark in kind]
-
-
-def _own(mark: Mark) -> bool:
-    return mark.kind not in IDLE and mark.kind not in COMMUNICATION
 
 
 def _iteration(run: Run) -> tuple[int, dict[int, list[Mark]]]:
@@ -108,22 +128,18 @@ def _iteration(run: Run) -> tuple[int, dict[int, list[Mark]]]:
     return whole, dict(sorted(by_rank.items()))
 
 
-def _ranks(by_rank: dict[int, list[Mark]], slowest: int | None, limit: int) -> list[int]:
-    """Return the ranks to show: the slowest, the one that waits longest, and others evenly over the numbers."""
-    ranks = list(by_rank)
+def _ranks(waited_s: dict[int, float], last: int | None, limit: int) -> list[int]:
+    """Return the ranks to show: the last one, the one that waits longest, and others evenly over the numbers."""
+    ranks = list(waited_s)
     if len(ranks) <= limit:
         return ranks
-    idle = {rank: sum(mark.end_s - mark.start_s for mark in by_rank[rank] if mark.kind == "waiting") for rank in ranks}
-    wanted = dict.fromkeys([slowest, max(ranks, key=lambda rank: idle[rank])] if slowest is not None else [])
+    wanted = [] if last is None else [last, max(ranks, key=lambda rank: waited_s[rank])]
     spread = [ranks[round(place * (len(ranks) - 1) / (limit - 1))] for place in range(limit)]
-    for rank in [ranks[0], ranks[-1], *spread]:
-        if len(wanted) < limit:
-            wanted[rank] = None
-    return sorted(rank for rank in wanted if rank is not None)
+    return sorted(list(dict.fromkeys([*wanted, ranks[0], ranks[-1], *spread]))[:limit])
 
 
-def _left_out(num_shown: int, num_ranks: int, slowest: int | None) -> str:
+def _left_out(num_shown: int, num_ranks: int, last: int | None) -> str:
     why = "the first, the last and others evenly between"
-    if slowest is not None:
-        why = f"the slowest, the one that waits longest, {why}"
+    if last is not None:
+        why = f"the one that the others wait for, the one that waits longest, {why}"
     return f"{num_shown} of {num_ranks} ranks are shown: {why}."

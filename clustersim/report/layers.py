@@ -85,7 +85,7 @@ def draw_layers(data: Layers) -> Figure:
         90 + 24 * number,
         barmode="stack",
         bargap=0.22,
-        xaxis=axis(f"compute time in one iteration ({unit})", rangemode="tozero"),
+        xaxis=axis(f"compute time ({unit})", rangemode="tozero"),
         yaxis=axis(
             tickvals=list(range(number)),
             ticktext=[plot_text(shortened(bar.name, 36)) for bar in data.bars],

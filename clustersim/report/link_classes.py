@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from clustersim.report.figure import Figure, axis, layout
 from clustersim.report.palette import load_colour
 from clustersim.report.series import run_label
-from clustersim.report.words import count, percent, plot_text, size
+from clustersim.report.words import count, percent, plot_text
 from clustersim.results import LinkClass, Run, Sweep
 from clustersim.units import format_rate
 
@@ -29,9 +29,10 @@ def link_classes_data(sweep: Sweep, run: Run) -> LinkClasses | None:
         return None
     worst = used[0]
     of = f"one of {count(worst.num_links)}" if worst.num_links > 1 else "the only one"
-    title = (
-        f"{worst.kind} links are the busiest: the most loaded, {of}, works {percent(worst.max_utilisation)} of the time"
-    )
+    busy = f"{percent(worst.max_utilisation)} of the time"
+    title = f"{worst.kind} links are the bottleneck: the busiest, {of}, works {busy}"
+    if worst.max_utilisation < 0.5:
+        title = f"No link is busy for more than {busy}; {worst.kind} links come nearest to it"
     unused = tuple(one.kind for one in run.link_classes if not one.num_used)
     return LinkClasses(title, run_label(sweep, run), tuple(used), unused)
 
@@ -73,6 +74,6 @@ def draw_link_classes(data: LinkClasses) -> Figure:
 
 
 def _hover(one: LinkClass) -> str:
-    carried = f"{size(one.num_bytes)} an iteration over {count(one.num_used)} of {count(one.num_links)} links"
+    used = f"{count(one.num_used)} of {count(one.num_links)} links used"
     rate = f"each {format_rate(one.bytes_per_s)}"
-    return f"<b>{plot_text(one.kind)}</b><br>busiest {percent(one.max_utilisation)}<br>{carried}<br>{rate}"
+    return f"<b>{plot_text(one.kind)}</b><br>busiest {percent(one.max_utilisation)}<br>{used}<br>{rate}"

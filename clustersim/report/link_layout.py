@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import hypot
 
+from clustersim.report.stress import pieces_of, stress_layout
+
 Place = tuple[float, float]
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 
@@ -13,6 +15,9 @@ _ROWS = {"nvswitch": 0, "gpu": 1, "plx": 2, "socket": 3, "memory": 3, "nic": 4}
 
 _APART = 1.35
 """How many widths apart neighbours stand."""
+
+_GAP = 0.5
+"""Space between pieces that are not connected."""
 
 _COLUMN = 1.5
 """How far apart nodes of one row of a host stand, in rows."""
@@ -30,14 +35,14 @@ def host_of(node: str) -> str:
 def place_nodes(links: Iterable[tuple[str, str]], stretch: float = 1.7) -> tuple[dict[str, Place], dict[str, Box]]:
     """Return where each node stands, and the box around each host.
 
-    Hosts and switches are spread by the energy of Kamada and Kawai (1989), each connected piece on its
-    own, `stretch` times as wide as it would be, and pieces are put side by side. Inside a host every kind of
-    node has its row, NICs on the side of what the host is connected to.
+    Hosts and switches are spread by the stress of their distances, each connected piece on its own,
+    `stretch` times as wide as it would be, and pieces are put side by side. Inside a host every kind of node
+    has its row, NICs on the side of what the host is connected to.
     """
     pairs = sorted(set(links))
     nodes = sorted({node for pair in pairs for node in pair})
     inside = {unit: _inside([node for node in nodes if _unit(node) == unit]) for unit in map(_unit, nodes)}
-    extent = {unit: _extent(places.values()) for unit, places in inside.items()}
+    extent = {unit: _extent(unit, places.values()) for unit, places in inside.items()}
     edges = {(_unit(a), _unit(b)) for a, b in pairs if _unit(a) != _unit(b)}
     centres = _centres(extent, edges, stretch)
     upside_down = _upside_down(centres, edges)
@@ -49,7 +54,7 @@ def place_nodes(links: Iterable[tuple[str, str]], stretch: float = 1.7) -> tuple
     boxes = {
         unit: (x - extent[unit][0] / 2, y - extent[unit][1] / 2, x + extent[unit][0] / 2, y + extent[unit][1] / 2)
         for unit, (x, y) in centres.items()
-        if host_of(f"{unit}/") and unit == host_of(next(iter(inside[unit])))
+        if any(host_of(node) for node in inside[unit])
     }
     return places, boxes
 
@@ -82,33 +87,22 @@ def _inside(nodes: list[str]) -> dict[str, Place]:
     return places
 
 
-def _extent(places: Iterable[Place]) -> Place:
-    """Return width and height of a box around some nodes, with room for their labels."""
+def _extent(unit: str, places: Iterable[Place]) -> Place:
+    """Return width and height of a box around some nodes, with room for their names and the unit's own."""
     xs, ys = zip(*places, strict=True)
-    return max(xs) - min(xs) + 1.3, max(ys) - min(ys) + 1.1
+    return max(max(xs) - min(xs) + 1.3, 0.11 * len(unit) + 0.3), max(ys) - min(ys) + 1.1
 
 
 def _centres(extent: dict[str, Place], edges: set[tuple[str, str]], stretch: float) -> dict[str, Place]:
-    import networkx as nx
-
-    graph = nx.Graph()
-    graph.add_nodes_from(sorted(extent))
-    graph.add_edges_from(sorted(edges))
-    pieces = sorted(nx.connected_components(graph), key=lambda piece: (-len(piece), min(piece)))
-    laid = [_spread(piece, edges, extent, stretch) for piece in pieces]
-    return _packed(laid, extent)
+    laid = [_spread(piece, edges, extent, stretch) for piece in pieces_of(sorted(extent), edges)]
+    return _packed(laid, extent, stretch)
 
 
-def _spread(piece: set[str], edges: set[tuple[str, str]], extent: dict[str, Place], stretch: float) -> dict[str, Place]:
+def _spread(
+    units: list[str], edges: set[tuple[str, str]], extent: dict[str, Place], stretch: float
+) -> dict[str, Place]:
     """Return the places of one connected piece, far enough apart that no boxes meet."""
-    import networkx as nx
-
-    units = sorted(piece)
-    graph = nx.Graph()
-    graph.add_nodes_from(units)
-    graph.add_edges_from(sorted(edge for edge in edges if edge[0] in piece))
-    places = nx.kamada_kawai_layout(graph, pos=nx.circular_layout(graph))
-    places = {unit: (stretch * float(places[unit][0]), float(places[unit][1])) for unit in units}
+    places = {unit: (stretch * x, y) for unit, (x, y) in stress_layout(units, edges).items()}
     scale = 1.0
     for number, one in enumerate(units):
         for other in units[:number]:
@@ -122,18 +116,19 @@ def _spread(piece: set[str], edges: set[tuple[str, str]], extent: dict[str, Plac
     return {unit: (x * scale, y * scale) for unit, (x, y) in places.items()}
 
 
-def _packed(pieces: list[dict[str, Place]], extent: dict[str, Place]) -> dict[str, Place]:
-    """Put the pieces side by side, in rows about as wide as the largest piece or four boxes."""
+def _packed(pieces: list[dict[str, Place]], extent: dict[str, Place], stretch: float) -> dict[str, Place]:
+    """Put the pieces side by side, in rows that together are `stretch` times as wide as tall."""
     boxes = [_bounds(piece, extent) for piece in pieces]
-    widest = max(max(x1 - x0 for x0, _, x1, _ in boxes), 4.5 * max(width for width, _ in extent.values()))
+    area = sum((x1 - x0 + _GAP) * (y1 - y0 + _GAP) for x0, y0, x1, y1 in boxes)
+    widest = max(max(x1 - x0 for x0, _, x1, _ in boxes), (1.4 * stretch * area) ** 0.5)
     centres: dict[str, Place] = {}
     x = y = tallest = 0.0
     for piece, (x0, y0, x1, y1) in zip(pieces, boxes, strict=True):
         if x and x + x1 - x0 > widest:
-            x, y, tallest = 0.0, y - tallest - 0.8, 0.0
+            x, y, tallest = 0.0, y - tallest - _GAP, 0.0
         for unit, (unit_x, unit_y) in piece.items():
             centres[unit] = (x + unit_x - x0, y + unit_y - y1)
-        x, tallest = x + x1 - x0 + 0.8, max(tallest, y1 - y0)
+        x, tallest = x + x1 - x0 + _GAP, max(tallest, y1 - y0)
     return centres
 
 

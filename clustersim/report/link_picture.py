@@ -14,7 +14,9 @@ from clustersim.results import LinkLoad
 ASIDE_PX = 4.5
 """How far each direction of a cable stands to its right-hand side."""
 
-MIN_HEIGHT_PX, MAX_HEIGHT_PX = 340, 620
+MAX_HEIGHT_PX = 640.0
+MIN_PX_PER_UNIT, MAX_PX_PER_UNIT = 56.0, 90.0
+"""Between these names neither cover each other nor stand lost; a unit is the height of a row in a host."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,27 @@ class Picture:
 
 
 def make_picture(links: tuple[LinkLoad, ...], width_px: float, stretch: float) -> Picture:
-    """Place the links' nodes for a drawing about `width_px` wide; `stretch` is how much wider than tall it may get."""
+    """Place as many links, from the busiest on, as fit a drawing `width_px` wide with names that can be read.
+
+    `stretch` is how much wider than tall it may get.
+    """
+    number = len(links)
+    while True:
+        picture = _picture(links[:number], width_px, stretch)
+        if picture.px_per_unit >= MIN_PX_PER_UNIT or number == 1:
+            return picture
+        number = max(1, min(number - 1, round(0.85 * number)))
+
+
+def _picture(links: tuple[LinkLoad, ...], width_px: float, stretch: float) -> Picture:
     places, boxes = place_nodes(((link.src, link.dst) for link in links), stretch)
     xs = [x for x0, _, x1, _ in boxes.values() for x in (x0, x1)] + [x for x, _ in places.values()]
     ys = [y for _, y0, _, y1 in boxes.values() for y in (y0, y1)] + [y for _, y in places.values()]
-    x_range, y_range = (min(xs) - 0.8, max(xs) + 0.8), (min(ys) - 0.7, max(ys) + 0.7)
-    wide, tall = x_range[1] - x_range[0], y_range[1] - y_range[0]
-    height = min(max(round(width_px * tall / wide), MIN_HEIGHT_PX), MAX_HEIGHT_PX)
-    return Picture(links, places, boxes, x_range, y_range, height, min(width_px / wide, height / tall))
+    wide, tall = max(xs) - min(xs) + 1.6, max(ys) - min(ys) + 1.4
+    px = min(width_px / wide, MAX_HEIGHT_PX / tall, MAX_PX_PER_UNIT)
+    x, y = (min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2
+    x_range, y_range = (x - width_px / px / 2, x + width_px / px / 2), (y - tall / 2, y + tall / 2)
+    return Picture(links, places, boxes, x_range, y_range, round(tall * px) + 48, px)
 
 
 def draw_picture(picture: Picture) -> tuple[list[Json], Json]:

@@ -11,10 +11,7 @@ from clustersim.report.words import count, percent, plural
 from clustersim.results import LinkLoad, Run, Sweep
 
 MAX_LINKS = 28
-"""Links drawn; the labels of more would cover each other."""
-
-MAX_LINKS_NARROW = 9
-"""Links drawn on a phone."""
+"""Links drawn at most; fewer where their names would cover each other."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +30,18 @@ def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> Links | No
     busy = sorted((link for link in run.links if link.num_bytes > 0), key=lambda link: (-link.utilisation, link.name))
     if not busy:
         return None
-    shown = tuple(busy[:max_links])
+    most = tuple(busy[:max_links])
+    wide = make_picture(most, width_px=1080.0, stretch=1.7)
+    narrow = make_picture(most, width_px=340.0, stretch=0.7)
     num_used = max(len(busy), sum(one.num_used for one in run.link_classes))
-    note = f"The {len(shown)} busiest of {count(num_used)} used links are drawn, fewer on a narrow screen."
+    shown = len(wide.links)
+    note = f"The {shown} busiest of {count(num_used)} used links are drawn ({len(narrow.links)} on a narrow screen)."
     return Links(
-        title=_title(shown),
+        title=_title(most),
         run=run_label(sweep, run),
-        wide=make_picture(shown, width_px=1080.0, stretch=1.7),
-        narrow=make_picture(shown[:MAX_LINKS_NARROW], width_px=340.0, stretch=0.8),
-        note=note if num_used > len(shown) else "",
+        wide=wide,
+        narrow=narrow,
+        note=note if num_used > shown else "",
     )
 
 
@@ -50,7 +50,7 @@ def _title(links: tuple[LinkLoad, ...]) -> str:
     equal = sum(link.utilisation > 0.995 * worst.utilisation for link in links)
     what = f"{worst.src} → {worst.dst}" if worst.src != worst.dst else f"adding in {worst.dst}"
     also = f" (and {plural(equal - 1, 'other')})" if equal > 1 else ""
-    return f"The busiest link is {what}{also}: {percent(worst.utilisation)} of the iteration at its full rate"
+    return f"The busiest link is {what}{also}: at its full rate for {percent(worst.utilisation)} of the iteration"
 
 
 def draw_links(data: Links) -> Figure:

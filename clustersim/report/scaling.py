@@ -155,7 +155,7 @@ def draw_scaling(data: Scaling) -> Figure:
 
 def _frame(slope: float, width_px: float) -> Json:
     """Return height and division of a figure whose upper plot has equal decades at that width."""
-    upper_px = min(max(width_px * slope, 200.0), 520.0)
+    upper_px = min(max(width_px * slope, 200.0), 430.0)
     height = round(upper_px + 230)
     split = 165 / height
     return {"height": height, "yaxis": {"domain": [split, 1.0]}, "yaxis2": {"domain": [0.0, split - 30 / height]}}

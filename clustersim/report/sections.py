@@ -16,9 +16,9 @@ _WORDS = ("run", "metric", "source", "what")
 """Table columns that hold words, not numbers."""
 
 _PROVENANCE = {
-    "measured": "measured on that device",
-    "published": "follow a published single-device rate",
-    "estimated": "estimated from the device's sheet",
+    "measured": "was measured on that device",
+    "published": "follows a published single-device rate",
+    "estimated": "is estimated from the device's sheet",
 }
 
 
@@ -73,12 +73,13 @@ def provenance(run: Run, label: str) -> str:
         return ""
     bar = "".join(f'<span class="{origin}" style="width:{100 * share:.3f}%"></span>' for origin, share in known.items())
     words = "".join(
-        f'<li><span class="key {origin}"></span>{percent(share)} {origin}: {_PROVENANCE[origin]}</li>'
+        f'<li><span class="key {origin}"></span>{percent(share)} {_PROVENANCE[origin]}</li>'
         for origin, share in known.items()
     )
     most = max(known, key=lambda origin: known[origin])
+    share = "All" if known[most] > 0.9999 else percent(known[most])
     return card(
-        f"{percent(known[most])} of the compute time is {most}",
+        f"{share} of the compute time {_PROVENANCE[most]}",
         f"What the compute time of {label} stands on.",
         f'<div class="bar">{bar}</div><ul class="keys">{words}</ul>',
     )
@@ -89,7 +90,7 @@ def memory(run: Run, label: str) -> str:
     parts = sorted(((part, value) for part, value in run.memory_parts.items() if value > 0), key=lambda item: -item[1])
     if not parts:
         return ""
-    title = f"The fullest GPU holds {size(run.memory_bytes)}, most of it {parts[0][0]}"
+    title = f"The fullest GPU holds {size(run.memory_bytes)}; the largest part is its {parts[0][0]}"
     body = [[part, size(value), percent(value / run.memory_bytes)] for part, value in parts]
     return card(title, f"Memory of {label} by what it holds.", grid(["what", "memory", "share"], body, _WORDS))
 

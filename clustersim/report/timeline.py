@@ -17,11 +17,11 @@ _LANE_PX = 40
 
 @dataclass(frozen=True)
 class Lane:
-    """One rank: its number, what it is called, and whether the others wait for it."""
+    """One rank: its number, what it is called, and whether it is the last, for which the others wait."""
 
     rank: int
     name: str
-    slowest: bool
+    last: bool
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,6 @@ class Timeline:
     marks: tuple[Mark, ...]
     length_s: float
     note: str
-    separate: bool  # whether the bars are few enough to draw a line between neighbours
 
 
 def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timeline | None:
@@ -47,11 +46,10 @@ def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timelin
         title=timeline_title(run, chosen),
         run=run_label(sweep, run),
         iteration=chosen.iteration,
-        lanes=tuple(Lane(rank, rank_name(run, rank), rank == chosen.slowest) for rank in chosen.ranks),
+        lanes=tuple(Lane(rank, rank_name(run, rank), rank == chosen.last) for rank in chosen.ranks),
         marks=tuple(chosen.marks),
         length_s=chosen.length_s,
         note=chosen.note,
-        separate=len(chosen.marks) < 40 * len(chosen.ranks),
     )
 
 
@@ -64,31 +62,20 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     """Say who holds the others up, or what else the ranks spend the iteration on."""
     if chosen.num_ranks == 1:
         return f"One GPU: nobody to wait for, nothing to send; an iteration takes {duration(chosen.length_s)}"
-    waited = max(_seconds(chosen, rank, "waiting") for rank in chosen.ranks)
-    exposed = max(_seconds(chosen, rank, "exposed") for rank in chosen.ranks)
-    slow = _slow(chosen) if waited > 0.01 * chosen.length_s else ""
-    if exposed > max(waited, 0.01 * chosen.length_s):
-        share = percent(exposed / chosen.length_s)
-        who = f"; {slow}, the others wait up to {duration(waited)}" if slow else ""
-        return f"Every rank idles {duration(exposed)}, {share} of the iteration, for communication{who}"
-    if slow:
-        return f"{slow[0].upper()}{slow[1:]}; others wait for it up to {duration(waited)}"
+    late = ""
+    if chosen.last is not None and chosen.waited_s > 0.01 * chosen.length_s:
+        late = f"rank {chosen.last} is ready {duration(chosen.late_s)} after the median, others wait up to " + duration(
+            chosen.waited_s
+        )
+    if chosen.exposed_s > max(chosen.waited_s, 0.01 * chosen.length_s):
+        share = percent(chosen.exposed_s / chosen.length_s)
+        idle = f"Ranks idle up to {duration(chosen.exposed_s)}, {share} of the iteration, for communication"
+        return f"{idle}; {late}" if late else idle
+    if late:
+        return late[0].upper() + late[1:]
     return (
         f"All {chosen.num_ranks} ranks compute almost all of the {duration(chosen.length_s)}: communication is hidden"
     )
-
-
-def _slow(chosen: Chosen) -> str:
-    if chosen.slowest is None:
-        return ""
-    typical = sorted(chosen.busy_s.values())[len(chosen.busy_s) // 2]
-    return (
-        f"rank {chosen.slowest} is slowest, {percent(chosen.busy_s[chosen.slowest] / typical - 1.0)} above the median"
-    )
-
-
-def _seconds(chosen: Chosen, rank: int, kind: str) -> float:
-    return sum(mark.end_s - mark.start_s for mark in chosen.marks if mark.rank == rank and mark.kind == kind)
 
 
 def draw_timeline(data: Timeline) -> Figure:
@@ -102,7 +89,7 @@ def draw_timeline(data: Timeline) -> Figure:
     drawn = layout(
         height,
         barmode="overlay",
-        shapes=[_stripe(number) for number, lane in enumerate(data.lanes) if lane.slowest],
+        shapes=[_stripe(number) for number, lane in enumerate(data.lanes) if lane.last],
         xaxis=axis(f"time in iteration {data.iteration} ({unit})", range=[0, 1.01 * data.length_s / factor]),
         yaxis=axis(
             tickvals=list(range(last)),
@@ -121,7 +108,7 @@ def draw_timeline(data: Timeline) -> Figure:
     return Figure(
         data.title,
         f"One iteration of {data.run}, time ({unit}) to the right. Thick bars: what the GPU does; thin bars: its "
-        "buckets in flight. The slowest rank is shaded.",
+        "buckets in flight. The rank the others wait for is shaded.",
         traces, drawn, narrow, label=data.run, note=data.note,
     )  # fmt: skip
 
@@ -139,8 +126,13 @@ def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, d
         "width": 0.22 if thin else 0.52,
         "hovertext": [_hover(mark, names[mark.rank]) for mark in marks],
         "hoverinfo": "text",
-        "marker": {"color": PARTS[kind], "line": {"color": "@surface", "width": 0.5 if data.separate else 0}},
+        "marker": {"color": PARTS[kind], "line": {"color": "@surface", "width": [_edge(mark, data) for mark in marks]}},
     }
+
+
+def _edge(mark: Mark, data: Timeline) -> float:
+    """Return the width of the line around a bar: none where the bar itself is hardly wider."""
+    return 0.5 if mark.end_s - mark.start_s > data.length_s / 150 else 0.0
 
 
 def _short(value: float) -> float:
@@ -155,7 +147,7 @@ def _hover(mark: Mark, name: str) -> str:
 
 def _label(lane: Lane, long: bool) -> str:
     text = f"{lane.rank} · {plot_text(lane.name)}" if long and lane.name else str(lane.rank)
-    return f"<b>{'slowest ▸ ' if long else '▸ '}{text}</b>" if lane.slowest else text
+    return f"<b>{'last ▸ ' if long else '▸ '}{text}</b>" if lane.last else text
 
 
 def _stripe(number: int) -> Json:

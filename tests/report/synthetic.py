@@ -190,6 +190,7 @@ def make_comparison() -> Sweep:
                     samples_per_s=run.samples_per_s / factor,
                     efficiency=run.efficiency / factor,
                     speedup=None if run.speedup is None else run.speedup / factor,
+                    time_to_train_s=None if run.time_to_train_s is None else run.time_to_train_s * factor,
                     breakdown_s=parts,
                 )
             )
