@@ -1,12 +1,23 @@
 """Flows over links in simulated time: who shares which link, and how long a message takes.
 
 The network knows a topology and a clock. It does not know GPUs, models or strategies, and a collective
-reaches it as a schedule. One re-share per instant: everything that starts or ends at one simulated time
-is one recomputation, in arrays, restricted to the flows that are affected.
+reaches it as a schedule. It plays from instant to instant on its own and tells SimPy only what somebody
+waits for; everything that starts or ends at one simulated time is one re-share, restricted to the flows
+whose rates can change.
 """
 
 from clustersim.network.collective import Collective, PlayTimes
+from clustersim.network.engine import Counts
 from clustersim.network.fair_share import SHARING, max_min_rates
-from clustersim.network.network import Network, TransferTimes
+from clustersim.network.network import FlowRate, Network, TransferTimes
 
-__all__ = ["SHARING", "Collective", "Network", "PlayTimes", "TransferTimes", "max_min_rates"]
+__all__ = [
+    "SHARING",
+    "Collective",
+    "Counts",
+    "FlowRate",
+    "Network",
+    "PlayTimes",
+    "TransferTimes",
+    "max_min_rates",
+]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +9,11 @@ import simpy
 
 from clustersim.collectives.schedule import Schedule, Step
 from clustersim.errors import InputError
-from clustersim.network.gating import Gating, Messages
+from clustersim.network.engine import Engine
+from clustersim.network.flow import Flow, Path
+from clustersim.network.paths import Paths, Pattern, Patterns
+
+BYTES_MOVED_PER_ADDED = 3.0  # adding one byte to another reads both and writes one
 
 
 class PlayTimes(NamedTuple):
@@ -20,60 +22,65 @@ class PlayTimes(NamedTuple):
     end_s: np.ndarray
 
 
-class Paths(NamedTuple):
-    """Routes of messages and the time before their first byte [num_messages]."""
-
-    routes: list[np.ndarray]
-    latency_s: np.ndarray
-
-
 class Wires(Protocol):
     """What a collective needs of its network."""
 
     env: simpy.Environment
+    adds: bool
+    engine: Engine
+    known_paths: Paths
+    patterns: Patterns
 
-    def paths(self, src: np.ndarray, dst: np.ndarray) -> Paths: ...
-    def at(self, time_s: float, action: Callable[[], None]) -> None: ...
-    def post(self, paths: Paths, num_bytes: np.ndarray, weight: float, tags: np.ndarray) -> None: ...
-    def ask_for_entry(self, action: Callable[[], None]) -> None: ...
-    def forget(self, collective: int) -> None: ...
+    def before_acting(self) -> None: ...
+    def after_acting(self) -> None: ...
 
 
 class Collective:
-    """One collective in progress. `finished` fires, with `PlayTimes`, when every rank is done."""
+    """One collective in progress. `finished` fires, with `PlayTimes`, when every rank is done.
 
-    def __init__(
-        self, wires: Wires, number: int, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None
-    ):
+    A message starts when both its ends have reached its step (rendezvous). A rank goes on when its own
+    messages of the step have ended, after its own pause. A step is opened by the first rank that reaches
+    it and dropped by the last that leaves it, so memory grows with the ranks.
+    """
+
+    def __init__(self, wires: Wires, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None):
         shape = (schedule.num_ranks, schedule.num_steps)
         if delay_s is not None and (np.shape(delay_s) != shape or not (np.asarray(delay_s) >= 0).all()):
             raise InputError(f"delay_s must have one delay of 0 or more per rank and step, so the shape {shape}")
         self.nodes = nodes
         self.finished: simpy.Event = wires.env.event()
-        self._wires = wires
-        self._number = number
-        self._gating = Gating(schedule)
-        self._delay_s = None if delay_s is None else np.asarray(delay_s, dtype=float)
+        self.wires = wires
+        self._engine = wires.engine
+        self._schedule = schedule
         self._num_steps = schedule.num_steps
+        self._delay_s = None if delay_s is None else np.asarray(delay_s, dtype=float)
+        self._steps: dict[int, _OpenStep] = {}
+        self._last: tuple[Step, Pattern] | None = None
+        self._entered = [False] * schedule.num_ranks
+        self._reached = [-1] * schedule.num_ranks  # step that each rank has come to
         self._end_s = np.full(schedule.num_ranks, np.nan)
-        self._entered = np.zeros(schedule.num_ranks, dtype=bool)
-        self._step = np.full(schedule.num_ranks, -1)  # that each rank has reached
-        self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
-        self._entering: list[int] = []
-        self._known_paths: tuple[Step, Paths] | None = None
         self._num_left = schedule.num_ranks
+        self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         if not schedule.num_ranks:
-            self._finish()
+            self._engine.tell(self.finished, PlayTimes(self._end_s))
 
     def enter(self, *ranks: int) -> None:
         """Let ranks take part from now on."""
+        self.wires.before_acting()
         for rank in ranks:
-            if self._entered[rank]:
-                raise InputError(f"rank {rank} has entered this collective before")
-            self._entered[rank] = True
-        if ranks and not self._entering:
-            self._wires.ask_for_entry(self._enter_together)
-        self._entering.extend(ranks)
+            self._note_entry(rank)
+        for rank in ranks:
+            self._advance(rank, 0)
+        self.wires.after_acting()
+
+    def enter_at(self, times_s: list[float]) -> None:
+        """Let every rank take part from its own time on, none of which is before now."""
+        for rank, time_s in enumerate(times_s):
+            self._note_entry(rank)
+            if time_s > self._engine.now_s:
+                self._engine.pause(time_s, self, rank)
+            else:
+                self._advance(rank, 0)
 
     def done(self, rank: int) -> simpy.Event:
         """Return an event that fires when this rank has finished its part."""
@@ -81,83 +88,160 @@ class Collective:
 
     def reached(self, rank: int, step: int) -> simpy.Event:
         """Return an event that fires when this rank has finished every step before `step`."""
-        event = self._wires.env.event()
-        if self._step[rank] >= step:
+        event = self.wires.env.event()
+        if self._reached[rank] >= step:
             event.succeed()
         else:
             self._waiting.setdefault(rank, []).append((step, event))
         return event
 
-    def _enter_together(self) -> None:
-        ranks, self._entering = np.array(sorted(self._entering), dtype=np.int64), []
-        self._go_on(ranks, 0)
+    def resume(self, rank: int) -> None:
+        """Let a rank go on whose pause is over, before it enters or before its messages of a step."""
+        step = self._reached[rank]
+        if step < 0:
+            self._advance(rank, 0)
+        elif not self._steps[step].admit(rank):
+            self.leave_step(rank, step)
 
-    def _go_on(self, ranks: np.ndarray, step: int) -> None:
-        """Take ranks to a step, after their own delay before it, or out at the end."""
-        self._step[ranks] = step
-        self._tell(ranks)
-        if step == self._num_steps:
-            self._leave(ranks)
-        elif self._delay_s is None:
-            self._arrive(ranks, step)
+    def leave_step(self, rank: int, step: int) -> None:
+        """Take a rank to the step behind one whose messages it has done."""
+        open_step = self._steps[step]
+        open_step.num_to_leave -= 1
+        if not open_step.num_to_leave:
+            del self._steps[step]
+        self._advance(rank, step + 1)
+
+    def _note_entry(self, rank: int) -> None:
+        if self._entered[rank]:
+            raise InputError(f"rank {rank} has entered this collective before")
+        self._entered[rank] = True
+
+    def _advance(self, rank: int, step: int) -> None:
+        """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
+        while True:
+            self._reached[rank] = step
+            if self._waiting:
+                self._tell(rank, step)
+            if step == self._num_steps:
+                self._finish(rank)
+                return
+            open_step = self._steps.get(step) or self._open(step)
+            if open_step.delay_s is not None and open_step.delay_s[rank] > 0:
+                self._engine.pause(self._engine.now_s + open_step.delay_s[rank], self, rank)
+                return
+            if open_step.admit(rank):
+                return
+            open_step.num_to_leave -= 1
+            if not open_step.num_to_leave:
+                del self._steps[step]
+            step += 1
+
+    def _open(self, step: int) -> _OpenStep:
+        columns = self._schedule.step(step)
+        last = self._last
+        if last is not None and columns.src is last[0].src and columns.dst is last[0].dst:
+            pattern = last[1]
         else:
-            delay = self._delay_s[ranks, step]
-            for wait in np.unique(delay):
-                same = ranks[delay == wait]
-                if wait:
-                    self._wires.at(self._wires.env.now + float(wait), partial(self._arrive, same, step))
-                else:
-                    self._arrive(same, step)
+            pattern = self.wires.patterns.of(self.nodes, columns)
+            self._last = columns, pattern
+        delay_s = None if self._delay_s is None else self._delay_s[:, step].tolist()
+        open_step = self._steps[step] = _OpenStep(self, step, pattern, columns, delay_s)
+        return open_step
 
-    def _arrive(self, ranks: np.ndarray, step: int) -> None:
-        messages, idle = self._gating.arrive(ranks, step)
-        if len(messages.index):
-            self._send(messages)
-        if len(idle):
-            self._go_on(idle, step + 1)
-
-    def _send(self, messages: Messages) -> None:
-        columns, index = messages.columns, messages.index
-        known = self._known_paths
-        if known is None or known[0].src is not columns.src or known[0].dst is not columns.dst:
-            paths = self._wires.paths(self.nodes[columns.src], self.nodes[columns.dst])
-            self._known_paths = known = columns, paths
-        tags = np.zeros((len(index), 4), dtype=np.int64)
-        tags[:, 0], tags[:, 1], tags[:, 2] = self._number, messages.step, index
-        paths = Paths([known[1].routes[number] for number in index], known[1].latency_s[index])
-        self._wires.post(paths, columns.num_bytes[index], 1.0, tags)
-
-    def reducing(self, step: int, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of messages in progress, return which ones the receiver adds, the nodes that add, and the bytes."""
-        columns = self._gating.columns(step)
-        adds = columns.reduce[index]
-        return adds, self.nodes[columns.dst[index]], columns.num_bytes[index]
-
-    def end(self, step: int, index: np.ndarray) -> None:
-        """Let messages of a step be over, and with them the step of ranks that have no more."""
-        ranks = self._gating.end(step, index)
-        if len(ranks):
-            self._go_on(ranks, step + 1)
-
-    def _leave(self, ranks: np.ndarray) -> None:
-        self._end_s[ranks] = self._wires.env.now
-        self._num_left -= len(ranks)
-        if not self._num_left:
-            self._finish()
-
-    def _tell(self, ranks: np.ndarray) -> None:
-        """Fire what waits for these ranks to have come this far."""
-        if not self._waiting:
+    def _tell(self, rank: int, step: int) -> None:
+        """Fire what waits for this rank to have come this far."""
+        waiting = self._waiting.pop(rank, None)
+        if waiting is None:
             return
-        for rank in ranks.tolist():
-            waiting = self._waiting.pop(rank, [])
-            for step, event in waiting:
-                if self._step[rank] >= step:
-                    event.succeed()
-            later = [(step, event) for step, event in waiting if self._step[rank] < step]
-            if later:
-                self._waiting[rank] = later
+        for _, event in (entry for entry in waiting if entry[0] <= step):
+            self._engine.tell(event)
+        later = [entry for entry in waiting if entry[0] > step]
+        if later:
+            self._waiting[rank] = later
 
-    def _finish(self) -> None:
-        self._wires.forget(self._number)
-        self.finished.succeed(PlayTimes(self._end_s))
+    def _finish(self, rank: int) -> None:
+        self._end_s[rank] = self._engine.now_s
+        self._num_left -= 1
+        if not self._num_left:
+            self._engine.tell(self.finished, PlayTimes(self._end_s))
+
+
+class _OpenStep:
+    """A step that ranks have reached and not all have left; the sender of its messages."""
+
+    __slots__ = (
+        "_absent",
+        "_adds",
+        "_collective",
+        "_engine",
+        "_num_bytes",
+        "_pattern",
+        "_unfinished",
+        "delay_s",
+        "num_to_leave",
+        "number",
+    )
+
+    def __init__(
+        self, collective: Collective, number: int, pattern: Pattern, columns: Step, delay_s: list[float] | None
+    ):
+        self.number = number
+        self.delay_s = delay_s
+        self.num_to_leave = len(collective.nodes)
+        self._collective = collective
+        self._engine = collective.wires.engine
+        self._pattern = pattern
+        self._num_bytes: list[float] = columns.num_bytes.tolist()
+        self._adds: list[bool] | None = columns.reduce.tolist() if collective.wires.adds else None
+        self._absent = pattern.num_ends.copy()  # ends of each message that have not come
+        self._unfinished = pattern.num_messages.copy()  # messages of each rank that have not ended
+
+    def admit(self, rank: int) -> bool:
+        """Let a rank send and receive, and its messages start that it was waited for; return whether it has any."""
+        pattern, absent, engine = self._pattern, self._absent, self._engine
+        own = pattern.messages[rank]
+        for message in own:
+            absent[message] -= 1
+            if not absent[message]:
+                path = pattern.paths[message]
+                flow = Flow(path, self._num_bytes[message], 1.0, self, message)
+                engine.arrivals.add(engine.now_s + path.latency_s, flow)
+        return bool(own)
+
+    def ended(self, flow: Flow) -> None:
+        """Note that a message has arrived; where the receiver adds it, that comes next."""
+        message = flow.message
+        if self._adds is not None and self._adds[message]:
+            self._engine.start(_Addition(self._adding_path(message), flow, self))
+        else:
+            self.over(message)
+
+    def over(self, message: int) -> None:
+        """Note that a message is done with, and with it the step for ranks that have no more."""
+        unfinished = self._unfinished
+        src, dst = self._pattern.src[message], self._pattern.dst[message]
+        unfinished[src] -= 1
+        if not unfinished[src]:
+            self._collective.leave_step(src, self.number)
+        if dst != src:
+            unfinished[dst] -= 1
+            if not unfinished[dst]:
+                self._collective.leave_step(dst, self.number)
+
+    def _adding_path(self, message: int) -> Path:
+        collective = self._collective
+        return collective.wires.known_paths.adding(int(collective.nodes[self._pattern.dst[message]]))
+
+
+class _Addition(Flow):
+    """A message that has arrived and is added in the receiver's memory."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, path: Path, arrived: Flow, step: _OpenStep):
+        super().__init__(path, arrived.num_bytes * BYTES_MOVED_PER_ADDED, 1.0, self, arrived.message)
+        self._step = step
+
+    def ended(self, flow: Flow) -> None:
+        """Note that the message is added."""
+        self._step.over(flow.message)

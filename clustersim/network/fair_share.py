@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustersim.network.max_min import MaxMin
 from clustersim.registry import Registry
 
 _TIE = 1e-12  # levels closer than this, relatively, are one level
@@ -46,4 +47,4 @@ def max_min_rates(routes: np.ndarray, weights: np.ndarray, capacity: np.ndarray)
     return rates
 
 
-SHARING = Registry("way of sharing links", {"max-min": max_min_rates})
+SHARING = Registry("way of sharing links", {"max-min": MaxMin})

@@ -1,0 +1,116 @@
+"""What is due when: things in order of time, first come first served where times are equal."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+from clustersim.network.flow import INFINITE, Flow
+
+Item = TypeVar("Item")
+_SPARE_ENTRIES = 256  # outdated endings that are kept before the agenda is cleaned
+
+
+class Agenda(Generic[Item]):
+    """Items by time. Those of one time share one entry of the heap, so that ranks in lock-step cost little.
+
+    >>> agenda = Agenda()
+    >>> for time_s, item in [(2.0, "b"), (1.0, "a"), (2.0, "c")]:
+    ...     agenda.add(time_s, item)
+    >>> agenda.next_s, agenda.take(2.0), agenda.next_s
+    (1.0, ['a', 'b', 'c'], inf)
+    """
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._items: dict[float, list[Item]] = {}
+
+    def add(self, time_s: float, item: Item) -> None:
+        """Note an item for a time."""
+        together = self._items.get(time_s)
+        if together is None:
+            self._items[time_s] = [item]
+            heappush(self._times, time_s)
+        else:
+            together.append(item)
+
+    def take(self, latest_s: float) -> list[Item]:
+        """Remove and return what is due by then."""
+        times = self._times
+        if not times or times[0] > latest_s:
+            return []
+        due = self._items.pop(heappop(times))
+        while times and times[0] <= latest_s:
+            due += self._items.pop(heappop(times))
+        return due
+
+    @property
+    def next_s(self) -> float:
+        """The earliest time noted, or infinity."""
+        return self._times[0] if self._times else INFINITE
+
+
+class Endings:
+    """When each flow ends if its rate stays. A new rate makes a new entry; the outdated one is skipped when met."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._flows: dict[float, list[Flow]] = {}
+        self._num_entries = 0
+        self._num_flows = 0
+
+    def expect(self, flow: Flow, time_s: float) -> None:
+        """Note when a flow will end, in place of what was noted for it before."""
+        if flow.end_s == INFINITE:
+            self._num_flows += 1
+        flow.end_s = time_s
+        self._num_entries += 1
+        together = self._flows.get(time_s)
+        if together is None:
+            self._flows[time_s] = [flow]
+            heappush(self._times, time_s)
+        else:
+            together.append(flow)
+        if self._num_entries > 2 * self._num_flows + _SPARE_ENTRIES:
+            self._clean()
+
+    def take(self, latest_s: float) -> list[Flow]:
+        """Remove and return the flows that end by then; their `end_s` is infinite again."""
+        times = self._times
+        due: list[Flow] = []
+        while times and times[0] <= latest_s:
+            time_s = heappop(times)
+            together = self._flows.pop(time_s)
+            self._num_entries -= len(together)
+            for flow in together:
+                if flow.end_s == time_s:
+                    flow.end_s = INFINITE
+                    due.append(flow)
+        self._num_flows -= len(due)
+        return due
+
+    @property
+    def next_s(self) -> float:
+        """The earliest end of a flow, or infinity."""
+        times = self._times
+        while times:
+            time_s = times[0]
+            together = self._flows[time_s]
+            for flow in together:
+                if flow.end_s == time_s:
+                    return time_s
+            heappop(times)
+            del self._flows[time_s]
+            self._num_entries -= len(together)
+        return INFINITE
+
+    def _clean(self) -> None:
+        """Drop the outdated entries; what is left keeps its order."""
+        valid: dict[float, list[Flow]] = {}
+        for time_s, together in self._flows.items():
+            flows = list(dict.fromkeys(flow for flow in together if flow.end_s == time_s))
+            if flows:
+                valid[time_s] = flows
+        self._flows, self._times = valid, list(valid)
+        heapify(self._times)
+        self._num_entries = self._num_flows

@@ -1,0 +1,126 @@
+"""The network's own clock: flows start, move and end, instant by instant, without a SimPy event for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import simpy
+
+from clustersim.network.agenda import Agenda, Endings
+from clustersim.network.flow import Flow, Link
+from clustersim.network.max_min import MaxMin
+
+_SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
+
+
+class Counts(NamedTuple):
+    """How much work has been done: instants played, flows started, shares solved and link levels computed in them."""
+
+    instants: int
+    flows: int
+    solves: int
+    levels: int
+
+
+class Pausing(Protocol):
+    """Whoever lets ranks pause."""
+
+    def resume(self, rank: int) -> None: ...
+
+
+class Engine:
+    """Plays instant after instant up to where it is told; what SimPy waits for is collected in `told`.
+
+    Within an instant flows end first, then ranks go on, then messages reach their links, round and round
+    until nothing more is due; one share of the links follows.
+    """
+
+    def __init__(self, sharing: MaxMin) -> None:
+        self.now_s = 0.0
+        self.told: list[tuple[simpy.Event, Any]] = []
+        self.arrivals: Agenda[Flow] = Agenda()
+        self.after_share: Callable[[float], None] | None = None
+        self._pauses: Agenda[tuple[Pausing, int]] = Agenda()
+        self._endings = Endings()
+        self._sharing = sharing
+        self._started: list[Flow] = []
+        self._left: dict[Link, None] = {}  # links that have lost a flow and carry others
+        self._num_instants = self._num_flows = 0
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self._num_instants, self._num_flows, self._sharing.num_solves, self._sharing.num_levels)
+
+    def latest(self, now_s: float) -> float:
+        """Return the latest time that still counts as now; rounding must not split an instant."""
+        return now_s + _SAME_INSTANT * abs(now_s)
+
+    def next_s(self) -> float:
+        """Return when the next thing happens, or infinity; never before now."""
+        time_s = min(self._endings.next_s, self._pauses.next_s, self.arrivals.next_s)
+        return time_s if time_s > self.now_s else self.now_s
+
+    def tell(self, event: simpy.Event, value: Any = None) -> None:
+        """Let SimPy know, as soon as its clock is here."""
+        self.told.append((event, value))
+
+    def post(self, flow: Flow) -> None:
+        """Send a message: latency first, then the wire."""
+        self.arrivals.add(self.now_s + flow.path.latency_s, flow)
+
+    def pause(self, until_s: float, who: Pausing, rank: int) -> None:
+        """Call `resume(rank)` at a later time."""
+        self._pauses.add(until_s, (who, rank))
+
+    def start(self, flow: Flow) -> None:
+        """Put a message on its links; over no link, or with no bytes, it has ended."""
+        links = flow.path.links
+        if not links or not flow.num_bytes:
+            flow.sender.ended(flow)
+            return
+        flow.since_s = self.now_s
+        for link in links:
+            link.flows[flow] = None
+        self._started.append(flow)
+        self._num_flows += 1
+
+    def play_instant(self, now_s: float) -> None:
+        """Do everything that is due by now, until nothing more follows from it; then share the links."""
+        self.now_s = now_s
+        self._num_instants += 1
+        latest_s = self.latest(now_s)
+        while True:
+            ended = self._endings.take(latest_s)
+            for flow in ended:
+                self._take_off(flow)
+            for flow in ended:
+                flow.sender.ended(flow)
+            resumed = self._pauses.take(latest_s)
+            for who, rank in resumed:
+                who.resume(rank)
+            arrived = self.arrivals.take(latest_s)
+            for flow in arrived:
+                self.start(flow)
+            if not (ended or resumed or arrived):
+                break
+        if self._started or self._left:
+            self._share()
+
+    def _take_off(self, flow: Flow) -> None:
+        num_bytes = flow.num_bytes
+        for link in flow.path.links:
+            flows = link.flows
+            del flows[flow]
+            link.carried_bytes += num_bytes
+            if flows:
+                self._left[link] = None
+
+    def _share(self) -> None:
+        now_s = self.now_s
+        changed = self._sharing.share(now_s, self._started, self._left)
+        self._started, self._left = [], {}
+        for flow in changed:
+            self._endings.expect(flow, now_s + flow.left_bytes / flow.bytes_per_s)
+        if self.after_share is not None:
+            self.after_share(now_s)

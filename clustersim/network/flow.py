@@ -1,0 +1,70 @@
+"""What is on the wire: links in use, the path of a message, and the message itself."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+INFINITE = float("inf")
+
+
+class Link:
+    """A directed link that has been used, with the flows on it in the order in which they came."""
+
+    __slots__ = ("bytes_per_s", "carried_bytes", "flows", "number", "queued")
+
+    def __init__(self, number: int, bytes_per_s: float):
+        self.number = number
+        self.bytes_per_s = bytes_per_s
+        self.carried_bytes = 0.0
+        self.flows: dict[Flow, None] = {}
+        self.queued = 0  # which entry of the solver's queue is valid
+
+
+class Path:
+    """Links from one node to another, and the time before a first byte moves on them."""
+
+    __slots__ = ("latency_s", "links", "narrowest")
+
+    def __init__(self, links: tuple[Link, ...], latency_s: float):
+        self.links = links
+        self.latency_s = latency_s
+        self.narrowest = min(links, key=lambda link: link.bytes_per_s, default=None)
+
+
+class Sender(Protocol):
+    """Whoever wants to know that a flow has ended."""
+
+    def ended(self, flow: Flow) -> None: ...
+
+
+class Flow:
+    """A message on its way. It moves at `bytes_per_s` since `since_s`; `left_bytes` is what was left then.
+
+    `level` is the rate per weight, set by the full link `bottleneck`; `mark` is the solver's.
+    """
+
+    __slots__ = (
+        "bottleneck",
+        "bytes_per_s",
+        "end_s",
+        "left_bytes",
+        "level",
+        "mark",
+        "message",
+        "num_bytes",
+        "path",
+        "sender",
+        "since_s",
+        "weight",
+    )
+
+    def __init__(self, path: Path, num_bytes: float, weight: float, sender: Sender, message: int = 0):
+        self.path = path
+        self.num_bytes = self.left_bytes = num_bytes
+        self.weight = weight
+        self.sender = sender
+        self.message = message
+        self.bytes_per_s = self.level = self.since_s = 0.0
+        self.end_s = INFINITE
+        self.bottleneck: Link | None = None
+        self.mark = 0

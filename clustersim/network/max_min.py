@@ -1,0 +1,189 @@
+"""Max-min fair sharing kept up to date: flows come and go, and only rates that can change are solved again.
+
+A flow's level is its rate per weight, and a link is full at the level of the flows it holds back. What has
+started, and what was held back by a link that lost a flow, *rises*; every other flow stands. Links that a
+rising flow crosses are visited in order of the level at which they are full, as in progressive filling
+(Bertsekas and Gallager, Data Networks, 1992, section 6.5.2): the flows that rise on the lowest are fixed
+there, and so are standing flows above it, which give way. Where a flow has become slower, the flows that
+its other links held back rise as well. The order of levels makes one pass enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from clustersim.network.flow import INFINITE, Flow, Link
+
+_SAME = 1e-13  # levels closer than this, relatively, are one level
+_FULL = 1e-12  # a link is not overloaded by less than this part of its capacity, which rounding can reach
+
+
+class MaxMin:
+    """Fair rates of the flows on links. `num_solves` and `num_levels` count the work done."""
+
+    def __init__(self) -> None:
+        self.num_solves = 0
+        self.num_levels = 0
+        self._now_s = 0.0
+        self._rising = 0  # the mark of flows that rise in this solve; one more is the mark of those fixed
+        self._floor = 0.0  # level that this solve has reached
+        self._queue: list[tuple[float, int, Link]] = []
+        self._num_queued = 0
+        self._changed: list[Flow] = []
+
+    def share(self, now_s: float, started: Iterable[Flow], left: Iterable[Link]) -> list[Flow]:
+        """Let flows start, after others have left links; return the flows whose rates are new.
+
+        All of them stand on their links already, or no longer. A flow that is alone on its path gets the
+        rate of its narrowest link, without a solve.
+        """
+        self._now_s, self._changed = now_s, []
+        self._rising += 2
+        rising: list[Flow] = []
+        for link in left:
+            self._release(link, rising)
+        for flow in started:
+            for link in flow.path.links:
+                if len(link.flows) > 1:
+                    flow.mark = self._rising
+                    rising.append(flow)
+                    break
+            else:
+                self._let_go(flow)
+        if rising:
+            self._solve(rising)
+        return self._changed
+
+    def _let_go(self, flow: Flow) -> None:
+        """Give a flow all that its narrowest link has."""
+        link = flow.path.narrowest
+        assert link is not None
+        flow.bottleneck = link
+        flow.bytes_per_s = link.bytes_per_s
+        flow.level = link.bytes_per_s / flow.weight
+        flow.since_s = self._now_s
+        self._changed.append(flow)
+
+    def _release(self, link: Link, rising: list[Flow]) -> None:
+        """Let the standing flows rise that a link has held back."""
+        mark = self._rising
+        for flow in link.flows:
+            if flow.bottleneck is link and flow.mark < mark:
+                flow.mark = mark
+                rising.append(flow)
+
+    def _solve(self, rising: list[Flow]) -> None:
+        self.num_solves += 1
+        self._floor = 0.0
+        queue = self._queue
+        self._queue_links_of(rising)
+        while queue:
+            level, entry, link = heappop(queue)
+            if entry != link.queued:
+                continue
+            now = self._level(link)  # flows fixed since it was queued have left more for the others
+            if now == INFINITE:
+                continue
+            if now > level * (1 + _SAME) and queue and now > queue[0][0]:
+                self._push(link, now)
+                continue
+            self._floor = max(self._floor, now)
+            released = self._fix(link, now)
+            if released:
+                rising += released
+                self._queue_links_of(released)
+        for flow in rising:
+            if flow.mark == self._rising:  # only links without a limit
+                self._let_go(flow)
+
+    def _queue_links_of(self, flows: list[Flow]) -> None:
+        """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
+        links: dict[Link, None] = {}
+        for flow in flows:
+            narrowest: Link | None = None
+            for link in flow.path.links:
+                if len(link.flows) > 1:
+                    links[link] = None
+                elif narrowest is None or link.bytes_per_s < narrowest.bytes_per_s:
+                    narrowest = link
+            if narrowest is not None:
+                links[narrowest] = None
+        for link in links:
+            level = self._level(link)
+            if level < INFINITE:
+                self._push(link, level)
+
+    def _push(self, link: Link, level: float) -> None:
+        self._num_queued += 1
+        link.queued = self._num_queued
+        heappush(self._queue, (level, self._num_queued, link))
+
+    def _level(self, link: Link) -> float:
+        """Return the level at which a link is full, or infinity where it has room for all.
+
+        Rising flows share what fixed and standing ones leave. Standing ones above that level share as well:
+        counting them in lifts it, until no more of them are above.
+        """
+        self.num_levels += 1
+        rising = self._rising
+        room, weight, highest = link.bytes_per_s, 0.0, 0.0
+        for flow in link.flows:
+            mark = flow.mark
+            if mark == rising:
+                weight += flow.weight
+            else:
+                room -= flow.bytes_per_s
+                if mark < rising and flow.level > highest:
+                    highest = flow.level
+        level = self._floor
+        if weight:
+            level = max(room / weight, level)
+        elif room >= -_FULL * link.bytes_per_s:
+            return INFINITE
+        if highest > level * (1 + _SAME):
+            level = self._level_with_those_above(link, level)
+        return level
+
+    def _level_with_those_above(self, link: Link, level: float) -> float:
+        rising = self._rising
+        while True:
+            room, weight, above = link.bytes_per_s, 0.0, level * (1 + _SAME)
+            for flow in link.flows:
+                mark = flow.mark
+                if mark == rising or (mark < rising and flow.level > above):
+                    weight += flow.weight
+                else:
+                    room -= flow.bytes_per_s
+            if not weight or not room / weight > above:
+                return level
+            level = room / weight
+
+    def _fix(self, link: Link, level: float) -> list[Flow]:
+        """Fix at a level all that rises on a link or stands above; return the flows released by that."""
+        rising = self._rising
+        above = level * (1 + _SAME)
+        released: list[Flow] = []
+        for flow in link.flows:
+            mark, old = flow.mark, flow.level
+            if mark != rising and (mark > rising or old <= above):
+                continue
+            flow.mark = rising + 1
+            flow.bottleneck = link
+            if abs(old - level) <= _SAME * level:
+                continue
+            self._give(flow, level)
+            if level < old:
+                for other in flow.path.links:
+                    if other is not link:
+                        self._release(other, released)
+        return released
+
+    def _give(self, flow: Flow, level: float) -> None:
+        """Give a flow a new rate; what it has moved at the old one is behind it."""
+        left_bytes = flow.left_bytes - flow.bytes_per_s * (self._now_s - flow.since_s)
+        flow.left_bytes = left_bytes if left_bytes > 0 else 0.0  # rounding may take it below
+        flow.since_s = self._now_s
+        flow.level = level
+        flow.bytes_per_s = level * flow.weight
+        self._changed.append(flow)

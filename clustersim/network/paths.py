@@ -1,0 +1,91 @@
+"""Paths of messages through a topology, and the patterns of messages that come again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustersim.collectives.schedule import Step
+from clustersim.network.flow import Link, Path
+from clustersim.topology import Topology
+
+_MOST_MESSAGES = 1 << 17  # in patterns that are kept
+
+
+class Paths:
+    """The paths that have been used. Links are made when a path first crosses them: a cluster may have 200,000."""
+
+    def __init__(self, topology: Topology, overhead_s: float, efficiency: float):
+        self.links: dict[int, Link] = {}
+        self._topology = topology
+        self._overhead_s = overhead_s
+        self._efficiency = efficiency
+        self._memories = frozenset(topology.adders.values())
+        self._between: dict[tuple[int, int], Path] = {}
+        self._adding: dict[int, Path] = {}
+
+    def between(self, src: int, dst: int) -> Path:
+        """Return the path from node to node. From a node to itself it has no links and takes no time."""
+        path = self._between.get((src, dst))
+        if path is None:
+            route = self._topology.route(src, dst)
+            wait_s = float(self._topology.links.latency_s[route].sum()) + self._overhead_s if len(route) else 0.0
+            path = Path(tuple(self._link(link) for link in route.tolist()), wait_s)
+            self._between[src, dst] = path
+        return path
+
+    def adding(self, node: int) -> Path:
+        """Return the path of adding in a node's memory; without links where that takes no time."""
+        path = self._adding.get(node)
+        if path is None:
+            adder = self._topology.adders.get(node)
+            path = self._adding[node] = Path(() if adder is None else (self._link(adder),), 0.0)
+        return path
+
+    def _link(self, number: int) -> Link:
+        link = self.links.get(number)
+        if link is None:
+            payload = 1.0 if number in self._memories else self._efficiency  # a memory sends no headers
+            link = self.links[number] = Link(number, float(self._topology.links.bytes_per_s[number]) * payload)
+        return link
+
+
+class Pattern:
+    """Who sends to whom in a step, over which paths. A message is known by its number in the step."""
+
+    __slots__ = ("dst", "messages", "num_ends", "num_messages", "paths", "src")
+
+    def __init__(self, paths: Paths, nodes: np.ndarray, columns: Step):
+        self.src: list[int] = columns.src.tolist()
+        self.dst: list[int] = columns.dst.tolist()
+        ends = zip(nodes[columns.src].tolist(), nodes[columns.dst].tolist(), strict=True)
+        self.paths = [paths.between(*both) for both in ends]
+        messages: list[list[int]] = [[] for _ in range(len(nodes))]
+        for number, (src, dst) in enumerate(zip(self.src, self.dst, strict=True)):
+            messages[src].append(number)
+            if dst != src:
+                messages[dst].append(number)
+        self.messages = messages  # of each rank, sent or received
+        self.num_messages = [len(own) for own in messages]
+        self.num_ends = [1 if src == dst else 2 for src, dst in zip(self.src, self.dst, strict=True)]
+
+
+class Patterns:
+    """The patterns between some nodes, told apart by senders and receivers, so that each is worked out once."""
+
+    def __init__(self, paths: Paths):
+        self._paths = paths
+        self._known: dict[tuple[bytes, bytes, bytes], Pattern] = {}
+        self._num_messages = 0
+
+    def of(self, nodes: np.ndarray, columns: Step) -> Pattern:
+        """Return the pattern of a step between these nodes [num_ranks]."""
+        key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes()
+        pattern = self._known.get(key)
+        if pattern is None:
+            pattern = Pattern(self._paths, nodes, columns)
+            self._num_messages += len(pattern.src)
+            if self._num_messages > _MOST_MESSAGES:
+                self._known.clear()
+                self._num_messages = len(pattern.src)
+            self._known[key] = pattern
+        return pattern
