@@ -32,7 +32,7 @@ def breakdown_data(sweep: Sweep) -> Breakdown:
     return Breakdown(
         title=breakdown_title(sweep),
         runs=[run_label(sweep, run) for run in runs],
-        parts_s={part: seconds for part, seconds in parts.items() if any(seconds)},
+        parts_s={part: seconds for part, seconds in parts.items() if max(seconds) > 1e-9 * runs[0].iteration_s},
         iteration_s=[run.iteration_s for run in runs],
         uneven=max(run.iteration_s for run in runs) > 6 * min(run.iteration_s for run in runs),
     )

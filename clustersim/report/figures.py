@@ -14,6 +14,7 @@ from clustersim.report.link_classes import draw_link_classes, link_classes_data
 from clustersim.report.links import draw_links, links_data
 from clustersim.report.published import draw_published, published_data
 from clustersim.report.ranks import draw_ranks, ranks_data
+from clustersim.report.rates import draw_rates
 from clustersim.report.scaling import draw_scaling, scaling_data
 from clustersim.report.series import told_apart
 from clustersim.report.staleness import draw_staleness, staleness_data
@@ -50,7 +51,8 @@ def _per_run(
 
 
 def _scaling(sweep: Sweep) -> tuple[Figure, ...]:
-    return (draw_scaling(scaling_data(sweep)),)
+    data = scaling_data(sweep)
+    return (draw_rates(data) if data.one_size else draw_scaling(data),)
 
 
 def _breakdown(sweep: Sweep) -> tuple[Figure, ...]:

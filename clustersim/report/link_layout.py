@@ -13,7 +13,7 @@ Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 _ROWS = {"nvswitch": 0, "gpu": 1, "plx": 2, "socket": 3, "memory": 3, "nic": 4}
 """Row of each kind of node inside a host, from the bottom up."""
 
-_APART = 1.35
+_APART = 1.2
 """How many widths apart neighbours stand."""
 
 _GAP = 0.5

@@ -15,7 +15,7 @@ ASIDE_PX = 4.5
 """How far each direction of a cable stands to its right-hand side."""
 
 MAX_HEIGHT_PX = 640.0
-MIN_PX_PER_UNIT, MAX_PX_PER_UNIT = 56.0, 90.0
+MIN_PX_PER_UNIT, MAX_PX_PER_UNIT = 44.0, 80.0
 """Between these names neither cover each other nor stand lost; a unit is the height of a row in a host."""
 
 

@@ -34,8 +34,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Point:
-    """One published figure on the same axis, with what it said in its own unit."""
+    """One published figure on the same axis, the label of its line, and what it said in its own unit."""
 
+    label: str
     num_gpus: int
     rate: float
     text: str
@@ -43,13 +44,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Scaling:
-    """The figure in numbers. `ideal` is the rate per GPU of each ideal line."""
+    """The figure in numbers. `ideal` is the rate per GPU of each ideal line.
+
+    `one_size` says that there are several settings of one size each, so that no line would be a line.
+    """
 
     metric: str  # speedup or samples_per_s
     title: str
     lines: tuple[Line, ...]
     points: tuple[Point, ...]
     ideal: tuple[float, ...]
+    one_size: bool
     basis: str
     level: float | None
 
@@ -62,14 +67,16 @@ def scaling_data(sweep: Sweep) -> Scaling:
     factor as in that metric.
     """
     metric = "speedup" if all(run.speedup is not None for run in sweep.runs) else "samples_per_s"
-    lines = tuple(_line(one, metric) for one in series(sweep))
+    found = series(sweep)
+    lines = tuple(_line(one, metric) for one in found)
     levels = {run.interval.level for run in sweep.runs if run.interval}
     return Scaling(
         metric=metric,
         title=scaling_title(sweep),
         lines=lines,
-        points=tuple(point for run in sweep.runs for point in _points(sweep, run, metric)),
+        points=tuple(point for one in found for run in one.runs for point in _points(sweep, run, one.label, metric)),
         ideal=_ideal(lines),
+        one_size=len(lines) > 1 and all(len(line.num_gpus) == 1 for line in lines),
         basis=headline(sweep).speedup_basis,
         level=min(levels) if levels else None,
     )
@@ -103,7 +110,7 @@ def _line(one: Series, metric: str) -> Line:
     )
 
 
-def _points(sweep: Sweep, run: Run, metric: str) -> list[Point]:
+def _points(sweep: Sweep, run: Run, label: str, metric: str) -> list[Point]:
     points = []
     for published in run.published:
         row = compare(sweep, run, published)
@@ -111,7 +118,7 @@ def _points(sweep: Sweep, run: Run, metric: str) -> list[Point]:
             text = f"published {METRICS[row.metric]} {in_unit(row.metric, row.published)}"
             forecast = f"forecast {row.forecast_text()}, error {percent(row.error, signed=True)}"
             words = [f"<b>{plot_text(row.run)}</b>", text, forecast, plot_text(row.source), plot_text(row.note)]
-            points.append(Point(run.num_gpus, getattr(run, metric) * row.gain, "<br>".join(filter(None, words))))
+            points.append(Point(label, run.num_gpus, getattr(run, metric) * row.gain, "<br>".join(filter(None, words))))
     return points
 
 
@@ -137,7 +144,7 @@ def draw_scaling(data: Scaling) -> Figure:
     if data.points:
         traces.append(_published_trace(data.points))
     ticks: Json = {"tickvals": _gpu_ticks(sizes), "ticktext": [count(tick) for tick in _gpu_ticks(sizes)]}
-    slope = (y_range[1] - y_range[0]) / (x_range[1] - x_range[0])
+    slope = (y_range[1] - y_range[0]) / (x_range[1] - x_range[0]) * (1.0 if len(sizes) > 1 else 0.5)
     frame, narrow = _frame(slope, WIDTH_PX), _frame(slope, NARROW_WIDTH_PX)
     equal: Json = {"scaleanchor": "x", "scaleratio": 1, "constrain": "domain", "constraintoward": "bottom"}
     rate_axis = "speedup" if data.metric == "speedup" else "samples/s"

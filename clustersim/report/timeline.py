@@ -107,10 +107,18 @@ def draw_timeline(data: Timeline) -> Figure:
     }
     return Figure(
         data.title,
-        f"One iteration of {data.run}, time ({unit}) to the right. Thick bars: what the GPU does; thin bars: its "
-        "buckets in flight. The rank the others wait for is shaded.",
+        _subtitle(data, unit),
         traces, drawn, narrow, label=data.run, note=data.note,
     )  # fmt: skip
+
+
+def _subtitle(data: Timeline, unit: str) -> str:
+    words = [f"One iteration of {data.run}, time ({unit}) to the right."]
+    if any(mark.kind in COMMUNICATION for mark in data.marks):
+        words.append("Thick bars: what the GPU does; thin bars: its buckets in flight.")
+    if any(lane.last for lane in data.lanes):
+        words.append("The rank the others wait for is shaded.")
+    return " ".join(words)
 
 
 def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, data: Timeline) -> Json:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from clustersim.results.html import run_html, sweep_html
 from clustersim.results.trace import Spans
 
 RESULT_SCHEMA = "clustersim.result/1"
@@ -103,6 +104,9 @@ class Run:
         speedup = "" if self.speedup is None else f", {self.speedup:.1f}x"
         return f"<Run {self.num_gpus} GPUs: {self.samples_per_s:.0f} samples/s{speedup}>"
 
+    def _repr_html_(self) -> str:
+        return run_html(self)
+
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the run as JSON values; without `detail`, the rows per span, layer, link and rank are left out."""
         document = asdict(self)
@@ -144,6 +148,9 @@ class Sweep:
     @property
     def name(self) -> str:
         return str(self.scenario.get("name", "scenario"))
+
+    def _repr_html_(self) -> str:
+        return sweep_html(self)
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the sweep as a `clustersim.result/1` document."""

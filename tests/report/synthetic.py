@@ -92,6 +92,8 @@ def make_links(num_gpus: int, load: float) -> tuple[LinkLoad, ...]:
 
 
 def make_classes(num_gpus: int, load: float) -> tuple[LinkClass, ...]:
+    if num_gpus == 1:
+        return (LinkClass("pcie-2-x16", 38400, 0, 0.0, 0.0, 6e9), LinkClass("gemini-x", 19200, 0, 0.0, 0.0, 9.4e9))
     return (
         LinkClass("pcie-2-x16", 38400, 4 * num_gpus, 4e8 * num_gpus, 0.7 * load, 6e9),
         LinkClass("gemini-x", 19200, 2 * num_gpus, 2e8 * num_gpus, load, 9.4e9),

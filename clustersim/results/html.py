@@ -1,0 +1,65 @@
+"""A run and a sweep as a notebook shows them: a small table, without any script or style from elsewhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from clustersim.units import format_duration
+
+if TYPE_CHECKING:
+    from clustersim.results.run import Run, Sweep
+
+_STYLE = "text-align:right;padding:2px 10px"
+
+
+def run_html(run: Run) -> str:
+    """Return one run as a table of two columns, the parts of the iteration included."""
+    rows = {
+        "GPUs": f"{run.num_gpus}",
+        "iteration": format_duration(run.iteration_s),
+        "samples/s": f"{run.samples_per_s:,.1f}",
+        f"speedup over {run.speedup_basis}": _speedup(run),
+        "efficiency": f"{run.efficiency:.1%}",
+        "time to train": _time_to_train(run),
+    }
+    parts = {part.replace("_", " "): seconds for part, seconds in run.breakdown_s.items() if seconds > 0}
+    rows |= {f"of it {part}": f"{format_duration(s)} ({s / run.iteration_s:.1%})" for part, s in parts.items()}
+    body = "".join(_row("td", [name, value]) for name, value in rows.items() if value)
+    return f"<table>{body}</table>"
+
+
+def sweep_html(sweep: Sweep) -> str:
+    """Return a sweep as a table with a row for each run; axes that vary have a column of their own."""
+    keys = [key for key in dict.fromkeys(key for run in sweep.runs for key in run.axes) if key != "num_gpus"]
+    keys = [key for key in keys if len({repr(run.axes.get(key)) for run in sweep.runs}) > 1]
+    head = ["GPUs", *keys, "iteration", "samples/s", "speedup", "efficiency", "time to train"]
+    body = [
+        [
+            f"{run.num_gpus}",
+            *(str(run.axes.get(key)) for key in keys),
+            format_duration(run.iteration_s),
+            f"{run.samples_per_s:,.1f}",
+            _speedup(run),
+            f"{run.efficiency:.1%}",
+            _time_to_train(run),
+        ]
+        for run in sweep.runs
+    ]
+    rows = "".join(_row("td", cells) for cells in body)
+    return (
+        f"<table><caption>{escape(sweep.name)}</caption><thead>{_row('th', head)}</thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _speedup(run: Run) -> str:
+    return "" if run.speedup is None else f"{run.speedup:.2f}×"
+
+
+def _time_to_train(run: Run) -> str:
+    return "" if run.time_to_train_s is None else format_duration(run.time_to_train_s)
+
+
+def _row(tag: str, cells: list[str]) -> str:
+    inside = (f'<{tag} style="{_STYLE}">{escape(cell)}</{tag}>' for cell in cells)
+    return f"<tr>{''.join(inside)}</tr>"
