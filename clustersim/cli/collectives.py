@@ -18,7 +18,9 @@ def collective(
     algorithm: Annotated[
         str, typer.Option(metavar="NAME", help="Such as ring or tree; auto is what the transport's own library takes.")
     ] = "auto",
-    transport: Annotated[str, typer.Option(metavar="NAME", help="mpi, nccl, gloo, tcp or ideal.")] = "ideal",
+    transport: Annotated[
+        str, typer.Option(metavar="NAME", help="Such as nccl or mpi (clustersim list transports).")
+    ] = "ideal",
     exact: Annotated[
         bool, typer.Option("--exact", help="Take no shortcut; a lone collective is played in full anyway.")
     ] = False,
