@@ -17,12 +17,14 @@ class Agenda(Generic[Item]):
     >>> agenda = Agenda()
     >>> for time_s, item in [(2.0, "b"), (1.0, "a"), (2.0, "c")]:
     ...     agenda.add(time_s, item)
-    >>> agenda.next_s, agenda.take(2.0), agenda.next_s
-    (1.0, ['a', 'b', 'c'], inf)
+    >>> agenda.times[0], agenda.take(2.0), agenda.times
+    (1.0, ['a', 'b', 'c'], [])
     """
 
+    __slots__ = ("_items", "times")
+
     def __init__(self) -> None:
-        self._times: list[float] = []
+        self.times: list[float] = []  # a heap: the first is the earliest
         self._items: dict[float, list[Item]] = {}
 
     def add(self, time_s: float, item: Item) -> None:
@@ -30,31 +32,26 @@ class Agenda(Generic[Item]):
         together = self._items.get(time_s)
         if together is None:
             self._items[time_s] = [item]
-            heappush(self._times, time_s)
+            heappush(self.times, time_s)
         else:
             together.append(item)
 
     def take(self, latest_s: float) -> list[Item]:
-        """Remove and return what is due by then."""
-        times = self._times
-        if not times or times[0] > latest_s:
-            return []
+        """Remove and return what is due by then: at least one item must be."""
+        times = self.times
         due = self._items.pop(heappop(times))
         while times and times[0] <= latest_s:
             due += self._items.pop(heappop(times))
         return due
 
-    @property
-    def next_s(self) -> float:
-        """The earliest time noted, or infinity."""
-        return self._times[0] if self._times else INFINITE
-
 
 class Endings:
     """When each flow ends if its rate stays. A new rate makes a new entry; the outdated one is skipped when met."""
 
+    __slots__ = ("_flows", "_num_entries", "_num_flows", "times")
+
     def __init__(self) -> None:
-        self._times: list[float] = []
+        self.times: list[float] = []  # a heap, in which outdated times may come first
         self._flows: dict[float, list[Flow]] = {}
         self._num_entries = 0
         self._num_flows = 0
@@ -68,7 +65,7 @@ class Endings:
         together = self._flows.get(time_s)
         if together is None:
             self._flows[time_s] = [flow]
-            heappush(self._times, time_s)
+            heappush(self.times, time_s)
         else:
             together.append(flow)
         if self._num_entries > 2 * self._num_flows + _SPARE_ENTRIES:
@@ -76,7 +73,7 @@ class Endings:
 
     def take(self, latest_s: float) -> list[Flow]:
         """Remove and return the flows that end by then; their `end_s` is infinite again."""
-        times = self._times
+        times = self.times
         due: list[Flow] = []
         while times and times[0] <= latest_s:
             time_s = heappop(times)
@@ -89,10 +86,9 @@ class Endings:
         self._num_flows -= len(due)
         return due
 
-    @property
     def next_s(self) -> float:
-        """The earliest end of a flow, or infinity."""
-        times = self._times
+        """Return the earliest end of a flow, or infinity."""
+        times = self.times
         while times:
             time_s = times[0]
             together = self._flows[time_s]
@@ -111,6 +107,6 @@ class Endings:
             flows = list(dict.fromkeys(flow for flow in together if flow.end_s == time_s))
             if flows:
                 valid[time_s] = flows
-        self._flows, self._times = valid, list(valid)
-        heapify(self._times)
+        self._flows, self.times = valid, list(valid)
+        heapify(self.times)
         self._num_entries = self._num_flows

@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import simpy
 
-from clustersim.collectives.schedule import Schedule, Step
+from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
 from clustersim.network.engine import Engine
 from clustersim.network.flow import Flow, Path
-from clustersim.network.paths import Paths, Pattern, Patterns
+from clustersim.network.paths import Paths, Plan, Plans
 
 BYTES_MOVED_PER_ADDED = 3.0  # adding one byte to another reads both and writes one
 
@@ -29,7 +29,7 @@ class Wires(Protocol):
     adds: bool
     engine: Engine
     known_paths: Paths
-    patterns: Patterns
+    plans: Plans
 
     def before_acting(self) -> None: ...
     def after_acting(self) -> None: ...
@@ -55,12 +55,14 @@ class Collective:
         self._num_steps = schedule.num_steps
         self._delay_s = None if delay_s is None else np.asarray(delay_s, dtype=float)
         self._steps: dict[int, _OpenStep] = {}
-        self._last: tuple[Step, Pattern] | None = None
+        self._nodes_key = nodes.tobytes()
+        self._kept = wires.plans.kept(schedule)
         self._entered = [False] * schedule.num_ranks
         self._reached = [-1] * schedule.num_ranks  # step that each rank has come to
         self._end_s = np.full(schedule.num_ranks, np.nan)
         self._num_left = schedule.num_ranks
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
+        self._awaited = [schedule.num_steps + 1] * schedule.num_ranks  # nearest step of each rank that is waited for
         if not schedule.num_ranks:
             self._engine.tell(self.finished, PlayTimes(self._end_s))
 
@@ -93,6 +95,7 @@ class Collective:
             event.succeed()
         else:
             self._waiting.setdefault(rank, []).append((step, event))
+            self._awaited[rank] = min(step, self._awaited[rank])
         return event
 
     def resume(self, rank: int) -> None:
@@ -100,7 +103,9 @@ class Collective:
         step = self._reached[rank]
         if step < 0:
             self._advance(rank, 0)
-        elif not self._steps[step].admit(rank):
+        elif self._steps[step].unfinished[rank]:
+            self._steps[step].admit(rank)
+        else:
             self.leave_step(rank, step)
 
     def leave_step(self, rank: int, step: int) -> None:
@@ -120,7 +125,7 @@ class Collective:
         """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
         while True:
             self._reached[rank] = step
-            if self._waiting:
+            if step >= self._awaited[rank]:
                 self._tell(rank, step)
             if step == self._num_steps:
                 self._finish(rank)
@@ -129,7 +134,8 @@ class Collective:
             if open_step.delay_s is not None and open_step.delay_s[rank] > 0:
                 self._engine.pause(self._engine.now_s + open_step.delay_s[rank], self, rank)
                 return
-            if open_step.admit(rank):
+            if open_step.unfinished[rank]:
+                open_step.admit(rank)
                 return
             open_step.num_to_leave -= 1
             if not open_step.num_to_leave:
@@ -137,27 +143,20 @@ class Collective:
             step += 1
 
     def _open(self, step: int) -> _OpenStep:
-        columns = self._schedule.step(step)
-        last = self._last
-        if last is not None and columns.src is last[0].src and columns.dst is last[0].dst:
-            pattern = last[1]
-        else:
-            pattern = self.wires.patterns.of(self.nodes, columns)
-            self._last = columns, pattern
+        plan = self._kept.get((self._nodes_key, step)) or self.wires.plans.step(self._schedule, self.nodes, step)
         delay_s = None if self._delay_s is None else self._delay_s[:, step].tolist()
-        open_step = self._steps[step] = _OpenStep(self, step, pattern, columns, delay_s)
+        open_step = self._steps[step] = _OpenStep(self, step, plan, delay_s)
         return open_step
 
     def _tell(self, rank: int, step: int) -> None:
         """Fire what waits for this rank to have come this far."""
-        waiting = self._waiting.pop(rank, None)
-        if waiting is None:
-            return
+        waiting = self._waiting.pop(rank)
         for _, event in (entry for entry in waiting if entry[0] <= step):
             self._engine.tell(event)
         later = [entry for entry in waiting if entry[0] > step]
         if later:
             self._waiting[rank] = later
+        self._awaited[rank] = min((entry[0] for entry in later), default=self._num_steps + 1)
 
     def _finish(self, rank: int) -> None:
         self._end_s[rank] = self._engine.now_s
@@ -167,59 +166,46 @@ class Collective:
 
 
 class _OpenStep:
-    """A step that ranks have reached and not all have left; the sender of its messages."""
+    """A step that ranks have reached and not all have left; the sender of its messages.
 
-    __slots__ = (
-        "_absent",
-        "_adds",
-        "_collective",
-        "_engine",
-        "_num_bytes",
-        "_pattern",
-        "_unfinished",
-        "delay_s",
-        "num_to_leave",
-        "number",
-    )
+    `unfinished` [num_ranks] are the messages of each rank that have not ended.
+    """
 
-    def __init__(
-        self, collective: Collective, number: int, pattern: Pattern, columns: Step, delay_s: list[float] | None
-    ):
+    __slots__ = ("_absent", "_adds", "_collective", "_plan", "delay_s", "num_to_leave", "number", "unfinished")
+
+    def __init__(self, collective: Collective, number: int, plan: Plan, delay_s: list[float] | None):
         self.number = number
         self.delay_s = delay_s
         self.num_to_leave = len(collective.nodes)
+        self.unfinished = plan.pattern.num_messages.copy()
         self._collective = collective
-        self._engine = collective.wires.engine
-        self._pattern = pattern
-        self._num_bytes: list[float] = columns.num_bytes.tolist()
-        self._adds: list[bool] | None = columns.reduce.tolist() if collective.wires.adds else None
-        self._absent = pattern.num_ends.copy()  # ends of each message that have not come
-        self._unfinished = pattern.num_messages.copy()  # messages of each rank that have not ended
+        self._plan = plan
+        self._adds = plan.reduce if collective.wires.adds else None
+        self._absent = plan.pattern.num_ends.copy()  # ends of each message that have not come
 
-    def admit(self, rank: int) -> bool:
-        """Let a rank send and receive, and its messages start that it was waited for; return whether it has any."""
-        pattern, absent, engine = self._pattern, self._absent, self._engine
-        own = pattern.messages[rank]
-        for message in own:
+    def admit(self, rank: int) -> None:
+        """Let a rank send and receive, and those of its messages start whose other end is here."""
+        (pattern, num_bytes, _), absent = self._plan, self._absent
+        engine = self._collective.wires.engine
+        for message in pattern.messages[rank]:
             absent[message] -= 1
             if not absent[message]:
                 path = pattern.paths[message]
-                flow = Flow(path, self._num_bytes[message], 1.0, self, message)
+                flow = Flow(path, num_bytes[message], 1.0, self, message)
                 engine.arrivals.add(engine.now_s + path.latency_s, flow)
-        return bool(own)
 
     def ended(self, flow: Flow) -> None:
         """Note that a message has arrived; where the receiver adds it, that comes next."""
         message = flow.message
         if self._adds is not None and self._adds[message]:
-            self._engine.start(_Addition(self._adding_path(message), flow, self))
+            self._collective.wires.engine.start(_Addition(self._adding_path(message), flow, self))
         else:
             self.over(message)
 
     def over(self, message: int) -> None:
         """Note that a message is done with, and with it the step for ranks that have no more."""
-        unfinished = self._unfinished
-        src, dst = self._pattern.src[message], self._pattern.dst[message]
+        unfinished, pattern = self.unfinished, self._plan.pattern
+        src, dst = pattern.src[message], pattern.dst[message]
         unfinished[src] -= 1
         if not unfinished[src]:
             self._collective.leave_step(src, self.number)
@@ -230,7 +216,7 @@ class _OpenStep:
 
     def _adding_path(self, message: int) -> Path:
         collective = self._collective
-        return collective.wires.known_paths.adding(int(collective.nodes[self._pattern.dst[message]]))
+        return collective.wires.known_paths.adding(int(collective.nodes[self._plan.pattern.dst[message]]))
 
 
 class _Addition(Flow):

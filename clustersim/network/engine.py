@@ -58,7 +58,10 @@ class Engine:
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
-        time_s = min(self._endings.next_s, self._pauses.next_s, self.arrivals.next_s)
+        time_s = self._endings.next_s()
+        for times in (self._pauses.times, self.arrivals.times):
+            if times and times[0] < time_s:
+                time_s = times[0]
         return time_s if time_s > self.now_s else self.now_s
 
     def tell(self, event: simpy.Event, value: Any = None) -> None:
@@ -90,24 +93,23 @@ class Engine:
         self.now_s = now_s
         self._num_instants += 1
         latest_s = self.latest(now_s)
+        endings, pauses, arrivals = self._endings, self._pauses, self.arrivals
         while True:
-            ended = self._endings.take(latest_s)
-            for flow in ended:
-                self._take_off(flow)
-            for flow in ended:
-                flow.sender.ended(flow)
-            resumed = self._pauses.take(latest_s)
-            for who, rank in resumed:
-                who.resume(rank)
-            arrived = self.arrivals.take(latest_s)
-            for flow in arrived:
-                self.start(flow)
-            if not (ended or resumed or arrived):
+            if endings.times and endings.times[0] <= latest_s:
+                for flow in endings.take(latest_s):
+                    self._end(flow)
+            elif pauses.times and pauses.times[0] <= latest_s:
+                for who, rank in pauses.take(latest_s):
+                    who.resume(rank)
+            elif arrivals.times and arrivals.times[0] <= latest_s:
+                for flow in arrivals.take(latest_s):
+                    self.start(flow)
+            else:
                 break
         if self._started or self._left:
             self._share()
 
-    def _take_off(self, flow: Flow) -> None:
+    def _end(self, flow: Flow) -> None:
         num_bytes = flow.num_bytes
         for link in flow.path.links:
             flows = link.flows
@@ -115,6 +117,7 @@ class Engine:
             link.carried_bytes += num_bytes
             if flows:
                 self._left[link] = None
+        flow.sender.ended(flow)
 
     def _share(self) -> None:
         now_s = self.now_s

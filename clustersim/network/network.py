@@ -15,7 +15,7 @@ from clustersim.network.collective import BYTES_MOVED_PER_ADDED, Collective
 from clustersim.network.engine import Counts, Engine
 from clustersim.network.fair_share import SHARING
 from clustersim.network.flow import INFINITE, Flow, Path
-from clustersim.network.paths import Paths, Patterns
+from clustersim.network.paths import Paths, Plans
 from clustersim.topology import Topology, load_topology
 
 _AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an instant; its own are 0 and 1
@@ -74,7 +74,7 @@ class Network:
         self.adds = adds
         self.engine = Engine(SHARING[sharing]())
         self.known_paths = Paths(self.topology, overhead_s, efficiency)
-        self.patterns = Patterns(self.known_paths)
+        self.plans = Plans(self.known_paths)
         self._alarm: simpy.Event | None = None
         self._alarm_s = INFINITE
 

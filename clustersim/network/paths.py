@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
-from clustersim.collectives.schedule import Step
+from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.flow import Link, Path
 from clustersim.topology import Topology
 
 _MOST_MESSAGES = 1 << 17  # in patterns that are kept
+_MOST_MESSAGES_OF_A_KEPT_SCHEDULE = 1 << 14
 
 
 class Paths:
@@ -69,23 +73,47 @@ class Pattern:
         self.num_ends = [1 if src == dst else 2 for src, dst in zip(self.src, self.dst, strict=True)]
 
 
-class Patterns:
-    """The patterns between some nodes, told apart by senders and receivers, so that each is worked out once."""
+class Plan(NamedTuple):
+    """A step as it is played: its pattern, and of each message the bytes and whether the receiver adds it."""
+
+    pattern: Pattern
+    num_bytes: list[float]
+    reduce: list[bool]
+
+
+class Plans:
+    """The steps of schedules between some nodes. What comes again, in one schedule or the next, is worked out once.
+
+    Patterns are told apart by senders and receivers. Whole steps are kept for short schedules only: a long
+    one repeats few patterns in many steps.
+    """
 
     def __init__(self, paths: Paths):
         self._paths = paths
-        self._known: dict[tuple[bytes, bytes, bytes], Pattern] = {}
+        self._patterns: dict[tuple[bytes, bytes, bytes], Pattern] = {}
         self._num_messages = 0
+        self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, int], Plan]] = WeakKeyDictionary()
 
-    def of(self, nodes: np.ndarray, columns: Step) -> Pattern:
-        """Return the pattern of a step between these nodes [num_ranks]."""
+    def kept(self, schedule: Schedule) -> dict[tuple[bytes, int], Plan]:
+        """Return the steps that are kept of a schedule, by nodes and number; they go when the schedule goes."""
+        return self._kept.setdefault(schedule, {})
+
+    def step(self, schedule: Schedule, nodes: np.ndarray, number: int) -> Plan:
+        """Work out a step of a schedule between these nodes [num_ranks]."""
+        columns = schedule.step(number)
+        plan = Plan(self._pattern(nodes, columns), columns.num_bytes.tolist(), columns.reduce.tolist())
+        if schedule.num_ranks * schedule.num_steps <= _MOST_MESSAGES_OF_A_KEPT_SCHEDULE:
+            self.kept(schedule)[nodes.tobytes(), number] = plan
+        return plan
+
+    def _pattern(self, nodes: np.ndarray, columns: Step) -> Pattern:
         key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes()
-        pattern = self._known.get(key)
+        pattern = self._patterns.get(key)
         if pattern is None:
             pattern = Pattern(self._paths, nodes, columns)
             self._num_messages += len(pattern.src)
             if self._num_messages > _MOST_MESSAGES:
-                self._known.clear()
+                self._patterns.clear()
                 self._num_messages = len(pattern.src)
-            self._known[key] = pattern
+            self._patterns[key] = pattern
         return pattern
