@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -155,6 +156,7 @@ def make_run(
     )  # fmt: skip
 
 
+@cache
 def make_sweep(sizes=(1, 32, 128), interval: float = 0.04) -> Sweep:
     """Return a sweep over sizes with published points at 32 and 128 GPUs."""
     source = "FireCaffe, CVPR 2016, Table 3"
@@ -175,6 +177,7 @@ def make_sweep(sizes=(1, 32, 128), interval: float = 0.04) -> Sweep:
     )
 
 
+@cache
 def make_comparison() -> Sweep:
     """Return a sweep over sizes and two strategies, one of which is slower at every size."""
     runs = []

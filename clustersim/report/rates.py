@@ -1,0 +1,71 @@
+"""How fast at one size: a row for each setting, where there is no curve to draw."""
+
+from __future__ import annotations
+
+from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.palette import series_colour, series_marker
+from clustersim.report.scaling import Line, Scaling
+from clustersim.report.words import count, gpus, percent, plot_text, shortened, times
+
+
+def draw_rates(data: Scaling) -> Figure:
+    """Draw each line's one point as a marker with its interval, the fastest on top; the ideal is a dashed line."""
+    lines = sorted(data.lines, key=lambda line: -line.rate[0])
+    names = [plot_text(shortened(line.label or gpus(line.num_gpus[0]), 44)) for line in lines]
+    number = lines[0].num_gpus[0]
+    ideal = [slope * number for slope in data.ideal]
+    points = [point.rate for point in data.points]
+    longest = max([line.high[0] or line.rate[0] for line in lines] + ideal + points)
+    what = f"speedup over {data.basis}" if data.metric == "speedup" else "samples/s"
+    band = f"; whiskers are the {percent(data.level)} interval of the mean" if data.level else ""
+    drawn = layout(
+        110 + 34 * len(lines),
+        shapes=[_ideal(rate) for rate in ideal],
+        xaxis=axis("speedup" if data.metric == "speedup" else "samples/s", range=[0, 1.12 * longest]),
+        yaxis=axis(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.4, -0.6], fixedrange=True),
+        legend=legend(),
+        showlegend=bool(points),
+    )
+    traces = [_marker(data, line, place) for place, line in enumerate(lines)]
+    traces += [_published(data, lines)] if points else []
+    short = [plot_text(shortened(line.label or gpus(line.num_gpus[0]), 18)) for line in lines]
+    under = f"{what[0].upper()}{what[1:]} at {gpus(number)}, a row for each setting{band}; dashed: ideal."
+    return Figure(data.title, under, traces, drawn, {"yaxis": {"ticktext": short}, "xaxis": {"nticks": 5}})
+
+
+def _marker(data: Scaling, line: Line, place: int) -> Json:
+    rate, low, high = line.rate[0], line.low[0], line.high[0]
+    text = times(rate) if data.metric == "speedup" else f"{count(rate)} samples/s"
+    bars: Json = {"visible": False}
+    if low is not None and high is not None:
+        bars = {"type": "data", "symmetric": False, "array": [high - rate], "arrayminus": [rate - low], "thickness": 2}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "showlegend": False,
+        "x": [rate],
+        "y": [place],
+        "error_x": bars,
+        "hovertext": [f"<b>{plot_text(line.label)}</b><br>{text}<br>efficiency {percent(line.efficiency[0])}"],
+        "hoverinfo": "text",
+        "marker": {"size": 11, "color": series_colour(place), "symbol": series_marker(place)},
+    }
+
+
+def _published(data: Scaling, lines: list[Line]) -> Json:
+    places = {line.label: place for place, line in enumerate(lines)}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "published",
+        "x": [point.rate for point in data.points],
+        "y": [places[point.label] for point in data.points],
+        "hovertext": [point.text for point in data.points],
+        "hoverinfo": "text",
+        "marker": {"symbol": "diamond-open", "size": 12, "color": "@ink", "line": {"width": 2, "color": "@ink"}},
+    }
+
+
+def _ideal(rate: float) -> Json:
+    line = {"color": "@muted", "width": 1.2, "dash": "dash"}
+    return {"type": "line", "yref": "paper", "x0": rate, "x1": rate, "y0": 0, "y1": 1, "line": line}

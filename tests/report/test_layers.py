@@ -1,0 +1,89 @@
+"""Layers, ranks and staleness: sums kept, findings right, nothing drawn where nothing is to be seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clustersim.report.layers import draw_layers, layers_data
+from clustersim.report.ranks import draw_ranks, ranks_data
+from clustersim.report.staleness import draw_staleness, staleness_data
+from clustersim.report.words import THIN
+from clustersim.results import staleness_summary
+from tests.report.synthetic import make_run, make_sweep
+
+
+def test_layers_are_drawn_longest_first_and_the_rest_as_one_bar():
+    sweep = make_sweep((8,))
+    run = sweep.runs[0]
+    data = layers_data(sweep, run, max_layers=10)
+    totals = [bar.total_s for bar in data.bars[:-1]]
+    assert totals == sorted(totals, reverse=True)
+    assert data.bars[-1].name == f"47{THIN}other layers"
+    assert sum(bar.forward_s for bar in data.bars) == pytest.approx(sum(row[2] for row in run.layers))
+    assert sum(bar.backward_s for bar in data.bars) == pytest.approx(sum(row[3] for row in run.layers))
+
+
+def test_the_title_counts_the_layers_that_take_half_the_time():
+    sweep = make_sweep((8,))
+    rows = (("big", "convolution", 1.0, 2.0, "measured", 4.0),) + (("small", "relu", 0.1, 0.2, "measured", 0.0),) * 5
+    data = layers_data(sweep, replace(sweep.runs[0], layers=rows))
+    assert data.title.replace(THIN, " ") == "Half of the compute time is in 1 of 6 layers; big alone takes 67 %"
+
+
+def test_layers_are_hatched_by_provenance():
+    sweep = make_sweep((8,))
+    figure = draw_layers(layers_data(sweep, sweep.runs[0]))
+    shapes = set(figure.traces[0]["marker"]["pattern"]["shape"])
+    assert {"/", "."} <= shapes
+    assert "hatched: estimated" in figure.subtitle
+    assert "measured" not in figure.subtitle
+
+
+def test_a_run_without_layers_has_no_figure_of_them():
+    sweep = make_sweep((8,))
+    assert layers_data(sweep, replace(sweep.runs[0], layers=())) is None
+
+
+def test_ranks_that_do_not_differ_are_not_drawn():
+    sweep = make_sweep((8,))
+    run = replace(sweep.runs[0], worker_breakdown_s=(sweep.runs[0].worker_breakdown_s[0],) * 8)
+    assert ranks_data(sweep, run) is None
+    assert ranks_data(sweep, make_run(1)) is None
+
+
+def test_averaging_neighbours_keeps_the_mean_of_every_part():
+    sweep = make_sweep((64,))
+    run = sweep.runs[0]
+    each, pairs = ranks_data(sweep, run), ranks_data(sweep, run, max_bars=32)
+    assert pairs.ranks_per_bar == 2
+    for part, seconds in each.parts_s.items():
+        assert sum(pairs.parts_s[part]) / 32 == pytest.approx(sum(seconds) / 64)
+    assert pairs.labels[1] == "ranks 2 to 3"
+    assert "mean of 2 neighbours" in draw_ranks(pairs).subtitle
+
+
+def test_the_title_names_a_rank_that_is_slow_for_long():
+    sweep = make_sweep((32,))
+    assert ranks_data(sweep, sweep.runs[0]).title.startswith("Rank 17 computes")
+
+
+def test_ranks_that_are_slow_in_turn_are_not_blamed():
+    rows = tuple({"compute": 1.0, "waiting": 0.1 + 0.001 * rank, "communication_exposed": 0.1} for rank in range(40))
+    sweep = make_sweep((8,))
+    title = ranks_data(sweep, replace(sweep.runs[0], iteration_s=1.2, worker_breakdown_s=rows)).title
+    assert title.startswith("No rank is slow for long")
+
+
+def test_fresh_gradients_have_no_histogram():
+    sweep = make_sweep((8,))
+    assert staleness_data(sweep, sweep.runs[0]) is None
+
+
+def test_the_histogram_of_staleness_sums_to_all_gradients():
+    sweep = make_sweep((8,))
+    run = replace(sweep.runs[0], staleness=staleness_summary([0, 1, 1, 2, 7, 7]))
+    data = staleness_data(sweep, run)
+    assert "3.0 versions old" in data.title
+    assert sum(draw_staleness(data).traces[0]["y"]) == pytest.approx(100.0)

@@ -1,0 +1,55 @@
+"""Which runs share a line, what they are called, which one the page talks about."""
+
+from __future__ import annotations
+
+import pytest
+
+from clustersim.report.series import axis_value, headline, largest, run_label, series, told_apart, varied
+from clustersim.report.words import THIN
+from tests.report.synthetic import make_comparison, make_sweep
+
+
+def test_sizes_alone_make_one_unnamed_line():
+    (line,) = series(make_sweep())
+    assert line.label == ""
+    assert [run.num_gpus for run in line.runs] == [1, 32, 128]
+
+
+def test_another_axis_makes_a_line_for_each_of_its_values():
+    sweep = make_comparison()
+    assert varied(sweep) == ("strategy.kind",)
+    assert [line.label for line in series(sweep)] == ["all-reduce", "server"]
+
+
+def test_an_axis_with_one_value_names_nothing():
+    sweep = make_comparison()
+    only = type(sweep)(sweep.version, sweep.scenario, sweep.seed, sweep.runs[:3])
+    assert run_label(only, only.runs[0]) == f"8{THIN}GPUs"
+
+
+def test_the_headline_is_the_fastest_run_of_the_largest_size():
+    sweep = make_comparison()
+    assert headline(sweep).axes == {"num_gpus": 128, "strategy.kind": "all-reduce"}
+    assert [run.axes["strategy.kind"] for run in largest(sweep)] == ["all-reduce", "server"]
+
+
+def test_runs_told_apart_are_the_headline_then_its_rivals_then_smaller_sizes():
+    sweep = make_comparison()
+    told = [(run.num_gpus, run.axes["strategy.kind"]) for run in told_apart(sweep, 4)]
+    assert told == [(128, "all-reduce"), (128, "server"), (32, "all-reduce"), (32, "server")]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("strategy.overlap", False, "overlap off"),
+        ("compression", None, "no compression"),
+        ("strategy.bound", 3, "bound 3"),
+        ("strategy.n", 4, "strategy.n 4"),
+        ("placement", {"kind": "fragmented", "free": 0.1}, "fragmented free 0.1"),
+        ("stragglers", [], "no stragglers"),
+        ("stragglers", [{"kind": "lognormal", "cv": 0.03}], "lognormal cv 0.03"),
+    ],
+)
+def test_values_of_axes_can_stand_alone(key, value, words):
+    assert axis_value(key, value) == words

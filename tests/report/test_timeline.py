@@ -1,0 +1,129 @@
+"""The timeline: which marks, which ranks, and for whom the others wait."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clustersim.report.lanes import MAX_RANKS, Mark, choose, last_rank, merged_marks
+from clustersim.report.timeline import draw_timeline, timeline_data
+from clustersim.results import Spans
+from tests.report.synthetic import make_run, make_sweep
+
+
+def test_marks_of_a_small_run_are_its_spans_of_one_iteration():
+    run = make_run(8)
+    chosen = choose(run)
+    assert chosen.ranks == list(range(8))
+    assert len(chosen.marks) == sum(iteration == chosen.iteration for iteration in run.spans.iteration)
+    assert chosen.note == ""
+
+
+def test_time_starts_with_the_iteration():
+    chosen = choose(make_run(8))
+    assert min(mark.start_s for mark in chosen.marks) == 0.0
+    assert max(mark.end_s for mark in chosen.marks) == chosen.length_s
+
+
+def test_the_last_rank_is_the_one_with_the_slowest_kernels():
+    chosen = choose(make_run(32))
+    assert chosen.last == 17
+    assert 17 in chosen.ranks
+    assert chosen.late_s > 0
+
+
+def test_of_many_ranks_a_few_are_shown_and_the_note_says_so():
+    chosen = choose(make_run(64))
+    assert len(chosen.ranks) == MAX_RANKS
+    assert {0, 17, 63} <= set(chosen.ranks)
+    assert chosen.note.startswith("16 of 64 ranks are shown")
+
+
+def test_too_many_marks_are_merged_without_losing_time():
+    run = make_run(8)
+    whole, merged = choose(run), choose(run, max_marks=200)
+    assert len(merged.marks) <= 200
+    assert "drawn as one bar" in merged.note
+    assert _seconds(merged.marks) == pytest.approx(_seconds(whole.marks))
+
+
+def _seconds(marks):
+    total = defaultdict(float)
+    for mark in marks:
+        total[mark.kind, mark.rank] += mark.end_s - mark.start_s
+    return dict(total)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["forward", "backward"]), st.floats(1e-6, 1.0)), min_size=1, max_size=30))
+def test_merging_spans_that_touch_keeps_their_seconds_and_their_number(pieces):
+    marks, time = [], 0.0
+    for kind, seconds in pieces:
+        marks.append(Mark(kind, 0, time, time + seconds, "layer", ""))
+        time += seconds
+    merged = merged_marks(marks)
+    assert _seconds(merged) == pytest.approx(_seconds(marks))
+    assert sum(mark.num_spans for mark in merged) == len(marks)
+
+
+def test_a_gap_is_not_merged_away():
+    marks = [Mark("forward", 0, 0.0, 1.0, "a", ""), Mark("forward", 0, 2.0, 3.0, "b", "")]
+    assert merged_marks(marks) == marks
+
+
+def test_ranks_that_are_ready_together_have_no_last_one():
+    assert last_rank({0: 1.0, 1: 1.0 + 1e-9}) is None
+    assert last_rank({0: 1.0, 1: 1.1}) == 1
+
+
+def test_a_run_without_spans_has_no_timeline():
+    sweep = make_sweep((8,))
+    assert timeline_data(sweep, replace(sweep.runs[0], spans=Spans())) is None
+
+
+def test_the_iteration_shown_is_one_that_all_ranks_have():
+    run = make_run(4)
+    run.spans.add("forward", 0, 2, 100.0, 101.0, "beginning of the next iteration")
+    assert choose(run).iteration == 1
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "words"),
+    [
+        (1, "nobody to wait for"),
+        (8, "others wait up to"),
+        (128, "of the iteration, for communication; rank 17 is ready"),
+    ],
+)
+def test_the_title_is_the_finding(num_gpus, words):
+    sweep = make_sweep((num_gpus,))
+    assert words in timeline_data(sweep, sweep.runs[0]).title
+
+
+def test_hidden_communication_is_called_hidden():
+    spans = Spans()
+    for rank in range(2):
+        spans.add("forward", rank, 0, 0.0, 1.0)
+        spans.add("communication", rank, 0, 0.2, 0.9, "bucket 0")
+    sweep = make_sweep((8,))
+    assert "communication is hidden" in timeline_data(sweep, replace(sweep.runs[0], spans=spans)).title
+
+
+def test_hovering_says_who_waited_how_long_and_why():
+    sweep = make_sweep((32,))
+    traces = {trace["name"]: trace for trace in draw_timeline(timeline_data(sweep, sweep.runs[0])).traces}
+    text = traces["waiting for slower ranks"]["hovertext"][0]
+    assert "rank 0 (host0/gpu0)" in text
+    assert "ms" in text
+    assert "for rank 17: slow kernels" in text
+
+
+def test_communication_is_a_thinner_bar_below_the_rank():
+    sweep = make_sweep((8,))
+    traces = {trace["name"]: trace for trace in draw_timeline(timeline_data(sweep, sweep.runs[0])).traces}
+    flight, forward = traces["communication in flight"], traces["forward"]
+    assert flight["width"] < forward["width"]
+    assert min(flight["y"]) > min(forward["y"])
