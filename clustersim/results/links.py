@@ -10,14 +10,16 @@ from clustersim.results.run import LinkClass, LinkLoad
 
 
 def link_classes(
-    kinds: Sequence[str], bytes_per_s: np.ndarray, num_bytes: np.ndarray, seconds: float
+    names: Sequence[str], kinds: np.ndarray, bytes_per_s: np.ndarray, num_bytes: np.ndarray, seconds: float
 ) -> tuple[LinkClass, ...]:
-    """Return how busy each class of links was over `seconds`, in which links carried `num_bytes` [num_links]."""
-    names, inverse = np.unique(np.asarray(kinds, dtype=np.str_), return_inverse=True)
+    """Return how busy each class of links was over `seconds`, in which links carried `num_bytes` [num_links].
+
+    `kinds` [num_links] says by its number in `names` what each link is.
+    """
     utilisation = num_bytes / bytes_per_s / seconds
     classes = []
-    for number, name in enumerate(names.tolist()):
-        members = inverse == number
+    for number, name in enumerate(names):
+        members = kinds == number
         busiest = int(np.argmax(np.where(members, utilisation, -1.0)))
         classes.append(
             LinkClass(

@@ -48,9 +48,9 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[f
     """
     if len(values) < 2:
         return None
-    from scipy import stats
+    from scipy.special import stdtrit  # the quantile alone: scipy.stats takes a second to load
 
     sample = np.asarray(values, dtype=float)
-    half = float(stats.t.ppf(0.5 + level / 2, len(sample) - 1)) * float(sample.std(ddof=1)) / len(sample) ** 0.5
+    half = float(stdtrit(len(sample) - 1, 0.5 + level / 2)) * float(sample.std(ddof=1)) / len(sample) ** 0.5
     mean = float(sample.mean())
     return mean - half, mean + half

@@ -113,7 +113,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
             for bucket, algorithm in zip(setup.plan(work).buckets, first.algorithms, strict=True)
         ),
         link_classes=link_classes(
-            setup.topology.links.kind, setup.topology.links.bytes_per_s, first.link_bytes, first.seconds
+            *setup.topology.link_kinds, setup.topology.links.bytes_per_s, first.link_bytes, first.seconds
         ),
         links=busiest_links(
             setup.topology.describe_link,
@@ -209,5 +209,6 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
 def _network_kinds(setup: Setup) -> set[str]:
     """Return the kinds of the links that are not inside a host."""
     links, hosts = setup.topology.links, setup.topology.node_hosts
-    outside = np.flatnonzero((hosts[links.src] != hosts[links.dst]) | (hosts[links.src] < 0))
-    return {links.kind[link] for link in outside.tolist()}
+    names, kinds = setup.topology.link_kinds
+    outside = (hosts[links.src] != hosts[links.dst]) | (hosts[links.src] < 0)
+    return {names[kind] for kind in np.unique(kinds[outside]).tolist()}

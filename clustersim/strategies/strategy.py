@@ -116,7 +116,8 @@ def _worker(strategy: Strategy, job: Job, desk: _Desk, rank: int, tell: Callable
             done_s, follow = bucket.ready_s, env.event()
             deliveries.append(env.process(_deliver(job, desk, (rank, iteration, number), bucket, ahead, follow)))
             ahead = follow
-        yield from gpu.compute((plan.backward_s - done_s) * slowdown)
+        if plan.backward_s > done_s:
+            yield from gpu.compute((plan.backward_s - done_s) * slowdown)
         times.computed_s[rank, iteration] = env.now
         yield from deliveries
         times.exchanged_s[rank, iteration] = env.now

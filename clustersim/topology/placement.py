@@ -86,8 +86,9 @@ class Compact(PlacementSpec):
 class Fragmented(PlacementSpec):
     """What a batch scheduler gives on a busy machine: free hosts in the machine's linear order.
 
-    The order is that of the topology (`host_order`), or else of host numbers. Every host is free with probability `free`, by the scenario's seed; from a random host on, the job takes
-    the free ones as they come, and begins again at the first when it meets the end.
+    The order is that of the topology (`host_order`), or else of host numbers. Every host is free with
+    probability `free`, by the scenario's seed; from a random host on, the job takes the free ones as they
+    come, and begins again at the first when it meets the end.
     """
 
     kind: Literal["fragmented"] = "fragmented"

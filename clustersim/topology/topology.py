@@ -121,6 +121,12 @@ class Topology:
     def link_name(self, link: int) -> str:
         return f"{self.node_names[self.links.src[link]]}->{self.node_names[self.links.dst[link]]}"
 
+    @cached_property
+    def link_kinds(self) -> tuple[list[str], np.ndarray]:
+        """The kinds of links there are, in alphabetical order, and the number of each link's kind [num_links]."""
+        names, kinds = np.unique(np.asarray(self.links.kind, dtype=np.str_), return_inverse=True)
+        return names.tolist(), kinds
+
     def describe_link(self, link: int) -> tuple[str, str, str]:
         """Return the names of a link's ends, and its kind."""
         src, dst = self.links.src[link], self.links.dst[link]

@@ -18,8 +18,7 @@ def measured(metric: str) -> dict[int, float]:
 @pytest.fixture(scope="module")
 def runs():
     path = data_folder("validate") / "firecaffe" / "scenario.yaml"
-    scenario = clustersim.load_scenario(path, overrides=["num_iterations=10", "replicates=3"])
-    return {run.num_gpus: run for run in clustersim.sweep(scenario).runs}
+    return {run.num_gpus: run for run in clustersim.sweep(path).runs}
 
 
 @pytest.mark.parametrize("num_gpus", [32, 128])
