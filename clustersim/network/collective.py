@@ -11,9 +11,7 @@ from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
 from clustersim.network.engine import Engine
 from clustersim.network.flow import Flow, Path
-from clustersim.network.paths import Paths, Plan, Plans
-
-BYTES_MOVED_PER_ADDED = 3.0  # adding one byte to another reads both and writes one
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Paths, Plan, Plans
 
 
 class PlayTimes(NamedTuple):

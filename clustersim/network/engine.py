@@ -40,7 +40,7 @@ class Engine:
         self.now_s = 0.0
         self.told: list[tuple[simpy.Event, Any]] = []
         self.arrivals: Agenda[Flow] = Agenda()
-        self.after_share: Callable[[float], None] | None = None
+        self.after_share: list[Callable[[float], None]] = []
         self._pauses: Agenda[tuple[Pausing, int]] = Agenda()
         self._endings = Endings()
         self._sharing = sharing
@@ -125,5 +125,5 @@ class Engine:
         self._started, self._left = [], {}
         for flow in changed:
             self._endings.expect(flow, now_s + flow.left_bytes / flow.bytes_per_s)
-        if self.after_share is not None:
-            self.after_share(now_s)
+        for look in self.after_share:
+            look(now_s)

@@ -11,11 +11,11 @@ from simpy.events import EventPriority
 
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
-from clustersim.network.collective import BYTES_MOVED_PER_ADDED, Collective
+from clustersim.network.collective import Collective
 from clustersim.network.engine import Counts, Engine
 from clustersim.network.fair_share import SHARING
 from clustersim.network.flow import INFINITE, Flow, Path
-from clustersim.network.paths import Paths, Plans
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, Paths, Plans
 from clustersim.topology import Topology, load_topology
 
 _AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an instant; its own are 0 and 1
@@ -48,7 +48,8 @@ class Network:
 
     A message first waits for the latency of its route and `overhead_s`, then shares every link of the
     route with whatever else is there. `efficiency` is the share of a link's rate that is payload. With
-    `adds`, a message that reduces also takes its time in the receiver's memory (`Topology.adders`).
+    `adds`, a message that reduces also takes its time in the receiver's memory (`Topology.adders`), or
+    `add_s_per_byte` where given. Inside a host a message costs `host_overhead_s`, where given.
 
     What happens inside the network needs no SimPy event: it is played ahead, up to the next event that
     anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
@@ -63,17 +64,16 @@ class Network:
         overhead_s: float = 0.0,
         efficiency: float = 1.0,
         adds: bool = False,
+        host_overhead_s: float | None = None,
+        add_s_per_byte: float | None = None,
     ):
-        if not 0 < efficiency <= 1:
-            raise InputError(f"efficiency must be above 0 and at most 1 (got {efficiency})", got=str(efficiency))
-        if not 0 <= overhead_s < float("inf"):
-            raise InputError(f"overhead_s must be a time of 0 or more (got {overhead_s})", got=str(overhead_s))
+        costs = Costs(overhead_s, efficiency, host_overhead_s, add_s_per_byte)
         self.env = env
         self.topology = topology if isinstance(topology, Topology) else load_topology(topology)
         self.overhead_s = overhead_s
         self.adds = adds
         self.engine = Engine(SHARING[sharing]())
-        self.known_paths = Paths(self.topology, overhead_s, efficiency)
+        self.known_paths = Paths(self.topology, costs)
         self.plans = Plans(self.known_paths)
         self._alarm: simpy.Event | None = None
         self._alarm_s = INFINITE
@@ -101,7 +101,7 @@ class Network:
 
     def watch(self, look: Callable[[float, list[FlowRate]], None]) -> None:
         """Call `look(time_s, flows)` after every share of the links from now on, to see rates as they change."""
-        self.engine.after_share = lambda now_s: look(now_s, self.flows())
+        self.engine.after_share.append(lambda now_s: look(now_s, self.flows()))
 
     def transfer(self, src: Hashable, dst: Hashable, num_bytes: float, weight: float = 1.0) -> simpy.Event:
         """Send a message; return an event whose value is its `TransferTimes`.

@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from clustersim.collectives.schedule import Schedule, Step
-from clustersim.network.flow import Link, Path
+from clustersim.errors import InputError
+from clustersim.network.flow import INFINITE, Link, Path
 from clustersim.topology import Topology
 
+BYTES_MOVED_PER_ADDED = 3.0  # adding one byte to another reads both and writes one
 _MOST_MESSAGES = 1 << 17  # in patterns that are kept
 _MOST_MESSAGES_OF_A_KEPT_SCHEDULE = 1 << 14
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a message costs beside its links' latency and rate.
+
+    `overhead_s` a message, or `host_overhead_s` where it stays inside a host; `efficiency` is the share of a
+    link's rate that is payload; adding takes `add_s_per_byte`, or else as long as the memory's own rate says.
+    """
+
+    overhead_s: float = 0.0
+    efficiency: float = 1.0
+    host_overhead_s: float | None = None
+    add_s_per_byte: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.efficiency <= 1:
+            raise InputError(
+                f"efficiency must be above 0 and at most 1 (got {self.efficiency})", got=str(self.efficiency)
+            )
+        for name in ("overhead_s", "host_overhead_s", "add_s_per_byte"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < INFINITE:
+                raise InputError(f"{name} must be a time of 0 or more (got {value})", got=str(value))
 
 
 class Paths:
     """The paths that have been used. Links are made when a path first crosses them: a cluster may have 200,000."""
 
-    def __init__(self, topology: Topology, overhead_s: float, efficiency: float):
+    def __init__(self, topology: Topology, costs: Costs):
         self.links: dict[int, Link] = {}
         self._topology = topology
-        self._overhead_s = overhead_s
-        self._efficiency = efficiency
+        self._costs = costs
         self._memories = frozenset(topology.adders.values())
         self._between: dict[tuple[int, int], Path] = {}
         self._adding: dict[int, Path] = {}
@@ -32,7 +58,9 @@ class Paths:
         path = self._between.get((src, dst))
         if path is None:
             route = self._topology.route(src, dst)
-            wait_s = float(self._topology.links.latency_s[route].sum()) + self._overhead_s if len(route) else 0.0
+            wait_s = (
+                float(self._topology.links.latency_s[route].sum()) + self._overhead_s(src, dst) if len(route) else 0.0
+            )
             path = Path(tuple(self._link(link) for link in route.tolist()), wait_s)
             self._between[src, dst] = path
         return path
@@ -41,16 +69,27 @@ class Paths:
         """Return the path of adding in a node's memory; without links where that takes no time."""
         path = self._adding.get(node)
         if path is None:
-            adder = self._topology.adders.get(node)
+            adder = None if self._costs.add_s_per_byte == 0 else self._topology.adders.get(node)
             path = self._adding[node] = Path(() if adder is None else (self._link(adder),), 0.0)
         return path
+
+    def _overhead_s(self, src: int, dst: int) -> float:
+        hosts, inside = self._topology.node_hosts, self._costs.host_overhead_s
+        is_inside = inside is not None and hosts[src] == hosts[dst] >= 0
+        return inside if is_inside and inside is not None else self._costs.overhead_s
 
     def _link(self, number: int) -> Link:
         link = self.links.get(number)
         if link is None:
-            payload = 1.0 if number in self._memories else self._efficiency  # a memory sends no headers
-            link = self.links[number] = Link(number, float(self._topology.links.bytes_per_s[number]) * payload)
+            link = self.links[number] = Link(number, self._bytes_per_s(number))
         return link
+
+    def _bytes_per_s(self, number: int) -> float:
+        """Return the payload rate of a link; a memory sends no headers, and may add at the library's own rate."""
+        sheet = float(self._topology.links.bytes_per_s[number])
+        if number not in self._memories:
+            return sheet * self._costs.efficiency
+        return BYTES_MOVED_PER_ADDED / self._costs.add_s_per_byte if self._costs.add_s_per_byte else sheet
 
 
 class Pattern:

@@ -11,7 +11,7 @@ import simpy
 from clustersim.collectives import Schedule, busbw_factor
 from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
-from clustersim.network import Network
+from clustersim.simulate.play import network_over
 from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import Node, Topology, load_topology, place
 from clustersim.topology.placement import Block
@@ -65,7 +65,7 @@ def time_collective(
 
 def _play(cluster: Topology, gpus: np.ndarray, schedule: Schedule, num_bytes: float, library: Transport) -> float:
     env = simpy.Environment()
-    network = Network(env, cluster, overhead_s=library.overhead_s, efficiency=library.efficiency, adds=library.adds)
+    network = network_over(env, cluster, library)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
         env.run(network.play(schedule, own))

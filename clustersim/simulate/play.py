@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import simpy
 
+from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.program import Iteration
 from clustersim.results import Timesheet
 from clustersim.simulate.setup import Setup
 from clustersim.stragglers import factors, layer_factors
 from clustersim.strategies import Job
+from clustersim.topology import Topology
 
 Tell = Callable[[float], None]
 """Told which share of the work is done, 0 to 1."""
@@ -65,9 +67,7 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, tell: Tell) -> 
     gpus = setup.gpus(seed)
     hosts = setup.topology.gpu_hosts[gpus]
     env = simpy.Environment()
-    network = Network(
-        env, setup.topology, overhead_s=transport.overhead_s, efficiency=transport.efficiency, adds=transport.adds
-    )
+    network = network_over(env, setup.topology, transport)
     job = Job(
         env=env,
         network=network,
@@ -80,6 +80,19 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, tell: Tell) -> 
     env.run(point.strategy.start(job, lambda iteration: tell((iteration + 1) / num_iterations)))
     seconds = float(job.times.end_s.max() - job.times.begin_s.min())
     return Outcome(job.times, gpus, network.link_bytes, job.algorithms, seconds, ())
+
+
+def network_over(env: simpy.Environment, topology: Topology, transport: Transport) -> Network:
+    """Return the network of a cluster as a message library uses it."""
+    return Network(
+        env,
+        topology,
+        overhead_s=transport.overhead_s,
+        efficiency=transport.efficiency,
+        adds=transport.adds,
+        host_overhead_s=transport.host_overhead_s,
+        add_s_per_byte=transport.add_s_per_byte,
+    )
 
 
 def _plans(setup: Setup, seed: int, hosts: np.ndarray, num_iterations: int) -> Callable[[int, int], Iteration]:

@@ -194,6 +194,22 @@ def test_adding_takes_the_time_of_the_receivers_memory():
     assert adding - plain == pytest.approx(3e8 / memory_rate, rel=1e-9)
 
 
+def test_a_library_may_add_at_its_own_rate():
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "host": {"gpu": "k20x"}, "link": "1 GB/s", "hop": "0 s"})
+    schedule = Schedule.from_transfers([Transfer(0, 0, 1, 1e8, reduce=True)])
+    adding = time_schedule(cluster, schedule, adds=True, add_s_per_byte=0.25e-9)
+    assert adding - time_schedule(cluster, schedule) == pytest.approx(0.025, rel=1e-9)
+
+
+def test_a_message_inside_a_host_has_an_overhead_of_its_own():
+    host = {"template": "single-socket", "gpu": "k80", "num_gpus": 2}
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "host": host, "link": "1 GB/s", "hop": "0 s"})
+    network = Network(simpy.Environment(), cluster, overhead_s=14e-6, host_overhead_s=4e-6)
+    inside, outside = network.transfer(0, 1, 0), network.transfer(0, 2, 0)
+    assert network.env.run(inside).end_s == pytest.approx(4e-6)
+    assert network.env.run(outside).end_s == pytest.approx(14e-6)
+
+
 def test_one_network_carries_collectives_and_transfers_at_once():
     network = network_on(star(3, latency_s=0.0))
     ring = network.play(ALL_REDUCE["ring"](3, 3e9), range(3))
