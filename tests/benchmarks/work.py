@@ -1,0 +1,58 @@
+"""Work for the network that says something about its speed."""
+
+from __future__ import annotations
+
+import numpy as np
+import simpy
+
+from clustersim.collectives import ALL_REDUCE
+from clustersim.network import Network
+from clustersim.topology import Topology, load_topology
+
+NUM_BYTES = 1e8
+RATE = 7e9  # 56 Gbit/s
+STEP_LATENCY_S = 2e-6
+
+
+def star(num_gpus: int) -> Topology:
+    return load_topology({"kind": "star", "num_hosts": num_gpus, "link": "7 GB/s", "hop": "1 us"})
+
+
+def torus(*dims: int) -> Topology:
+    return load_topology({"kind": "torus", "dims": list(dims), "link": "7 GB/s", "hop": "1 us"})
+
+
+def play_ring(cluster: Topology, num_ranks: int, jitter: bool = False, shuffled: bool = False) -> Network:
+    """Play a ring all-reduce of 100 MB; return the network it was played on.
+
+    With `jitter`, every rank pauses before every step, lognormally (sigma 0.5) with a mean of 5 % of the
+    step. `shuffled` ranks share links of a torus.
+    """
+    rng = np.random.default_rng(num_ranks)
+    schedule = ALL_REDUCE["ring"](num_ranks, NUM_BYTES)
+    mean_s = 0.05 * (NUM_BYTES / num_ranks / RATE + STEP_LATENCY_S)
+    shape = (num_ranks, schedule.num_steps)
+    delay_s = rng.lognormal(np.log(mean_s) - 0.125, 0.5, shape) if jitter else None
+    ranks = rng.permutation(num_ranks).tolist() if shuffled else range(num_ranks)
+    network = Network(simpy.Environment(), cluster)
+    network.env.run(network.play(schedule, ranks, delay_s=delay_s))
+    return network
+
+
+def play_flows(cluster: Topology, num_flows: int, mean_gap_s: float, most_bytes: float = 1e8) -> Network:
+    """Send messages of 1 MB to `most_bytes` between random pairs, a process each; mean gap 0: all at once."""
+    rng = np.random.default_rng(num_flows)
+    network = Network(simpy.Environment(), cluster)
+    starts = np.cumsum(rng.exponential(mean_gap_s, num_flows)) if mean_gap_s else np.zeros(num_flows)
+    sizes = rng.uniform(1e6, most_bytes, num_flows)
+    src = rng.integers(0, cluster.num_gpus, num_flows)
+    dst = (src + rng.integers(1, cluster.num_gpus, num_flows)) % cluster.num_gpus
+
+    def send(start_s: float, *message: float):
+        yield network.env.timeout(start_s)
+        yield network.transfer(int(message[0]), int(message[1]), message[2])
+
+    for start_s, *message in zip(starts, src, dst, sizes, strict=True):
+        network.env.process(send(float(start_s), *message))
+    network.env.run()
+    return network
