@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.palette import LABELS, PARTS, text_on
 from clustersim.report.series import headline, largest, run_label, series, series_label, varied
-from clustersim.report.words import duration, gpus, listed, percent, plot_text, time_unit
+from clustersim.report.words import duration, gpus, percent, plot_text, time_unit
 from clustersim.results import BREAKDOWN, Run, Sweep
 
 
@@ -52,10 +52,10 @@ def breakdown_title(sweep: Sweep) -> str:
         )
     last = rivals[-1]
     shares = [
-        f"{percent(one.breakdown_s.get(part, 0.0) / one.iteration_s)} with {series_label(one, varied(sweep))}"
-        for one in (run, last)
+        f"{percent(one.breakdown_s.get(part, 0.0) / one.iteration_s)} {what}with {series_label(one, varied(sweep))}"
+        for one, what in ((run, f"{LABELS[part]} "), (last, ""))
     ]
-    return f"{_where(run)} {LABELS[part]} takes {listed(shares)} of each iteration"
+    return f"{_where(run)} each iteration is {' and '.join(shares)}"
 
 
 def overhead(run: Run) -> str | None:

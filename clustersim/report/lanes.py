@@ -14,6 +14,9 @@ MAX_MARKS = 5000
 MAX_RANKS = 16
 """Ranks whose lanes fit a screen."""
 
+NOTICED = 0.005
+"""Share of the iteration that somebody has to wait before anybody is called late."""
+
 COMMUNICATION = ("communication", "copy")
 """Kinds that run beside the compute, in a lane of their own."""
 
@@ -58,7 +61,8 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
     iteration, by_rank = _iteration(run)
     ready = {rank: _ready_s(marks) for rank, marks in by_rank.items()}
     waited = {rank: _seconds(marks, "waiting") for rank, marks in by_rank.items()}
-    last = last_rank(ready) if any(waited.values()) else None
+    length = max(mark.end_s for marks in by_rank.values() for mark in marks)
+    last = last_rank(ready) if max(waited.values()) > NOTICED * length else None
     ranks = _ranks(waited, last, max_ranks)
     notes = [] if len(ranks) == len(by_rank) else [_left_out(len(ranks), len(by_rank), last)]
     marks = [mark for rank in ranks for mark in by_rank[rank]]
@@ -76,7 +80,7 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
         late_s=0.0 if last is None else ready[last] - sorted(ready.values())[len(ready) // 2],
         waited_s=max(waited.values()),
         exposed_s=max(_seconds(of_rank, "exposed") for of_rank in by_rank.values()),
-        length_s=max(mark.end_s for mark in marks),
+        length_s=length,
         note=" ".join(notes),
     )
 

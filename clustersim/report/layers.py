@@ -11,7 +11,7 @@ from clustersim.report.words import duration, percent, plot_text, plural, shorte
 from clustersim.results import Run, Sweep
 
 MAX_LAYERS = 24
-"""Layers drawn one by one; the rest are one bar."""
+"""Layers drawn; the rest are summed up below."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,12 @@ class LayerBar:
 
 @dataclass(frozen=True)
 class Layers:
-    """The figure in numbers: the longest layer first, the rest last."""
+    """The figure in numbers: the longest layers, the longest first, and the sum of those that are not drawn."""
 
     title: str
     run: str
     bars: tuple[LayerBar, ...]
+    rest: LayerBar | None
     total_s: float
 
 
@@ -47,9 +48,7 @@ def layers_data(sweep: Sweep, run: Run, max_layers: int = MAX_LAYERS) -> Layers 
     if not total:
         return None
     shown, rest = bars[:max_layers], bars[max_layers:]
-    if rest:
-        shown.append(_sum(rest))
-    return Layers(_title(bars, total), run_label(sweep, run), tuple(shown), total)
+    return Layers(_title(bars, total), run_label(sweep, run), tuple(shown), _sum(rest) if rest else None, total)
 
 
 def _sum(bars: list[LayerBar]) -> LayerBar:
@@ -97,9 +96,15 @@ def draw_layers(data: Layers) -> Figure:
         legend=legend(),
     )
     short = [plot_text(shortened(bar.name, 17)) for bar in data.bars]
-    return Figure(
-        data.title, under, traces, drawn, {"yaxis": {"ticktext": short}, "xaxis": {"nticks": 5}}, label=data.run
-    )
+    narrow = {"yaxis": {"ticktext": short}, "xaxis": {"nticks": 5}}
+    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=_note(data))
+
+
+def _note(data: Layers) -> str:
+    if data.rest is None:
+        return ""
+    share = percent(data.rest.total_s / data.total_s)
+    return f"Not drawn: {data.rest.name}, together {duration(data.rest.total_s)}, {share} of the compute time."
 
 
 _PATTERN_WORDS = {

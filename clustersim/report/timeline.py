@@ -63,7 +63,7 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     if chosen.num_ranks == 1:
         return f"One GPU: nobody to wait for, nothing to send; an iteration takes {duration(chosen.length_s)}"
     late = ""
-    if chosen.last is not None and chosen.waited_s > 0.01 * chosen.length_s:
+    if chosen.last is not None:
         late = f"rank {chosen.last} is ready {duration(chosen.late_s)} after the median, others wait up to " + duration(
             chosen.waited_s
         )

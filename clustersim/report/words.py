@@ -88,15 +88,6 @@ def time_unit(longest_s: float) -> tuple[str, float]:
     return _TIME_UNITS[-1] if longest_s > 0 else _TIME_UNITS[0]
 
 
-def listed(parts: list[str]) -> str:
-    """Join words as in a sentence.
-
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
-
-
 def shortened(text: str, longest: int) -> str:
     """Cut the middle out of a long name, so that its end, which tells names apart, stays.
 

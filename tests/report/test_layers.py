@@ -14,15 +14,15 @@ from clustersim.results import staleness_summary
 from tests.report.synthetic import make_run, make_sweep
 
 
-def test_layers_are_drawn_longest_first_and_the_rest_as_one_bar():
+def test_layers_are_drawn_longest_first_and_the_rest_is_summed_up_below():
     sweep = make_sweep((8,))
     run = sweep.runs[0]
     data = layers_data(sweep, run, max_layers=10)
-    totals = [bar.total_s for bar in data.bars[:-1]]
+    totals = [bar.total_s for bar in data.bars]
     assert totals == sorted(totals, reverse=True)
-    assert data.bars[-1].name == f"47{THIN}other layers"
-    assert sum(bar.forward_s for bar in data.bars) == pytest.approx(sum(row[2] for row in run.layers))
-    assert sum(bar.backward_s for bar in data.bars) == pytest.approx(sum(row[3] for row in run.layers))
+    assert sum(totals) + data.rest.total_s == pytest.approx(sum(row[2] + row[3] for row in run.layers))
+    assert draw_layers(data).note.startswith(f"Not drawn: 47{THIN}other layers, together")
+    assert draw_layers(layers_data(sweep, run, max_layers=57)).note == ""
 
 
 def test_the_title_counts_the_layers_that_take_half_the_time():

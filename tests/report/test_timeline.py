@@ -79,6 +79,14 @@ def test_ranks_that_are_ready_together_have_no_last_one():
     assert last_rank({0: 1.0, 1: 1.1}) == 1
 
 
+def test_nobody_is_called_late_for_less_than_the_others_notice():
+    spans = Spans()
+    for rank, ready in enumerate((1.0, 1.001)):
+        spans.add("backward", rank, 0, 0.0, ready)
+        spans.add("waiting", rank, 0, ready, 1.001)
+    assert choose(replace(make_run(2), spans=spans)).last is None
+
+
 def test_a_run_without_spans_has_no_timeline():
     sweep = make_sweep((8,))
     assert timeline_data(sweep, replace(sweep.runs[0], spans=Spans())) is None

@@ -1,0 +1,169 @@
+"""The report in a real browser: it draws, asks nobody for anything, and fits desktop, phone, night and paper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clustersim.report import FIGURES, write_report
+from clustersim.results import staleness_summary
+from tests.report.synthetic import make_sweep
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    sweep = make_sweep()
+    stale = replace(sweep.runs[-1], staleness=staleness_summary([0, 1, 1, 2, 3]))
+    return replace(sweep, runs=(*sweep.runs[:-1], stale))
+
+
+@pytest.fixture(scope="module")
+def report(sweep, tmp_path_factory):
+    return write_report(sweep, tmp_path_factory.mktemp("report") / "report.html")
+
+
+class Visit:
+    """One page with everything it complained about and asked for."""
+
+    def __init__(self, browser, path, width=1280, scheme="light"):
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.errors, self.requests = [], []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("body[data-drawn=yes]", timeout=60_000)
+
+    def wait_until(self, condition, seconds=30):
+        """Wait until an expression is true; not by `wait_for_function`, whose eval the page forbids."""
+        for _ in range(10 * seconds):
+            if self.page.evaluate(condition):
+                return
+            self.page.wait_for_timeout(100)
+        pytest.fail(f"still not so after {seconds} s: {condition}")
+
+    def layout(self, name, expression):
+        return self.page.evaluate(f"document.getElementById('plot-{name}')._fullLayout.{expression}")
+
+
+@pytest.fixture(scope="module")
+def desktop(browser, report):
+    return Visit(browser, report)
+
+
+@pytest.fixture(scope="module")
+def phone(browser, report):
+    return Visit(browser, report, width=390)
+
+
+def test_nothing_fails_and_nothing_is_asked_for(desktop, phone):
+    for visit in (desktop, phone):
+        assert visit.errors == []
+        assert [url for url in visit.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_every_figure_is_drawn_and_its_finding_can_be_seen(desktop, phone, sweep):
+    for visit in (desktop, phone):
+        for name, kind in FIGURES.items():
+            first = kind.make(sweep)[0]
+            title = visit.page.locator(f"#title-{name}")
+            assert title.inner_text() == first.title
+            assert title.is_visible()
+            assert visit.page.locator(f"#plot-{name} .main-svg").first.is_visible()
+
+
+def test_every_bar_is_there(desktop, sweep):
+    for name in ("breakdown", "timeline", "layers", "link-classes"):
+        figure = FIGURES[name].make(sweep)[0]
+        bars = [trace["x"] for trace in figure.traces if trace["type"] == "bar"]
+        shortest = 1e-9 * max(max(values) for values in bars)
+        expected = sum(sum(value > shortest for value in values) for values in bars)
+        drawn = desktop.page.locator(f"#plot-{name} .barlayer .point path").evaluate_all(
+            "paths => paths.filter(path => path.getBBox().width > 0).length"
+        )
+        assert drawn == expected, name
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_sticks_out_sideways(desktop, phone, width):
+    page = {390: phone, 1280: desktop}[width].page
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.plot svg')].map(e => e.getBoundingClientRect().right))"
+    )
+    assert right <= width
+
+
+def test_nothing_offers_to_send_the_chart_away(desktop):
+    titles = desktop.page.locator(".modebar-btn").evaluate_all("all => all.map(one => one.dataset.title || '')")
+    assert titles
+    assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
+    assert desktop.page.locator(".plotlyjsicon").count() == 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_decades_of_the_scaling_curve_are_equal(desktop, phone, width):
+    visit = {390: phone, 1280: desktop}[width]
+    across, up = (visit.layout("scaling", f"{axis}._length") for axis in ("xaxis", "yaxis"))
+    x_range, y_range = (visit.layout("scaling", f"{axis}.range") for axis in ("xaxis", "yaxis"))
+    assert across / (x_range[1] - x_range[0]) == pytest.approx(up / (y_range[1] - y_range[0]), rel=0.01)
+
+
+def test_the_efficiency_stands_exactly_below_the_speedup(desktop, phone):
+    for visit in (desktop, phone):
+        for end in ("_offset", "_length"):
+            above, below = (visit.layout("scaling", f"{axis}.{end}") for axis in ("xaxis", "xaxis2"))
+            assert above == pytest.approx(below, abs=0.5)
+
+
+def test_a_reader_chooses_which_run_is_drawn(browser, report, sweep):
+    page = Visit(browser, report).page
+    variants = FIGURES["timeline"].make(sweep)
+    page.select_option("#choice-timeline", label=variants[1].label)
+    assert page.locator("#title-timeline").inner_text() == variants[1].title
+    page.select_option("#choice-breakdown", "1")
+    assert page.locator("#under-breakdown").inner_text() == FIGURES["breakdown"].make(sweep)[1].subtitle
+
+
+def test_night_changes_the_ink_and_day_changes_it_back(browser, report):
+    visit = Visit(browser, report, scheme="dark")
+    assert visit.errors == []
+    dark = visit.layout("scaling", "font.color")
+    visit.page.emulate_media(color_scheme="light")
+    visit.wait_until(f"document.getElementById('plot-scaling')._fullLayout.font.color !== '{dark}'")
+    background = visit.page.evaluate("getComputedStyle(document.querySelector('.card')).backgroundColor")
+    assert background == "rgb(255, 255, 255)"
+
+
+def test_paper_gets_the_light_theme_at_its_own_width(browser, report):
+    visit = Visit(browser, report, scheme="dark")
+    visit.page.set_viewport_size({"width": 703, "height": 1000})
+    visit.page.emulate_media(media="print", color_scheme="dark")
+    visit.wait_until("document.getElementById('plot-timeline')._fullLayout.width <= 703")
+    assert visit.layout("timeline", "font.color") == "#1b1f24"
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 703
+    assert not visit.page.locator(".choice").first.is_visible()
+    assert visit.page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+
+
+def test_turning_the_phone_redraws(browser, report):
+    visit = Visit(browser, report, width=390)
+    visit.page.set_viewport_size({"width": 844, "height": 390})
+    visit.wait_until("document.getElementById('plot-timeline')._fullLayout.width > 600")
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 844
+
+
+def test_hovering_says_what_happened_and_why(browser, report):
+    page = Visit(browser, report).page
+    page.locator("#plot-timeline").scroll_into_view_if_needed()
+    page.evaluate(
+        "() => { const plot = document.getElementById('plot-timeline');"
+        " const kind = plot.data.findIndex(trace => trace.name.startsWith('waiting'));"
+        " Plotly.Fx.hover(plot, [{curveNumber: kind, pointNumber: 0}]); }"
+    )
+    text = page.locator("#plot-timeline .hovertext").first.text_content()
+    assert "rank 0" in text
+    assert "for rank 17" in text

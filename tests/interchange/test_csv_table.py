@@ -1,0 +1,59 @@
+"""A sweep as a flat table."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import pytest
+
+from clustersim.interchange import csv_rows, write_csv
+from clustersim.results import BREAKDOWN
+from tests.report.synthetic import make_comparison, make_sweep
+
+
+def read(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_table_has_a_row_for_each_run_and_the_numbers_come_back_exactly(tmp_path):
+    sweep = make_sweep()
+    rows = read(write_csv(sweep, tmp_path / "runs.csv"))
+    assert [int(row["num_gpus"]) for row in rows] == [1, 32, 128]
+    assert [float(row["iteration_s"]) for row in rows] == [run.iteration_s for run in sweep.runs]
+
+
+def test_the_parts_of_the_iteration_are_columns_that_sum_to_it():
+    for row in csv_rows(make_sweep()):
+        assert sum(row[f"breakdown_{part}_s"] for part in BREAKDOWN) == pytest.approx(row["iteration_s"], rel=1e-9)
+
+
+def test_axes_are_columns_by_their_dotted_keys():
+    assert [row["strategy.kind"] for row in csv_rows(make_comparison())] == ["all-reduce"] * 3 + ["server"] * 3
+
+
+def test_what_is_absent_is_empty(tmp_path):
+    sweep = make_sweep((8,), interval=0.0)
+    bare = replace(sweep, runs=(replace(sweep.runs[0], speedup=None, time_to_train_s=None),))
+    (row,) = read(write_csv(bare, tmp_path / "runs.csv"))
+    assert {name for name, cell in row.items() if cell == ""} == {
+        "speedup",
+        "time_to_train_s",
+        "interval_level",
+        *(f"{name}_{end}" for name in ("iteration_s", "samples_per_s", "speedup") for end in ("low", "high")),
+    }
+
+
+def test_published_figures_are_columns_of_their_metric():
+    row = csv_rows(make_sweep())[-1]
+    assert (row["published_hours"], row["published_speedup"]) == (10.5, 47.0)
+    run = make_sweep().runs[-1]
+    twice = replace(make_sweep(), runs=(replace(run, published=run.published * 2),))
+    assert csv_rows(twice)[0]["published_hours_2"] == 10.5
+
+
+def test_an_axis_that_is_a_mapping_is_its_json_text():
+    run = replace(make_sweep((8,)).runs[0], axes={"num_gpus": 8, "placement": {"kind": "fragmented", "free": 0.1}})
+    (row,) = csv_rows(replace(make_sweep((8,)), runs=(run,)))
+    assert row["placement"] == '{"kind": "fragmented", "free": 0.1}'
