@@ -293,6 +293,11 @@ class TestTopology:
         assert (document["num_hosts"], document["num_gpus"], document["num_links"]) == (4, 4, 8)
         assert document["route"]["latency_s"] == pytest.approx(2e-6)
 
+    def test_show_draws_when_asked(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["topology", "show", "star.yaml", "-o", "star.html"]) == 0
+        assert "drawing: star.html" in capsys.readouterr().out
+        assert "<html" in (folder / "star.html").read_text()[:200]
+
     def test_export_reads_back_as_a_graph(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         import networkx as nx
 

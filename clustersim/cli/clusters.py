@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 topology = typer.Typer(
-    name="topology", help="Describe or export a cluster.", no_args_is_help=True, rich_markup_mode=None
+    name="topology", help="Describe, draw or export a cluster.", no_args_is_help=True, rich_markup_mode=None
 )
 
 _Name = Annotated[
@@ -24,6 +24,9 @@ def show(
         tuple[str, str] | None, typer.Option(metavar="A B", help="Show the way between two GPUs or nodes.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", "-o", metavar="FILE", help="Draw the cluster as an HTML page.")
+    ] = None,
 ) -> None:
     """Print how big a cluster is, how well it is connected, and the way between two of its GPUs."""
     from clustersim.topology import describe, load_topology
@@ -37,6 +40,11 @@ def show(
         typer.echo(to_json(document, indent=2))
     else:
         typer.echo(f"{cluster.name}\n{description(document)}")
+    if report is not None:
+        from clustersim.report import write_topology
+
+        written = write_topology(cluster, report)
+        typer.echo(f"drawing: {written}", err=json)
 
 
 @topology.command()

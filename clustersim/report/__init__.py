@@ -5,8 +5,9 @@ returns plain numbers and is tested, the other draws them and decides nothing. `
 all figures in the order of the page.
 """
 
+from clustersim.report.cluster import write_topology
 from clustersim.report.figures import FIGURES
 from clustersim.report.report import report_html, write_report
 from clustersim.report.table import table
 
-__all__ = ["FIGURES", "report_html", "table", "write_report"]
+__all__ = ["FIGURES", "report_html", "table", "write_report", "write_topology"]

@@ -3,6 +3,6 @@
 A sweep knows scenarios and how to have them simulated; what comes out is plain data.
 """
 
-from clustersim.sweep.sweep import sweep
+from clustersim.sweep.points import sweep
 
 __all__ = ["sweep"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def graph_topology(graph: nx.Graph) -> Topology:
+def graph_topology(graph: nx.Graph[Any]) -> Topology:
     """Return the topology of a networkx graph.
 
     Nodes have `kind` (`gpu`, `host`, `switch`, ...), and may have `host` (a number; -1 for none) and `gpu` (a sheet's
@@ -102,7 +102,7 @@ def _node_kind(name: Hashable, attributes: dict[str, Any], mistakes: list[Mistak
     return kind
 
 
-def _link_columns(graph: nx.Graph, numbers: dict[Hashable, int], mistakes: list[Mistake]) -> Links:
+def _link_columns(graph: nx.Graph[Any], numbers: dict[Hashable, int], mistakes: list[Mistake]) -> Links:
     rows: list[tuple[int, int, float, float, str]] = []
     import networkx as nx
 
@@ -137,7 +137,7 @@ def _number(
     return 1.0
 
 
-def _hosts(graph: nx.Graph, kinds: list[str], gpus: list[int]) -> np.ndarray:
+def _hosts(graph: nx.Graph[Any], kinds: list[str], gpus: list[int]) -> np.ndarray:
     """Return the host of every node [num_nodes]: as the graph says, or each GPU a host of its own."""
     given = [attributes.get("host") for _, attributes in graph.nodes(data=True)]
     if all(host is None for host in given):

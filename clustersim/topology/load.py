@@ -49,7 +49,7 @@ else:
 """Any member of `TOPOLOGIES`, told apart by `kind`."""
 
 
-def load_topology(where: str | Path | dict[str, Any] | TopologySpec | Topology | nx.Graph) -> Topology:
+def load_topology(where: str | Path | dict[str, Any] | TopologySpec | Topology | nx.Graph[Any]) -> Topology:
     """Return a cluster: a shipped one by name, a YAML file by path, a mapping, or a networkx graph."""
     if isinstance(where, Topology):
         return where

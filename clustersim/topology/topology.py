@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -133,11 +133,11 @@ class Topology:
         return str(self.node_names[src]), str(self.node_names[dst]), self.links.kind[link]
 
     @cached_property
-    def graph(self) -> nx.MultiDiGraph:
+    def graph(self) -> nx.MultiDiGraph[Any]:
         """The same cluster as a networkx graph, for reading, drawing and export."""
         import networkx as nx
 
-        graph = nx.MultiDiGraph(name=self.name)
+        graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph(name=self.name)
         for name, kind, host in zip(self.node_names, self.node_kinds, self.node_hosts, strict=True):
             graph.add_node(name, kind=kind, host=int(host))
         for gpu, sheet in zip(self.gpus, self.gpu_sheets, strict=True):
