@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
@@ -43,6 +44,17 @@ class Agenda(Generic[Item]):
         while times and times[0] <= latest_s:
             due += self._items.pop(heappop(times))
         return due
+
+    def items(self) -> Iterator[tuple[float, Item]]:
+        """Yield what is noted, with its time, in no order of time."""
+        return ((time_s, item) for time_s, together in self._items.items() for item in together)
+
+    def shift(self, seconds: float) -> None:
+        """Put everything off by as much."""
+        noted = list(self.items())
+        self.times, self._items = [], {}
+        for time_s, item in noted:
+            self.add(time_s + seconds, item)
 
 
 class Endings:
@@ -110,3 +122,16 @@ class Endings:
         self._flows, self.times = valid, list(valid)
         heapify(self.times)
         self._num_entries = self._num_flows
+
+    def items(self) -> Iterator[tuple[float, Flow]]:
+        """Yield every flow once, with its end, in no order of time."""
+        self._clean()
+        return ((time_s, flow) for time_s, together in self._flows.items() for flow in together)
+
+    def shift(self, seconds: float) -> None:
+        """Put everything off by as much: what has been moved so far, too, was moved so much later."""
+        flows = [flow for _, flow in self.items()]
+        self.times, self._flows, self._num_entries = [], {}, 0
+        for flow in flows:
+            flow.since_s += seconds
+            self.expect(flow, flow.end_s + seconds)

@@ -49,18 +49,20 @@ class Collective:
         self.finished: simpy.Event = wires.env.event()
         self.wires = wires
         self._engine = wires.engine
-        self._schedule = schedule
+        self.schedule = schedule
         self._num_steps = schedule.num_steps
         self._delay_s = None if delay_s is None else np.asarray(delay_s, dtype=float)
-        self._steps: dict[int, _OpenStep] = {}
+        self.steps: dict[int, OpenStep] = {}
         self._nodes_key = nodes.tobytes()
         self._kept = wires.plans.kept(schedule)
         self._entered = [False] * schedule.num_ranks
-        self._reached = [-1] * schedule.num_ranks  # step that each rank has come to
+        self.reached_steps = [-1] * schedule.num_ranks  # step that each rank has come to
         self._end_s = np.full(schedule.num_ranks, np.nan)
         self._num_left = schedule.num_ranks
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
-        self._awaited = [schedule.num_steps + 1] * schedule.num_ranks  # nearest step of each rank that is waited for
+        self.awaited_steps = [
+            schedule.num_steps + 1
+        ] * schedule.num_ranks  # nearest step of each rank that is waited for
         if not schedule.num_ranks:
             self._engine.tell(self.finished, PlayTimes(self._end_s))
 
@@ -89,29 +91,56 @@ class Collective:
     def reached(self, rank: int, step: int) -> simpy.Event:
         """Return an event that fires when this rank has finished every step before `step`."""
         event = self.wires.env.event()
-        if self._reached[rank] >= step:
+        if self.reached_steps[rank] >= step:
             event.succeed()
         else:
             self._waiting.setdefault(rank, []).append((step, event))
-            self._awaited[rank] = min(step, self._awaited[rank])
+            self.awaited_steps[rank] = min(step, self.awaited_steps[rank])
         return event
 
     def resume(self, rank: int) -> None:
         """Let a rank go on whose pause is over, before it enters or before its messages of a step."""
-        step = self._reached[rank]
+        step = self.reached_steps[rank]
         if step < 0:
             self._advance(rank, 0)
-        elif self._steps[step].unfinished[rank]:
-            self._steps[step].admit(rank)
+        elif self.steps[step].unfinished[rank]:
+            self.steps[step].admit(rank)
         else:
             self.leave_step(rank, step)
 
+    def may_repeat(self, step: int) -> bool:
+        """Return whether the step after this one is like it, and nobody pauses."""
+        if self._delay_s is not None or step + 1 >= self._num_steps:
+            return False
+        return self.wires.plans.is_repeated(self.schedule, step, self.wires.adds)
+
+    def most_repeats(self, period: int) -> int:
+        """Return how often so many steps fit in before a step that somebody waits for, or the end."""
+        ahead = [min(due, self._num_steps) - 1 for due in self.awaited_steps]
+        rooms = [due - step for due, step in zip(ahead, self.reached_steps, strict=True)]
+        return min(min(rooms), self._num_steps - 1 - max(self.steps)) // period
+
+    def num_alike(self, step: int, most: int) -> int:
+        """Return how many steps, at most so many, follow the open ones and are the same as `step` and all of those."""
+        last = max(self.steps)
+        for number in range(step + 1, last + 1 + most):
+            if not self.wires.plans.are_alike(self.schedule, step, number, self.wires.adds):
+                return max(0, number - last - 1)
+        return most
+
+    def shift(self, steps: int) -> None:
+        """Let every rank have done so many steps more, all of which are alike."""
+        self.reached_steps = [reached + steps for reached in self.reached_steps]
+        self.steps = {number + steps: open_step for number, open_step in self.steps.items()}
+        for number, open_step in self.steps.items():
+            open_step.number = number
+
     def leave_step(self, rank: int, step: int) -> None:
         """Take a rank to the step behind one whose messages it has done."""
-        open_step = self._steps[step]
+        open_step = self.steps[step]
         open_step.num_to_leave -= 1
         if not open_step.num_to_leave:
-            del self._steps[step]
+            del self.steps[step]
         self._advance(rank, step + 1)
 
     def _note_entry(self, rank: int) -> None:
@@ -121,14 +150,16 @@ class Collective:
 
     def _advance(self, rank: int, step: int) -> None:
         """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
+        if not rank:
+            self._engine.stepped = self
         while True:
-            self._reached[rank] = step
-            if step >= self._awaited[rank]:
+            self.reached_steps[rank] = step
+            if step >= self.awaited_steps[rank]:
                 self._tell(rank, step)
             if step == self._num_steps:
                 self._finish(rank)
                 return
-            open_step = self._steps.get(step) or self._open(step)
+            open_step = self.steps.get(step) or self._open(step)
             if open_step.delay_s is not None and open_step.delay_s[rank] > 0:
                 self._engine.pause(self._engine.now_s + open_step.delay_s[rank], self, rank)
                 return
@@ -137,13 +168,13 @@ class Collective:
                 return
             open_step.num_to_leave -= 1
             if not open_step.num_to_leave:
-                del self._steps[step]
+                del self.steps[step]
             step += 1
 
-    def _open(self, step: int) -> _OpenStep:
-        plan = self._kept.get((self._nodes_key, step)) or self.wires.plans.step(self._schedule, self.nodes, step)
+    def _open(self, step: int) -> OpenStep:
+        plan = self._kept.get((self._nodes_key, step)) or self.wires.plans.step(self.schedule, self.nodes, step)
         delay_s = None if self._delay_s is None else self._delay_s[:, step].tolist()
-        open_step = self._steps[step] = _OpenStep(self, step, plan, delay_s)
+        open_step = self.steps[step] = OpenStep(self, step, plan, delay_s)
         return open_step
 
     def _tell(self, rank: int, step: int) -> None:
@@ -154,7 +185,7 @@ class Collective:
         later = [entry for entry in waiting if entry[0] > step]
         if later:
             self._waiting[rank] = later
-        self._awaited[rank] = min((entry[0] for entry in later), default=self._num_steps + 1)
+        self.awaited_steps[rank] = min((entry[0] for entry in later), default=self._num_steps + 1)
 
     def _finish(self, rank: int) -> None:
         self._end_s[rank] = self._engine.now_s
@@ -163,28 +194,32 @@ class Collective:
             self._engine.tell(self.finished, PlayTimes(self._end_s))
 
 
-class _OpenStep:
+class OpenStep:
     """A step that ranks have reached and not all have left; the sender of its messages.
 
     `unfinished` [num_ranks] are the messages of each rank that have not ended.
     """
 
-    __slots__ = ("_absent", "_adds", "_collective", "_plan", "delay_s", "num_to_leave", "number", "unfinished")
+    __slots__ = ("_absent", "_adds", "_plan", "collective", "delay_s", "num_to_leave", "number", "unfinished")
 
     def __init__(self, collective: Collective, number: int, plan: Plan, delay_s: list[float] | None):
         self.number = number
         self.delay_s = delay_s
         self.num_to_leave = len(collective.nodes)
         self.unfinished = plan.pattern.num_messages.copy()
-        self._collective = collective
+        self.collective = collective
         self._plan = plan
         self._adds = plan.reduce if collective.wires.adds else None
         self._absent = plan.pattern.num_ends.copy()  # ends of each message that have not come
 
+    def standing(self) -> tuple[list[int], list[int]]:
+        """Return how many messages of each rank have not ended, and how many ends of each message are to come."""
+        return self.unfinished.copy(), self._absent.copy()
+
     def admit(self, rank: int) -> None:
         """Let a rank send and receive, and those of its messages start whose other end is here."""
         (pattern, num_bytes, _), absent = self._plan, self._absent
-        engine = self._collective.wires.engine
+        engine = self.collective.wires.engine
         for message in pattern.messages[rank]:
             absent[message] -= 1
             if not absent[message]:
@@ -196,7 +231,7 @@ class _OpenStep:
         """Note that a message has arrived; where the receiver adds it, that comes next."""
         message = flow.message
         if self._adds is not None and self._adds[message]:
-            self._collective.wires.engine.start(_Addition(self._adding_path(message), flow, self))
+            self.collective.wires.engine.start(Addition(self._adding_path(message), flow, self))
         else:
             self.over(message)
 
@@ -206,26 +241,26 @@ class _OpenStep:
         src, dst = pattern.src[message], pattern.dst[message]
         unfinished[src] -= 1
         if not unfinished[src]:
-            self._collective.leave_step(src, self.number)
+            self.collective.leave_step(src, self.number)
         if dst != src:
             unfinished[dst] -= 1
             if not unfinished[dst]:
-                self._collective.leave_step(dst, self.number)
+                self.collective.leave_step(dst, self.number)
 
     def _adding_path(self, message: int) -> Path:
-        collective = self._collective
+        collective = self.collective
         return collective.wires.known_paths.adding(int(collective.nodes[self._plan.pattern.dst[message]]))
 
 
-class _Addition(Flow):
+class Addition(Flow):
     """A message that has arrived and is added in the receiver's memory."""
 
-    __slots__ = ("_step",)
+    __slots__ = ("step",)
 
-    def __init__(self, path: Path, arrived: Flow, step: _OpenStep):
+    def __init__(self, path: Path, arrived: Flow, step: OpenStep):
         super().__init__(path, arrived.num_bytes * BYTES_MOVED_PER_ADDED, 1.0, self, arrived.message)
-        self._step = step
+        self.step = step
 
     def ended(self, flow: Flow) -> None:
         """Note that the message is added."""
-        self._step.over(flow.message)
+        self.step.over(flow.message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import simpy
@@ -40,6 +40,7 @@ class Engine:
         self.now_s = 0.0
         self.told: list[tuple[simpy.Event, Any]] = []
         self.arrivals: Agenda[Flow] = Agenda()
+        self.stepped: Any = None  # a collective whose rank 0 has reached a step, for whoever looks after an instant
         self.after_share: list[Callable[[float], None]] = []
         self._pauses: Agenda[tuple[Pausing, int]] = Agenda()
         self._endings = Endings()
@@ -63,6 +64,21 @@ class Engine:
             if times and times[0] < time_s:
                 time_s = times[0]
         return time_s if time_s > self.now_s else self.now_s
+
+    @property
+    def is_pausing(self) -> bool:
+        return bool(self._pauses.times)
+
+    def on_the_way(self) -> Iterator[tuple[float, Flow]]:
+        """Yield the messages on their way, and when each arrives at its links or ends."""
+        yield from self.arrivals.items()
+        yield from self._endings.items()
+
+    def shift(self, seconds: float) -> None:
+        """Let time pass in which nothing changes but the time. Nobody may pause."""
+        self.now_s += seconds
+        self.arrivals.shift(seconds)
+        self._endings.shift(seconds)
 
     def tell(self, event: simpy.Event, value: Any = None) -> None:
         """Let SimPy know, as soon as its clock is here."""

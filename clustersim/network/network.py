@@ -16,6 +16,7 @@ from clustersim.network.engine import Counts, Engine
 from clustersim.network.fair_share import SHARING
 from clustersim.network.flow import INFINITE, Flow, Path
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, Paths, Plans
+from clustersim.network.repeats import Repeats
 from clustersim.topology import Topology, load_topology
 
 _AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an instant; its own are 0 and 1
@@ -54,6 +55,7 @@ class Network:
     What happens inside the network needs no SimPy event: it is played ahead, up to the next event that
     anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
     a process, or between two calls of `env.run`. At one time, the network comes after all other events.
+    Steps of a collective that is alone and repeats itself are multiplied (`Repeats`), unless `exact`.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Network:
         adds: bool = False,
         host_overhead_s: float | None = None,
         add_s_per_byte: float | None = None,
+        exact: bool = False,
     ):
         costs = Costs(overhead_s, efficiency, host_overhead_s, add_s_per_byte)
         self.env = env
@@ -75,6 +78,7 @@ class Network:
         self.engine = Engine(SHARING[sharing]())
         self.known_paths = Paths(self.topology, costs)
         self.plans = Plans(self.known_paths)
+        self._repeats = None if exact else Repeats(self.engine, self.known_paths)
         self._alarm: simpy.Event | None = None
         self._alarm_s = INFINITE
 
@@ -90,6 +94,13 @@ class Network:
     def counts(self) -> Counts:
         """How much work the network has done so far."""
         return self.engine.counts
+
+    @property
+    def shortcuts(self) -> tuple[str, ...]:
+        """Which shortcuts were taken, in words."""
+        if self._repeats is None or not self._repeats.num_steps:
+            return ()
+        return (f"steps of collectives multiplied: {self._repeats.num_steps} repeated the one before to 1e-12",)
 
     def flows(self) -> list[FlowRate]:
         """Return the flows that are on the wire, link by link in the order of first use."""
@@ -167,6 +178,8 @@ class Network:
                 "process, or between two calls of env.run, not between two of env.step"
             )
         self.engine.now_s = max(now_s, self.engine.now_s)
+        if self._repeats is not None:
+            self._repeats.forget()
 
     def after_acting(self) -> None:
         """Tell SimPy what follows at once, and be woken for what comes later."""
@@ -200,7 +213,7 @@ class Network:
         if alarm is not self._alarm:
             return  # an earlier one has been set since
         self._alarm, self._alarm_s = None, INFINITE
-        engine = self.engine
+        engine, repeats = self.engine, self._repeats
         self._tell()  # what was found by playing ahead to this time
         now_s = max(self.env.now, engine.now_s)
         if engine.next_s() <= engine.latest(now_s):
@@ -209,6 +222,8 @@ class Network:
         until_s = self.env.peek()
         while not engine.told and (time_s := engine.next_s()) < until_s:
             engine.play_instant(time_s)
+            if repeats is not None and engine.stepped is not None:
+                repeats.look(until_s)
         self._set_alarm()
 
 

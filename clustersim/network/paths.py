@@ -131,6 +131,8 @@ class Plans:
         self._paths = paths
         self._patterns: dict[tuple[bytes, bytes, bytes], Pattern] = {}
         self._num_messages = 0
+        self._compared: tuple[Schedule, int, Step] | None = None
+        self._repeated: WeakKeyDictionary[Schedule, dict[int, bool]] = WeakKeyDictionary()
         self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, int], Plan]] = WeakKeyDictionary()
 
     def kept(self, schedule: Schedule) -> dict[tuple[bytes, int], Plan]:
@@ -144,6 +146,23 @@ class Plans:
         if schedule.num_ranks * schedule.num_steps <= _MOST_MESSAGES_OF_A_KEPT_SCHEDULE:
             self.kept(schedule)[nodes.tobytes(), number] = plan
         return plan
+
+    def is_repeated(self, schedule: Schedule, step: int, adds: bool) -> bool:
+        """Return whether a step and the next are alike; what has been found is kept with the schedule."""
+        known = self._repeated.setdefault(schedule, {})
+        if step not in known:
+            known[step] = self.are_alike(schedule, step, step + 1, adds)
+        return known[step]
+
+    def are_alike(self, schedule: Schedule, one: int, other: int, adds: bool) -> bool:
+        """Return whether two steps of a schedule have the same messages, and where `adds` the same are added."""
+        if self._compared is None or self._compared[:2] != (schedule, one):
+            self._compared = schedule, one, schedule.step(one)
+        first, second = self._compared[2], schedule.step(other)
+        columns = [(first.src, second.src), (first.dst, second.dst), (first.num_bytes, second.num_bytes)]
+        if adds:
+            columns.append((first.reduce, second.reduce))
+        return all(a is b or np.array_equal(a, b) for a, b in columns)
 
     def _pattern(self, nodes: np.ndarray, columns: Step) -> Pattern:
         key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes()
