@@ -9,6 +9,7 @@ from typing import TypeVar
 from clustersim.registry import Registry
 from clustersim.report.breakdown import breakdown_data, draw_breakdown, draw_shares
 from clustersim.report.figure import Figure
+from clustersim.report.lanes import MAX_MARKS
 from clustersim.report.layers import draw_layers, layers_data
 from clustersim.report.link_classes import draw_link_classes, link_classes_data
 from clustersim.report.links import draw_links, links_data
@@ -55,6 +56,16 @@ def _scaling(sweep: Sweep) -> tuple[Figure, ...]:
     return (draw_rates(data) if data.one_size else draw_scaling(data),)
 
 
+def _timeline(sweep: Sweep) -> tuple[Figure, ...]:
+    """Return the headline run in full detail, and the others in less, so that the page stays small."""
+    drawn = []
+    for number, run in enumerate(told_apart(sweep, MAX_VARIANTS)):
+        data = timeline_data(sweep, run, MAX_MARKS if number == 0 else MAX_MARKS // 4)
+        if data is not None:
+            drawn.append(draw_timeline(data))
+    return tuple(drawn)
+
+
 def _breakdown(sweep: Sweep) -> tuple[Figure, ...]:
     data = breakdown_data(sweep)
     seconds, shares = draw_breakdown(data), draw_shares(data)
@@ -72,7 +83,7 @@ FIGURES = Registry(
         "scaling": FigureKind("answer", _scaling),
         "published": FigureKind("answer", _published),
         "breakdown": FigureKind("why", _breakdown, choose="show"),
-        "timeline": FigureKind("why", _per_run(timeline_data, draw_timeline)),
+        "timeline": FigureKind("why", _timeline),
         "ranks": FigureKind("why", _per_run(ranks_data, draw_ranks)),
         "link-classes": FigureKind("why", _per_run(link_classes_data, draw_link_classes)),
         "links": FigureKind("why", _per_run(links_data, draw_links)),

@@ -53,7 +53,7 @@ class Panel:
             f'<section class="card" id="{self.name}">{self._choice()}'
             f'<h3 id="title-{self.name}">{escape(first.title)}</h3>'
             f'<p class="under" id="under-{self.name}">{escape(first.subtitle)}</p>'
-            f'<div class="plot" id="plot-{self.name}"></div>'
+            f'<div class="plot" id="plot-{self.name}" role="img" aria-labelledby="title-{self.name}"></div>'
             f'<p class="note" id="note-{self.name}">{escape(first.note)}</p></section>'
         )
 

@@ -46,7 +46,7 @@ def in_unit(metric: str, value: float) -> str:
     '47.0×'
     """
     if metric == "hours":
-        return f"{value:.{1 if value < 100 else 0}f}{THIN}h"
+        return f"{count(value) if value >= 100 else format(value, '.3g')}{THIN}h"
     return times(value) if metric == "speedup" else percent(value) if metric == "efficiency" else count(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from shlex import quote
 
 from clustersim.report.answer import Tile, answer, rows, tiles
 from clustersim.report.page import bullets, card, grid
@@ -116,7 +117,7 @@ def _list(one: str, items: tuple[str, ...], nothing: str, under: str = "") -> st
 def reproduce(sweep: Sweep) -> Iterator[str]:
     """Yield the command and the scenario, as the user wrote it."""
     file = f"{sweep.name}.yaml"
-    command = f"clustersim run {file} --seed {sweep.seed}"
+    command = f"clustersim run {quote(file)} --seed {sweep.seed}"
     yield card(
         "Run it again", f"With clustersim {sweep.version}; the scenario below saved as {file}.",
         f"<pre>{escape(command)}</pre>",

@@ -201,3 +201,10 @@ def test_nothing_is_invalid_json_in_the_page(html):
     for name in ("panels", "themes"):
         text = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.S)[1]
         assert json.loads(text)
+
+
+def test_a_page_of_many_large_runs_stays_below_eight_megabytes():
+    run = make_sweep((64,)).runs[0]
+    sweep = replace(make_sweep((64,)), runs=tuple(replace(run, axes={"num_gpus": 64, "bound": n}) for n in range(8)))
+    assert len(report_html(sweep).encode()) < 8e6
+    assert len(FIGURES["timeline"].make(sweep)) == 6
