@@ -123,4 +123,9 @@ def reproduce(sweep: Sweep) -> Iterator[str]:
         f"<pre>{escape(command)}</pre>",
     )  # fmt: skip
     if sweep.scenario_text:
-        yield card("The scenario", "As it was written.", f"<pre>{escape(sweep.scenario_text)}</pre>", long=True)
+        yield card(
+            "The scenario",
+            "As it was run: with what it extends, and with every --set.",
+            f"<pre>{escape(sweep.scenario_text)}</pre>",
+            long=True,
+        )

@@ -12,7 +12,7 @@ from clustersim.results.run import LinkClass, LinkLoad
 def link_classes(
     names: Sequence[str], kinds: np.ndarray, bytes_per_s: np.ndarray, num_bytes: np.ndarray, seconds: float
 ) -> tuple[LinkClass, ...]:
-    """Return how busy each class of links was over `seconds`, in which links carried `num_bytes` [num_links].
+    """Return how busy each class of links is in an iteration of `seconds` that carries `num_bytes` [num_links].
 
     `kinds` [num_links] says by its number in `names` what each link is.
     """
@@ -39,7 +39,6 @@ def busiest_links(
     bytes_per_s: np.ndarray,
     num_bytes: np.ndarray,
     seconds: float,
-    num_iterations: int,
     limit: int = 400,
 ) -> tuple[LinkLoad, ...]:
     """Return the busiest links, the busiest first; `describe` gives a link's ends and kind."""
@@ -49,6 +48,5 @@ def busiest_links(
     loads = []
     for link in order.tolist():
         src, dst, kind = describe(link)
-        per_iteration = float(num_bytes[link]) / num_iterations
-        loads.append(LinkLoad(f"{src} -> {dst}", kind, src, dst, per_iteration, float(utilisation[link])))
+        loads.append(LinkLoad(f"{src} -> {dst}", kind, src, dst, float(num_bytes[link]), float(utilisation[link])))
     return tuple(loads)

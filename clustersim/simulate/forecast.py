@@ -113,14 +113,16 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
             for bucket, algorithm in zip(setup.plan(work).buckets, first.algorithms, strict=True)
         ),
         link_classes=link_classes(
-            *setup.topology.link_kinds, setup.topology.links.bytes_per_s, first.link_bytes, first.seconds
+            *setup.topology.link_kinds,
+            setup.topology.links.bytes_per_s,
+            first.link_bytes / cycles_s.shape[1],
+            first.update_s,
         ),
         links=busiest_links(
             setup.topology.describe_link,
             setup.topology.links.bytes_per_s,
-            first.link_bytes,
-            first.seconds,
-            cycles_s.shape[1],
+            first.link_bytes / cycles_s.shape[1],
+            first.update_s,
         ),
         rank_names=tuple(str(setup.topology.node_names[node]) for node in setup.topology.gpus[first.gpus]),
         spans=_spans(setup, first),
@@ -164,8 +166,8 @@ def _basis(setup: Setup) -> str:
     if baseline is None:
         return f"samples per second of one {setup.sheets[0].title} at a batch of {setup.one_gpu_batch}, forecast"
     if baseline.hours is not None:
-        return f"{baseline.hours:g} h of the baseline ({baseline.source})"
-    return f"{baseline.samples_per_s:g} samples per second of the baseline ({baseline.source})"
+        return f"{baseline.source} ({baseline.hours:g} h)"
+    return f"{baseline.source} ({baseline.samples_per_s:g} samples per second)"
 
 
 def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
