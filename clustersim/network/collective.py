@@ -112,7 +112,7 @@ class Collective:
         """Return whether the step after this one is like it, and nobody pauses."""
         if self._delay_s is not None or step + 1 >= self._num_steps:
             return False
-        return self.wires.plans.is_repeated(self.schedule, step, self.wires.adds)
+        return self.wires.plans.alike_until(self.schedule, step, step + 1, self.wires.adds) > step
 
     def most_repeats(self, period: int) -> int:
         """Return how often so many steps fit in before a step that somebody waits for, or the end."""
@@ -123,10 +123,7 @@ class Collective:
     def num_alike(self, step: int, most: int) -> int:
         """Return how many steps, at most so many, follow the open ones and are the same as `step` and all of those."""
         last = max(self.steps)
-        for number in range(step + 1, last + 1 + most):
-            if not self.wires.plans.are_alike(self.schedule, step, number, self.wires.adds):
-                return max(0, number - last - 1)
-        return most
+        return self.wires.plans.alike_until(self.schedule, step, last + most, self.wires.adds) - last
 
     def shift(self, steps: int) -> None:
         """Let every rank have done so many steps more, all of which are alike."""

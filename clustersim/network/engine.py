@@ -40,7 +40,7 @@ class Engine:
         self.now_s = 0.0
         self.told: list[tuple[simpy.Event, Any]] = []
         self.arrivals: Agenda[Flow] = Agenda()
-        self.stepped: Any = None  # a collective whose rank 0 has reached a step, for whoever looks after an instant
+        self.stepped: object = None  # a collective whose rank 0 has reached a step, for whoever looks after an instant
         self.after_share: list[Callable[[float], None]] = []
         self._pauses: Agenda[tuple[Pausing, int]] = Agenda()
         self._endings = Endings()

@@ -131,8 +131,7 @@ class Plans:
         self._paths = paths
         self._patterns: dict[tuple[bytes, bytes, bytes], Pattern] = {}
         self._num_messages = 0
-        self._compared: tuple[Schedule, int, Step] | None = None
-        self._repeated: WeakKeyDictionary[Schedule, dict[int, bool]] = WeakKeyDictionary()
+        self._alike: WeakKeyDictionary[Schedule, dict[int, tuple[int, bool]]] = WeakKeyDictionary()
         self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, int], Plan]] = WeakKeyDictionary()
 
     def kept(self, schedule: Schedule) -> dict[tuple[bytes, int], Plan]:
@@ -147,22 +146,20 @@ class Plans:
             self.kept(schedule)[nodes.tobytes(), number] = plan
         return plan
 
-    def is_repeated(self, schedule: Schedule, step: int, adds: bool) -> bool:
-        """Return whether a step and the next are alike; what has been found is kept with the schedule."""
-        known = self._repeated.setdefault(schedule, {})
-        if step not in known:
-            known[step] = self.are_alike(schedule, step, step + 1, adds)
-        return known[step]
+    def alike_until(self, schedule: Schedule, step: int, last: int, adds: bool) -> int:
+        """Return the last step, at most `last`, up to which all have the messages of `step`.
 
-    def are_alike(self, schedule: Schedule, one: int, other: int, adds: bool) -> bool:
-        """Return whether two steps of a schedule have the same messages, and where `adds` the same are added."""
-        if self._compared is None or self._compared[:2] != (schedule, one):
-            self._compared = schedule, one, schedule.step(one)
-        first, second = self._compared[2], schedule.step(other)
-        columns = [(first.src, second.src), (first.dst, second.dst), (first.num_bytes, second.num_bytes)]
-        if adds:
-            columns.append((first.reduce, second.reduce))
-        return all(a is b or np.array_equal(a, b) for a, b in columns)
+        With `adds`, the same must be added. What has been found is kept with the schedule.
+        """
+        known = self._alike.setdefault(schedule, {})
+        until, is_end = known.get(step, (step, False))
+        if until < last and not is_end:
+            first = schedule.step(step)
+            while until < last and not is_end:
+                is_end = not _are_alike(first, schedule.step(until + 1), adds)
+                until += not is_end
+            known[step] = until, is_end
+        return min(until, last)
 
     def _pattern(self, nodes: np.ndarray, columns: Step) -> Pattern:
         key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes()
@@ -175,3 +172,10 @@ class Plans:
                 self._num_messages = len(pattern.src)
             self._patterns[key] = pattern
         return pattern
+
+
+def _are_alike(one: Step, other: Step, adds: bool) -> bool:
+    columns = [(one.src, other.src), (one.dst, other.dst), (one.num_bytes, other.num_bytes)]
+    if adds:
+        columns.append((one.reduce, other.reduce))
+    return all(a is b or np.array_equal(a, b) for a, b in columns)

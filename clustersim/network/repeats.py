@@ -55,7 +55,7 @@ class Repeats:
     def look(self, until_s: float) -> None:
         """After an instant in which a rank 0 has reached a step: go on by as many periods as end before then."""
         collective, self._engine.stepped = self._engine.stepped, None
-        if collective is None:
+        if not isinstance(collective, Collective):
             return
         if collective is not self._collective:
             self._collective = collective

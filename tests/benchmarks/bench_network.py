@@ -45,12 +45,22 @@ def main() -> None:
         measure(
             f"ring 8x4x4 torus, ranks shuffled{also}", lambda: torus(8, 4, 4), lambda c, j=jitter: _ring(c, j, True)
         )
-    tree = {"kind": "fat-tree", "k": 16, "link": "7 GB/s", "hop": "1 us"}
-    for name, gap_s, most in [("Poisson", 2e-5, 1e8), ("equal at once", 0.0, 1e6), ("mixed at once", 0.0, 1e8)]:
+    for num_ranks in (512, 4096):
         measure(
-            f"flows over 1,024 hosts, {name}",
+            f"ring {num_ranks}, star, steps multiplied",
+            lambda n=num_ranks: star(n),
+            lambda c: play_ring(c, c.num_gpus, exact=False),
+        )
+    tree = {"kind": "fat-tree", "k": 16, "link": "7 GB/s", "hop": "1 us"}
+    for name, num, gap_s, most in [
+        ("10,000, Poisson", 10_000, 2e-5, 1e8),
+        ("10,000 equal at once", 10_000, 0.0, 1e6),
+        ("3,000 mixed at once", 3_000, 0.0, 1e8),
+    ]:
+        measure(
+            f"flows over 1,024 hosts: {name}",
             lambda: load_topology(tree),
-            lambda c, gap=gap_s, size=most: play_flows(c, 10_000, gap, size),
+            lambda c, num=num, gap=gap_s, size=most: play_flows(c, num, gap, size),
         )
 
 

@@ -40,6 +40,11 @@ def test_simpy_sees_what_is_waited_for_and_not_every_message():
     assert next(network.env._eid) < 20
 
 
+def test_a_ring_with_twice_the_ranks_plays_twice_the_messages_where_steps_repeat():
+    played = [play_ring(star(num_ranks), num_ranks, exact=False).counts.flows for num_ranks in (32, 64)]
+    assert played[1] == 2 * played[0] < num_messages(32)
+
+
 def test_links_that_nobody_used_cost_nothing():
     few = play_flows(torus(4, 4, 4), 50, 1e-3).counts
     many = play_flows(torus(16, 16, 4), 50, 1e-3).counts

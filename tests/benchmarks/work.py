@@ -22,11 +22,13 @@ def torus(*dims: int) -> Topology:
     return load_topology({"kind": "torus", "dims": list(dims), "link": "7 GB/s", "hop": "1 us"})
 
 
-def play_ring(cluster: Topology, num_ranks: int, jitter: bool = False, shuffled: bool = False) -> Network:
+def play_ring(
+    cluster: Topology, num_ranks: int, jitter: bool = False, shuffled: bool = False, exact: bool = True
+) -> Network:
     """Play a ring all-reduce of 100 MB; return the network it was played on.
 
     With `jitter`, every rank pauses before every step, lognormally (sigma 0.5) with a mean of 5 % of the
-    step. `shuffled` ranks share links of a torus.
+    step. `shuffled` ranks share links of a torus. Not `exact`: steps that repeat may be multiplied.
     """
     rng = np.random.default_rng(num_ranks)
     schedule = ALL_REDUCE["ring"](num_ranks, NUM_BYTES)
@@ -34,7 +36,7 @@ def play_ring(cluster: Topology, num_ranks: int, jitter: bool = False, shuffled:
     shape = (num_ranks, schedule.num_steps)
     delay_s = rng.lognormal(np.log(mean_s) - 0.125, 0.5, shape) if jitter else None
     ranks = rng.permutation(num_ranks).tolist() if shuffled else range(num_ranks)
-    network = Network(simpy.Environment(), cluster)
+    network = Network(simpy.Environment(), cluster, exact=exact)
     network.env.run(network.play(schedule, ranks, delay_s=delay_s))
     return network
 
