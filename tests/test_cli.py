@@ -262,7 +262,6 @@ class TestCollective:
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
-            ("8", "needs a unit"),
             ("8 Gb", "write Gbit or GB"),
             ("0B..8B", "above zero"),
             ("9B..8B", "not smaller"),

@@ -22,7 +22,7 @@ def collective(
         str, typer.Option(metavar="NAME", help="Such as nccl or mpi (clustersim list transports).")
     ] = "ideal",
     exact: Annotated[
-        bool, typer.Option("--exact", help="Take no shortcut; a lone collective is played in full anyway.")
+        bool, typer.Option("--exact", help="Take no shortcut, such as multiplying steps that repeat.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
 ) -> None:
@@ -34,7 +34,7 @@ def collective(
     num_bytes = parse_sizes(sizes)
     from clustersim.simulate import time_collective
 
-    document = time_collective(op, topology, algorithm, gpus, num_bytes, transport)
+    document = time_collective(op, topology, algorithm, gpus, num_bytes, transport, exact)
     if json:
         from clustersim.results.files import to_json
 
@@ -47,13 +47,15 @@ def collective(
 def parse_sizes(text: str) -> list[float]:
     """Return the sizes in bytes that `--bytes` names, doubling from the first to at most the last.
 
-    >>> parse_sizes("8B..20B"), parse_sizes("1MiB")
-    ([8.0, 16.0], [1048576.0])
+    A bare number is bytes, as the option's name says.
+
+    >>> parse_sizes("8B..20B"), parse_sizes("1MiB"), parse_sizes("4096")
+    ([8.0, 16.0], [1048576.0], [4096.0])
     """
     from clustersim.errors import InputError
     from clustersim.units import parse
 
-    first_text, dots, last_text = text.partition("..")
+    first_text, dots, last_text = (f"{part}B" if part.strip().isdecimal() else part for part in text.partition(".."))
     try:
         first = parse(first_text, "size")
         last = parse(last_text, "size") if dots else first

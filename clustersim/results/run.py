@@ -45,7 +45,7 @@ class LinkLoad:
 
 @dataclass(frozen=True)
 class LinkClass:
-    """All links of one kind (`pcie-2-x16`, `gemini-y`): how many there are, bytes per iteration, and the busiest one."""
+    """All links of one kind (`pcie-2-x16`, `gemini-y`): how many, bytes per iteration, and the busiest one."""
 
     kind: str
     num_links: int

@@ -26,13 +26,14 @@ def time_collective(
     num_gpus: int,
     sizes: Sequence[float],
     transport: str = "ideal",
+    exact: bool = False,
     tell: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Time a collective on an idle cluster; return a `clustersim.collective/1` document.
 
     Ranks are the first GPUs of the cluster and enter together. As in nccl-tests, `algbw` is bytes over
     seconds, and `busbw` is `algbw` times what the busiest rank sends for each byte. With a transport that
-    stages in host memory, the copies out and in count.
+    stages in host memory, the copies out and in count. `exact` turns every shortcut off.
     """
     cluster = load_topology(dict(topology) if isinstance(topology, Mapping) else topology)
     gpus = place(Block(), cluster, num_gpus, seed=0)
@@ -40,7 +41,7 @@ def time_collective(
     rows = []
     for number, num_bytes in enumerate(sizes):
         name, schedule = schedule_collective(op, algorithm, cluster, gpus, num_bytes, transport)
-        time_s = _play(cluster, gpus, schedule, num_bytes, library)
+        time_s = _play(cluster, gpus, schedule, num_bytes, library, exact)
         algbw = num_bytes / time_s if time_s > 0 else None
         rows.append(
             {
@@ -63,9 +64,11 @@ def time_collective(
     }
 
 
-def _play(cluster: Topology, gpus: np.ndarray, schedule: Schedule, num_bytes: float, library: Transport) -> float:
+def _play(
+    cluster: Topology, gpus: np.ndarray, schedule: Schedule, num_bytes: float, library: Transport, exact: bool
+) -> float:
     env = simpy.Environment()
-    network = network_over(env, cluster, library)
+    network = network_over(env, cluster, library, exact)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
         env.run(network.play(schedule, own))

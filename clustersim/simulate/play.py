@@ -53,21 +53,27 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
         straggler.kind == "constant" or straggler.per == "gpu" for straggler in setup.point.stragglers
     )
     if exact or not steady or num_iterations <= _STEADY_ITERATIONS:
-        return _play_all(setup, replicate, num_iterations, tell)
-    outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, tell)
+        return _play_all(setup, replicate, num_iterations, exact, tell)
+    outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, exact, tell)
     last = outcome.times.end_s[:, -2:] - outcome.times.begin_s[:, -2:]
     if not np.allclose(last[:, 0], last[:, 1], rtol=1e-9, atol=0.0):
-        return _play_all(setup, replicate, num_iterations, tell)
-    return replace(outcome, shortcuts=(_STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations),))
+        return _play_all(setup, replicate, num_iterations, exact, tell)
+    return replace(
+        outcome,
+        shortcuts=(
+            *outcome.shortcuts,
+            _STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations),
+        ),
+    )
 
 
-def _play_all(setup: Setup, replicate: int, num_iterations: int, tell: Tell) -> Outcome:
+def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: Tell) -> Outcome:
     point, transport = setup.point, setup.transport
     seed = point.seed + replicate
     gpus = setup.gpus(seed)
     hosts = setup.topology.gpu_hosts[gpus]
     env = simpy.Environment()
-    network = network_over(env, setup.topology, transport)
+    network = network_over(env, setup.topology, transport, exact)
     job = Job(
         env=env,
         network=network,
@@ -79,11 +85,11 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, tell: Tell) -> 
     )
     env.run(point.strategy.start(job, lambda iteration: tell((iteration + 1) / num_iterations)))
     seconds = float(job.times.end_s.max() - job.times.begin_s.min())
-    return Outcome(job.times, gpus, network.link_bytes, job.algorithms, seconds, ())
+    return Outcome(job.times, gpus, network.link_bytes, job.algorithms, seconds, network.shortcuts)
 
 
-def network_over(env: simpy.Environment, topology: Topology, transport: Transport) -> Network:
-    """Return the network of a cluster as a message library uses it."""
+def network_over(env: simpy.Environment, topology: Topology, transport: Transport, exact: bool) -> Network:
+    """Return the network of a cluster as a message library uses it; `exact` turns its shortcuts off."""
     return Network(
         env,
         topology,
@@ -92,6 +98,7 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
         adds=transport.adds,
         host_overhead_s=transport.host_overhead_s,
         add_s_per_byte=transport.add_s_per_byte,
+        exact=exact,
     )
 
 

@@ -39,3 +39,10 @@ def test_auto_says_what_it_chose():
 def test_more_gpus_than_there_are_is_refused():
     with pytest.raises(InputError, match="has 8"):
         time_collective("all-reduce", STAR, "ring", 9, [1.0])
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree", "halving-doubling", "double-tree"])
+def test_exact_gives_the_same_times(algorithm):
+    quick = time_collective("all-reduce", {**STAR, "num_hosts": 24}, algorithm, 24, [1e3, 1e8])["rows"]
+    exact = time_collective("all-reduce", {**STAR, "num_hosts": 24}, algorithm, 24, [1e3, 1e8], exact=True)["rows"]
+    assert [row["time_s"] for row in quick] == pytest.approx([row["time_s"] for row in exact], rel=1e-9)

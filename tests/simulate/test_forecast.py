@@ -107,7 +107,7 @@ def test_strategies_meet_the_same_bad_luck(scenario):
 def test_steady_iterations_are_multiplied_and_exact_plays_them_all(scenario):
     scenario["num_iterations"] = 12
     quick, exact = clustersim.sweep(scenario), clustersim.sweep(scenario, exact=True)
-    assert "steady iterations multiplied" in quick.shortcuts[0]
+    assert any("steady iterations multiplied" in shortcut for shortcut in quick.shortcuts)
     assert exact.shortcuts == ()
     assert len(exact.runs[0].iterations_s) == 12
     assert quick.runs[0].iteration_s == pytest.approx(exact.runs[0].iteration_s, rel=1e-9)
