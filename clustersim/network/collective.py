@@ -228,7 +228,9 @@ class OpenStep:
         """Note that a message has arrived; where the receiver adds it, that comes next."""
         message = flow.message
         if self._adds is not None and self._adds[message]:
-            self.collective.wires.engine.start(Addition(self._adding_path(message), flow, self))
+            num_bytes = flow.num_bytes * BYTES_MOVED_PER_ADDED
+            adding = Flow(self._adding_path(message), num_bytes, 1.0, Added(self), message)
+            self.collective.wires.engine.start(adding)
         else:
             self.over(message)
 
@@ -249,13 +251,12 @@ class OpenStep:
         return collective.wires.known_paths.adding(int(collective.nodes[self._plan.pattern.dst[message]]))
 
 
-class Addition(Flow):
-    """A message that has arrived and is added in the receiver's memory."""
+class Added:
+    """The sender of a message that has arrived and is being added in the receiver's memory."""
 
     __slots__ = ("step",)
 
-    def __init__(self, path: Path, arrived: Flow, step: OpenStep):
-        super().__init__(path, arrived.num_bytes * BYTES_MOVED_PER_ADDED, 1.0, self, arrived.message)
+    def __init__(self, step: OpenStep):
         self.step = step
 
     def ended(self, flow: Flow) -> None:

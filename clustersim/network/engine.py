@@ -108,7 +108,7 @@ class Engine:
         """Do everything that is due by now, until nothing more follows from it; then share the links."""
         self.now_s = now_s
         self._num_instants += 1
-        latest_s = self.latest(now_s)
+        latest_s = now_s + _SAME_INSTANT * abs(now_s)
         endings, pauses, arrivals = self._endings, self._pauses, self.arrivals
         while True:
             if endings.times and endings.times[0] <= latest_s:

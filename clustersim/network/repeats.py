@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clustersim.network.collective import Addition, Collective, OpenStep
+from clustersim.network.collective import Added, Collective, OpenStep
 from clustersim.network.engine import Engine
 from clustersim.network.flow import INFINITE
 from clustersim.network.paths import Paths
@@ -18,6 +18,7 @@ from clustersim.network.paths import Paths
 _SAME = 1e-12  # times closer than this part of a period are the same
 _ROUNDING = 2e-15  # part of the time that has passed by which rounding moves them
 _LONGEST_PERIOD = 4  # steps
+_FEWEST_PERIODS = 3  # before the next event of SimPy: to find one, to multiply one, and one to spare
 _GROWTH = 1.25  # of the steps between two attempts
 
 Standing = list[tuple[int, list[int], list[int]]]
@@ -46,6 +47,7 @@ class Repeats:
         self._collective: Collective | None = None
         self._base: _State | None = None
         self._next_step = 1
+        self._looked_s = 0.0
 
     def forget(self) -> None:
         """Begin anew, since somebody has acted."""
@@ -60,9 +62,10 @@ class Repeats:
         if collective is not self._collective:
             self._collective = collective
             self.forget()
-        step = collective.reached_steps[0]
+        step, since_s = collective.reached_steps[0], self._looked_s
+        self._looked_s = now_s = self._engine.now_s
         if self._base is None:
-            if step >= self._next_step:
+            if step >= self._next_step and until_s - now_s > _FEWEST_PERIODS * (now_s - since_s):
                 self._next_step = int(step * _GROWTH) + 1
                 self._base = self._state(collective) if collective.may_repeat(step) else None
             return
@@ -79,8 +82,8 @@ class Repeats:
         rows: list[tuple[int, int, bool, int, float]] = []
         for time_s, flow in engine.on_the_way():
             sender = flow.sender
-            adding = isinstance(sender, Addition)
-            of = sender.step if isinstance(sender, Addition) else sender
+            adding = isinstance(sender, Added)
+            of = sender.step if isinstance(sender, Added) else sender
             if not isinstance(of, OpenStep) or of.collective is not collective:
                 return None
             held_back = -1 if flow.bottleneck is None else flow.bottleneck.number
