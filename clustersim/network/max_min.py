@@ -27,6 +27,8 @@ class MaxMin:
         self.num_levels = 0
         self._now_s = 0.0
         self._rising = 0  # the mark of flows that rise in this solve; one more is the mark of those fixed
+        self._num_rising = 0
+        self._sees_standing = False  # whether a link has been queued that standing flows cross
         self._floor = 0.0  # level that this solve has reached
         self._queue: list[tuple[float, int, Link]] = []
         self._num_queued = 0
@@ -75,10 +77,10 @@ class MaxMin:
 
     def _solve(self, rising: list[Flow]) -> None:
         self.num_solves += 1
-        self._floor = 0.0
+        self._floor, self._num_rising, self._sees_standing = 0.0, len(rising), False
         queue = self._queue
         self._queue_links_of(rising)
-        while queue:
+        while queue and (self._num_rising or self._sees_standing):
             level, entry, link = heappop(queue)
             if entry != link.queued:
                 continue
@@ -92,7 +94,9 @@ class MaxMin:
             released = self._fix(link, now)
             if released:
                 rising += released
+                self._num_rising += len(released)
                 self._queue_links_of(released)
+        queue.clear()
         for flow in rising:
             if flow.mark == self._rising:  # only links without a limit
                 self._let_go(flow)
@@ -136,6 +140,8 @@ class MaxMin:
                 room -= flow.bytes_per_s
                 if mark < rising and flow.level > highest:
                     highest = flow.level
+        if highest:
+            self._sees_standing = True
         level = self._floor
         if weight:
             level = max(room / weight, level)
@@ -168,6 +174,7 @@ class MaxMin:
             mark, old = flow.mark, flow.level
             if mark != rising and (mark > rising or old <= above):
                 continue
+            self._num_rising -= mark == rising
             flow.mark = rising + 1
             flow.bottleneck = link
             if abs(old - level) <= _SAME * level:
