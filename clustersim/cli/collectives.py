@@ -32,9 +32,13 @@ def collective(
     of the size that the busiest GPU sends, so that it compares with the rate of a link.
     """
     num_bytes = parse_sizes(sizes)
+    from clustersim.cli.progress import progress
     from clustersim.simulate import time_collective
 
-    document = time_collective(op, topology, algorithm, gpus, num_bytes, transport, exact)
+    with progress() as tell:
+        document = time_collective(
+            op, topology, algorithm, gpus, num_bytes, transport, exact, lambda share: tell(share, op)
+        )
     if json:
         from clustersim.results.files import to_json
 

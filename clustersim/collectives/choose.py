@@ -143,6 +143,13 @@ RULES: Registry[Registry[Rule]] = Registry(
     "transport",
     {
         name: Registry("collective", rules)
-        for name, rules in {"gloo": _GLOO, "ideal": _RINGS, "mpi": _MPI, "nccl": _NCCL, "tcp": _RINGS}.items()
+        for name, rules in {
+            "gloo": _GLOO,
+            "ideal": _RINGS,
+            "mpi": _MPI,
+            "mpi-cuda": _MPI,
+            "nccl": _NCCL,
+            "tcp": _RINGS,
+        }.items()
     },
 )

@@ -68,3 +68,14 @@ class Timesheet:
         flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(5)]
         deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(4)]
         return cls(*flat, *deep)
+
+    def repeated(self, num_iterations: int, period_s: float) -> Timesheet:
+        """Return this sheet with its last iteration come again, every `period_s`, until there are so many."""
+        played = self.begin_s.shape[1]
+        again = np.arange(1, num_iterations - played + 1) * period_s
+
+        def extended(column: np.ndarray) -> np.ndarray:
+            later = column[:, -1:] + (again[None, :] if column.ndim == 2 else again[None, :, None])
+            return np.concatenate([column, later], axis=1)
+
+        return Timesheet(*(extended(getattr(self, column.name)) for column in fields(self)))

@@ -12,6 +12,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
 from clustersim.scenario.point import Point
 from clustersim.scenario.tree import Place
+from clustersim.stragglers import OfHosts
 from clustersim.topology import Topology, TopologySpec, place
 from clustersim.workload import load_workload, read_profile
 from clustersim.workload.precision import precision_on
@@ -60,7 +61,21 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
         yield Mistake(message, "num_gpus", got=str(point.num_gpus), allowed=f"at most {topology.num_gpus}")
         return
     wrong = list(_mistakes_of("placement", lambda: place(point.placement, topology, point.num_gpus, point.seed)))
-    yield from wrong or _gpu_mistakes(point, topology, place(point.placement, topology, point.num_gpus, point.seed))
+    if wrong:
+        yield from wrong
+        return
+    gpus = place(point.placement, topology, point.num_gpus, point.seed)
+    yield from _gpu_mistakes(point, topology, gpus)
+    yield from _host_mistakes(point, len(np.unique(topology.gpu_hosts[gpus])))
+
+
+def _host_mistakes(point: Point, num_hosts: int) -> Iterator[Mistake]:
+    for number, straggler in enumerate(point.stragglers):
+        beyond = [host for host in straggler.of.hosts if host >= num_hosts] if isinstance(straggler.of, OfHosts) else []
+        if beyond:
+            message = f"the job is on {num_hosts} hosts, numbered from 0 (got {beyond[0]})"
+            allowed = f"0 to {num_hosts - 1}"
+            yield Mistake(message, f"stragglers.{number}.of.hosts", got=str(beyond[0]), allowed=allowed)
 
 
 def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:

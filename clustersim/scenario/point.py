@@ -13,7 +13,6 @@ from clustersim.hardware import TRANSPORTS
 from clustersim.scenario.parts import Baseline, Batch, Count, Parallelism, Positive, Published
 from clustersim.spec import Spec
 from clustersim.stragglers import STRAGGLERS, Straggler
-from clustersim.stragglers.straggler import OfHosts
 from clustersim.strategies import STRATEGIES, Strategy
 from clustersim.topology import AnyTopology, Placement
 from clustersim.topology.placement import Block
@@ -152,7 +151,6 @@ class Point(Spec):
         mistakes = []
         for number, straggler in enumerate(self.stragglers):
             named: list[Any] = straggler.of if isinstance(straggler.of, list) else []
-            named = straggler.of.hosts if isinstance(straggler.of, OfHosts) else named
             beyond = [rank for rank in named if rank >= self.num_gpus]
             if beyond:
                 message = f"there is no {beyond[0]} among {self.num_gpus} GPUs, numbered from 0"

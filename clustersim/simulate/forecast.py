@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from clustersim.errors import InputError
+from clustersim.hardware import load_gpu
 from clustersim.results import (
     Interval,
     Published,
@@ -76,17 +78,18 @@ def forecast(
 def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
     point, work, first = setup.point, setup.reference, outcomes[0]
     iteration_s = float(np.mean([outcome.iteration_s for outcome in outcomes]))
-    update_s = float(np.mean([outcome.update_s for outcome in outcomes]))
-    samples_per_s = point.global_batch / update_s
+    samples_per_s = point.global_batch / iteration_s
     columns = [parts(outcome.times) for outcome in outcomes]
     joined = {key: np.concatenate([column[key].ravel() for column in columns]) for key in columns[0]}
     cycles_s = first.times.end_s - first.times.begin_s
+    memories = [dict(setup.workload(kind).memory_bytes) for kind in setup.kinds_in_use]
+    fullest = max(memories, key=lambda parts: sum(parts.values()))
     return Run(
         axes=dict(axes),
         num_gpus=point.num_gpus,
         batch_per_gpu=point.per_gpu_batch,
         iteration_s=iteration_s,
-        update_s=update_s,
+        update_s=iteration_s,  # synchronous: every cycle of a worker is an update
         samples_per_s=samples_per_s,
         efficiency=samples_per_s / (point.num_gpus * setup.one_gpu_samples_per_s),
         speedup=_speedup(setup, samples_per_s),
@@ -95,8 +98,8 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         breakdown_s=breakdown(joined, iteration_s),
         interval=_interval(setup, outcomes),
         staleness=staleness_summary([0] * cycles_s.size),
-        memory_bytes=max(sum(kind.memory_bytes.values()) for kind in setup.workloads.values()),
-        memory_parts=dict(work.memory_bytes),
+        memory_bytes=sum(fullest.values()),
+        memory_parts=fullest,
         provenance=work.provenance(),
         published=tuple(
             Published(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
@@ -116,13 +119,13 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
             *setup.topology.link_kinds,
             setup.topology.links.bytes_per_s,
             first.link_bytes / cycles_s.shape[1],
-            first.update_s,
+            first.iteration_s,
         ),
         links=busiest_links(
             setup.topology.describe_link,
             setup.topology.links.bytes_per_s,
             first.link_bytes / cycles_s.shape[1],
-            first.update_s,
+            first.iteration_s,
         ),
         rank_names=tuple(str(setup.topology.node_names[node]) for node in setup.topology.gpus[first.gpus]),
         spans=_spans(setup, first),
@@ -164,22 +167,23 @@ def _speedup(setup: Setup, samples_per_s: float) -> float | None:
 def _basis(setup: Setup) -> str:
     baseline = setup.point.baseline
     if baseline is None:
-        return f"samples per second of one {setup.sheets[0].title} at a batch of {setup.one_gpu_batch}, forecast"
+        gpu = load_gpu(setup.kinds_in_use[0]).title
+        return f"samples per second of one {gpu} at a batch of {setup.one_gpu_batch}, forecast"
     if baseline.hours is not None:
         return f"{baseline.source} ({baseline.hours:g} h)"
     return f"{baseline.source} ({baseline.samples_per_s:g} samples per second)"
 
 
 def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
-    """Return the confidence interval over replicates; faster means fewer seconds, so ends swap for rates."""
-    iteration_s = confidence_interval([outcome.iteration_s for outcome in outcomes], _LEVEL)
-    rates = [setup.point.global_batch / outcome.update_s for outcome in outcomes]
-    samples_per_s = confidence_interval(rates, _LEVEL)
-    if iteration_s is None or samples_per_s is None:
+    """Return the confidence interval over replicates, of the logarithm, since a time is never negative."""
+    logarithms = confidence_interval([math.log(outcome.iteration_s) for outcome in outcomes], _LEVEL)
+    if logarithms is None:
         return None
-    ends = [_speedup(setup, rate) for rate in samples_per_s]
+    low_s, high_s = (math.exp(end) for end in logarithms)
+    slow, fast = setup.point.global_batch / high_s, setup.point.global_batch / low_s
+    ends = _speedup(setup, slow), _speedup(setup, fast)
     speedup = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
-    return Interval(_LEVEL, iteration_s, samples_per_s, speedup)
+    return Interval(_LEVEL, (low_s, high_s), (slow, fast), speedup)
 
 
 def _spans(setup: Setup, outcome: Outcome) -> Spans:
@@ -199,6 +203,8 @@ def _spans(setup: Setup, outcome: Outcome) -> Spans:
 def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
     """Say what the scenario asks for and what changed nothing."""
     strategy, warnings = setup.point.strategy, []
+    if run.interval is not None and run.interval.iteration_s[0] == run.interval.iteration_s[1]:
+        warnings.append("all replicates are the same: nothing in this scenario is random")
     if run.num_gpus > 1:
         unused = sorted(_network_kinds(setup) - {links.kind for links in run.link_classes if links.num_used})
         if unused:

@@ -32,60 +32,51 @@ class Outcome:
     gpus: np.ndarray
     link_bytes: np.ndarray
     algorithms: tuple[str, ...]
-    seconds: float
     shortcuts: tuple[str, ...]
 
     @property
     def iteration_s(self) -> float:
-        """The mean time of one worker's cycle."""
+        """The mean time of one worker's cycle; in a synchronous job also the mean time between updates."""
         return float(np.mean(self.times.end_s - self.times.begin_s))
-
-    @property
-    def update_s(self) -> float:
-        """The mean time between updates."""
-        return self.seconds / int(self.times.end_s.shape[1])
 
 
 def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     """Play the job of one replicate; a deterministic one only until its iterations repeat."""
     num_iterations = setup.point.num_iterations
-    steady = not setup.point.stragglers or all(
-        straggler.kind == "constant" or straggler.per == "gpu" for straggler in setup.point.stragglers
-    )
+    steady = all(straggler.kind == "constant" or straggler.per == "gpu" for straggler in setup.point.stragglers)
     if exact or not steady or num_iterations <= _STEADY_ITERATIONS:
         return _play_all(setup, replicate, num_iterations, exact, tell)
     outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, exact, tell)
     last = outcome.times.end_s[:, -2:] - outcome.times.begin_s[:, -2:]
-    if not np.allclose(last[:, 0], last[:, 1], rtol=1e-9, atol=0.0):
+    period_s = float(last[0, 1])
+    if not np.allclose(last, period_s, rtol=1e-12, atol=0.0):
         return _play_all(setup, replicate, num_iterations, exact, tell)
     return replace(
         outcome,
-        shortcuts=(
-            *outcome.shortcuts,
-            _STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations),
-        ),
+        times=outcome.times.repeated(num_iterations, period_s),
+        link_bytes=outcome.link_bytes * (num_iterations / _STEADY_ITERATIONS),
+        shortcuts=(*outcome.shortcuts, _STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations)),
     )
 
 
 def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: Tell) -> Outcome:
     point, transport = setup.point, setup.transport
-    seed = point.seed + replicate
-    gpus = setup.gpus(seed)
+    seed, gpus = setup.seed(replicate), setup.gpus(replicate)
     hosts = setup.topology.gpu_hosts[gpus]
     env = simpy.Environment()
     network = network_over(env, setup.topology, transport, exact)
+    moved_per_parameter = 4 * (3 + point.optimizer.state_bytes_per_parameter / 2)
     job = Job(
         env=env,
         network=network,
         transport=transport,
         gpus=gpus,
-        plans=_plans(setup, seed, hosts, num_iterations),
+        plans=_plans(setup, seed, gpus, num_iterations),
         slowdown=factors(point.stragglers, seed, hosts, num_iterations),
-        update_bytes_per_byte=3 + point.optimizer.state_bytes_per_parameter / 2,
+        update_bytes_per_byte=moved_per_parameter / setup.wire_bytes_per_parameter,
     )
     env.run(point.strategy.start(job, lambda iteration: tell((iteration + 1) / num_iterations)))
-    seconds = float(job.times.end_s.max() - job.times.begin_s.min())
-    return Outcome(job.times, gpus, network.link_bytes, job.algorithms, seconds, network.shortcuts)
+    return Outcome(job.times, gpus, network.link_bytes, job.algorithms, network.shortcuts)
 
 
 def network_over(env: simpy.Environment, topology: Topology, transport: Transport, exact: bool) -> Network:
@@ -102,16 +93,16 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
     )
 
 
-def _plans(setup: Setup, seed: int, hosts: np.ndarray, num_iterations: int) -> Callable[[int, int], Iteration]:
+def _plans(setup: Setup, seed: int, gpus: np.ndarray, num_iterations: int) -> Callable[[int, int], Iteration]:
     """Return what gives the plan of a rank and an iteration."""
-    shared = {name: setup.plan(work) for name, work in setup.workloads.items()}
-    names = [sheet.name for sheet in setup.sheets]
+    kinds, hosts = setup.kinds(gpus), setup.topology.gpu_hosts[gpus]
+    shared = {kind: setup.plan(setup.workload(kind)) for kind in dict.fromkeys(kinds)}
     if all(straggler.per != "layer" for straggler in setup.point.stragglers):
-        return lambda rank, iteration: shared[names[rank]]
+        return lambda rank, iteration: shared[kinds[rank]]
     slowdowns: dict[int, np.ndarray] = {}
 
     def plan(rank: int, iteration: int) -> Iteration:
-        work = setup.workloads[names[rank]]
+        work = setup.workload(kinds[rank])
         if rank not in slowdowns:
             drawn = layer_factors(setup.point.stragglers, seed, rank, hosts, num_iterations, len(work.layers))
             slowdowns[rank] = np.ones((num_iterations, len(work.layers))) if drawn is None else drawn

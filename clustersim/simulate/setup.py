@@ -10,11 +10,13 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
-from clustersim.hardware.sheet import Gpu, Sheet, Transport
+from clustersim.hardware.sheet import Sheet, Transport
 from clustersim.program import Iteration, bucket_caps, plan_iteration
 from clustersim.scenario import Point, build_topology
+from clustersim.seeding import stream
+from clustersim.spec import Spec
 from clustersim.topology import place
-from clustersim.workload import Workload, build_workload, check_memory, load_workload
+from clustersim.workload import PRECISIONS, Workload, build_workload, check_memory, load_workload
 
 
 class Setup:
@@ -25,38 +27,63 @@ class Setup:
         self.topology = build_topology(point.topology)
         self.transport: Transport = load_transport(point.transport)
         self.model, self.given_times = load_workload(point.model)
+        self._workloads: dict[tuple[str, int], Workload] = {}
 
-    def gpus(self, seed: int) -> np.ndarray:
+    def seed(self, replicate: int) -> int:
+        """Return the seed of a replicate: the scenario's own for the first, and then others by name."""
+        if not replicate:
+            return self.point.seed
+        return int(stream(self.point.seed, "replicate", replicate).integers(2**63))
+
+    def gpus(self, replicate: int) -> np.ndarray:
         """Return the GPU number of each rank [num_ranks]."""
-        return place(self.point.placement, self.topology, self.point.num_gpus, seed)
+        return place(self.point.placement, self.topology, self.point.num_gpus, self.seed(replicate))
 
-    @cached_property
-    def sheets(self) -> list[Gpu]:
-        """The GPU sheet of each rank [num_ranks], as the first replicate places them."""
-        names = [self.topology.gpu_sheets[gpu] for gpu in self.gpus(self.point.seed)]
-        if None in names:
+    def kinds(self, gpus: np.ndarray) -> list[str]:
+        """Return the name of each GPU's sheet [num_ranks]."""
+        names = [self.topology.gpu_sheets[gpu] for gpu in gpus]
+        known = [name for name in names if name]
+        if len(known) < len(names):
             raise InputError(
                 f"the topology '{self.topology.name}' does not say which GPU it has, so there are no compute times; "
                 "give topology.gpu (clustersim list gpus)",
                 allowed="topology.gpu",
             )
-        return [load_gpu(name) for name in names if name]
-
-    def workload(self, gpu: Gpu, batch: int) -> Workload:
-        """Return an iteration's work on a GPU of this kind."""
-        point = self.point
-        return build_workload(self.model, gpu, batch, point.precision, point.optimizer, point.compute, self.given_times)
+        return known
 
     @cached_property
-    def workloads(self) -> dict[str, Workload]:
-        """The work by kind of GPU."""
-        kinds = {gpu.name: gpu for gpu in self.sheets}
-        return {name: self.workload(gpu, self.point.per_gpu_batch) for name, gpu in kinds.items()}
+    def kinds_in_use(self) -> list[str]:
+        """The GPU sheets of all replicates, that of the first one's rank 0 first."""
+        every = (kind for replicate in range(self.point.replicates) for kind in self.kinds(self.gpus(replicate)))
+        return list(dict.fromkeys(every))
+
+    def workload(self, kind: str, batch: int | None = None) -> Workload:
+        """Return an iteration's work on a GPU of this kind, at the point's batch per GPU where none is given."""
+        key = kind, batch or self.point.per_gpu_batch
+        if key not in self._workloads:
+            point = self.point
+            self._workloads[key] = build_workload(
+                self.model,
+                load_gpu(kind),
+                key[1],
+                point.precision,
+                point.optimizer,
+                point.compute,
+                self.given_times,
+                PRECISIONS[point.precision].wire_bytes,
+            )
+        return self._workloads[key]
 
     @property
     def reference(self) -> Workload:
         """The first rank's work, which the report shows layer by layer."""
-        return self.workloads[self.sheets[0].name]
+        return self.workload(self.kinds_in_use[0])
+
+    @property
+    def wire_bytes_per_parameter(self) -> float:
+        """Bytes of a gradient on the wire, compressed where the scenario says so."""
+        full = self.reference.gradient_bytes_per_parameter
+        return min(full, 2.0) if self.point.compression == "fp16" else full
 
     @property
     def one_gpu_batch(self) -> int:
@@ -66,13 +93,12 @@ class Setup:
     @cached_property
     def one_gpu_samples_per_s(self) -> float:
         """What one GPU of the first rank's kind trains at that batch, without anybody to wait for."""
-        return self.one_gpu_batch / self.workload(self.sheets[0], self.one_gpu_batch).compute_s
+        return self.one_gpu_batch / self.workload(self.kinds_in_use[0], self.one_gpu_batch).compute_s
 
     def plan(self, workload: Workload, layer_slowdown: np.ndarray | None = None) -> Iteration:
         """Return the iteration of one rank; `layer_slowdown` [num_layers] stretches each layer."""
         strategy, layers = self.point.strategy, workload.layers
         stretch = np.ones(len(layers)) if layer_slowdown is None else layer_slowdown
-        wire = min(workload.gradient_bytes_per_parameter, 2.0) if self.point.compression == "fp16" else None
         plan = plan_iteration(
             [layer.layer.name for layer in layers],
             [layer.forward_s * factor for layer, factor in zip(layers, stretch.tolist(), strict=True)],
@@ -82,17 +108,15 @@ class Setup:
             bucket_caps(strategy.buckets),
             strategy.overlap,
         )
-        if wire is None:
-            return plan
-        share = wire / workload.gradient_bytes_per_parameter
+        share = self.wire_bytes_per_parameter / workload.gradient_bytes_per_parameter
         return replace(plan, buckets=tuple(replace(b, num_bytes=b.num_bytes * share) for b in plan.buckets))
 
     def memory_warnings(self) -> tuple[str, ...]:
         """Refuse a plan that does not fit, or say so where the scenario lets it pass."""
         warnings = []
-        for gpu in {sheet.name: sheet for sheet in self.sheets}.values():
+        for kind in self.kinds_in_use:
             try:
-                check_memory(self.workloads[gpu.name].memory_bytes, gpu)
+                check_memory(self.workload(kind).memory_bytes, load_gpu(kind))
             except InputError as error:
                 if self.point.memory_check:
                     raise
@@ -101,10 +125,25 @@ class Setup:
 
     def assumptions(self, link_kinds: Iterable[str]) -> tuple[str, ...]:
         """Return every guess that the forecast stands on, as a sentence; `link_kinds` are those that were used."""
-        hosts = {self.topology.host_sheets[host] for host in self.topology.gpu_hosts[self.gpus(self.point.seed)]}
-        sheets: list[Sheet] = [*self.sheets, self.transport, *(load_cpu(name) for name in sorted(filter(None, hosts)))]
+        hosts = {self.topology.host_sheets[host] for host in self.topology.gpu_hosts[self.gpus(0)].tolist()}
+        sheets: list[Sheet] = [*map(load_gpu, self.kinds_in_use), self.transport]
+        sheets += map(load_cpu, sorted(filter(None, hosts)))
         sheets += [load_link(kind) for kind in link_kinds if kind in LINKS]
-        guesses = {
-            f"{sheet.title}: {key}, {reason}": None for sheet in sheets for key, reason in sheet.assumed().items()
-        }
-        return (*dict.fromkeys(line for work in self.workloads.values() for line in work.assumptions), *guesses)
+        guesses = [f"{sheet.title}: {key}, {reason}" for sheet in sheets for key, reason in sheet.assumed().items()]
+        of_compute = [line for kind in self.kinds_in_use for line in self.workload(kind).assumptions]
+        return tuple(dict.fromkeys([*of_compute, *self._assumed_by_the_scenario(), *guesses]))
+
+    def _assumed_by_the_scenario(self) -> list[str]:
+        told = []
+        if self.point.transport == "ideal":
+            told.append("Messages cost no overhead and adding gradients no time (transport ideal).")
+        told += [f"Compute times vary as the scenario says: {_knobs(spec)}." for spec in self.point.stragglers]
+        if self.point.placement.kind != "block":
+            told.append(f"The job lies on the cluster as the scenario says: placement {_knobs(self.point.placement)}.")
+        return told
+
+
+def _knobs(spec: Spec) -> str:
+    """Return a part of the scenario in a line, without what was left at its default."""
+    values = spec.model_dump(exclude_defaults=True, exclude={"kind"})
+    return " ".join([str(getattr(spec, "kind", "")), *(f"{key} {value}" for key, value in values.items())]).strip()

@@ -97,6 +97,6 @@ class Server(Strategy):
         """Return what the optimizer takes in this memory, at the rate at which it adds."""
         topology = job.network.topology
         adder = topology.adders.get(topology.node(node))
-        if adder is None or not job.network.adds:
+        if adder is None:
             return 0.0
         return num_bytes * job.update_bytes_per_byte / float(topology.links.bytes_per_s[adder])

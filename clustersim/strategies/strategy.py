@@ -85,6 +85,10 @@ class _Desk:
         self._open: dict[tuple[int, int], Collective] = {}
         self._to_come: dict[tuple[int, int], int] = {}
 
+    def has_steps(self, bucket: int) -> bool:
+        """Say whether a bucket goes anywhere; that of a lone worker need not."""
+        return self._exchanges[bucket].schedule.num_steps > 0
+
     def enter(self, rank: int, iteration: int, bucket: int) -> tuple[Collective, int]:
         """Enter the collective of a bucket; return it and the step at which the next bucket may follow."""
         key, exchange = (iteration, bucket), self._exchanges[bucket]
@@ -136,8 +140,9 @@ def _deliver(
     Where the transport stages in host memory, a bucket is copied there first, and back in the end.
     """
     env, times, device = job.env, job.times, job.devices[where[0]]
+    is_staged = job.is_staged and desk.has_steps(where[2])
     times.ready_s[where] = env.now
-    if job.is_staged:
+    if is_staged:
         yield from device.copy_out(bucket.num_bytes)
     yield ahead
     times.enter_s[where] = env.now
@@ -146,7 +151,7 @@ def _deliver(
     follow.succeed()
     yield collective.done(where[0])
     times.left_s[where] = env.now
-    if job.is_staged:
+    if is_staged:
         yield from device.copy_in(bucket.num_bytes)
     times.back_s[where] = env.now
 

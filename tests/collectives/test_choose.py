@@ -10,6 +10,7 @@ from clustersim.collectives import COLLECTIVES, busbw_factor, choose
 from clustersim.collectives.choose import RULES
 from clustersim.collectives.nccl import PROTOCOLS, Ranks, nccl_all_reduce_seconds, nccl_latency_us
 from clustersim.errors import InputError
+from clustersim.hardware import TRANSPORTS
 
 MIB = 1024.0**2
 
@@ -139,3 +140,7 @@ def test_bus_bandwidth_of_no_ranks_or_an_unknown_collective_is_refused() -> None
         busbw_factor("all-reduce", 0)
     with pytest.raises(InputError, match="no collective is called 'allreduce'; did you mean 'all-reduce'"):
         busbw_factor("allreduce", 4)
+
+
+def test_every_transport_chooses():
+    assert set(RULES) == set(TRANSPORTS)

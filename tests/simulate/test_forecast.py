@@ -7,7 +7,7 @@ import json
 import pytest
 
 import clustersim
-from clustersim.collectives import closed_form
+from clustersim.collectives import ALL_REDUCE, closed_form
 from clustersim.errors import InputError
 
 WORKLOAD = """
@@ -104,13 +104,26 @@ def test_strategies_meet_the_same_bad_luck(scenario):
     assert 0 < update_s < 1e-3
 
 
-def test_steady_iterations_are_multiplied_and_exact_plays_them_all(scenario):
-    scenario["num_iterations"] = 12
+@pytest.mark.parametrize("algorithm", ALL_REDUCE)
+@pytest.mark.parametrize("num_gpus", [5, 8])
+@pytest.mark.parametrize("slow", [[], [{"kind": "constant", "factor": 1.5, "of": [2]}]])
+def test_steady_iterations_are_multiplied_and_exact_gives_the_same(scenario, algorithm, num_gpus, slow):
+    scenario |= {"num_iterations": 7, "num_gpus": num_gpus, "stragglers": slow}
+    scenario["strategy"] = {"kind": "all-reduce", "algorithm": algorithm, "buckets": "layer"}
+    if algorithm == "torus-ring":
+        scenario["strategy"]["dims"] = [num_gpus]
     quick, exact = clustersim.sweep(scenario), clustersim.sweep(scenario, exact=True)
-    assert any("steady iterations multiplied" in shortcut for shortcut in quick.shortcuts)
     assert exact.shortcuts == ()
-    assert len(exact.runs[0].iterations_s) == 12
-    assert quick.runs[0].iteration_s == pytest.approx(exact.runs[0].iteration_s, rel=1e-9)
+    for key in ("iteration_s", "update_s", "samples_per_s", "efficiency"):
+        assert getattr(quick.runs[0], key) == pytest.approx(getattr(exact.runs[0], key), rel=1e-9)
+    assert quick.runs[0].iterations_s == pytest.approx(exact.runs[0].iterations_s, rel=1e-9)
+    assert quick.runs[0].breakdown_s == pytest.approx(exact.runs[0].breakdown_s, rel=1e-9, abs=1e-12)
+    assert quick.runs[0].update_s == quick.runs[0].iteration_s
+
+
+def test_a_steady_run_says_that_it_was_multiplied(scenario):
+    shortcuts = clustersim.sweep({**scenario, "num_iterations": 12}).shortcuts
+    assert any("steady iterations multiplied: 3 of 12" in shortcut for shortcut in shortcuts)
 
 
 def test_replicates_give_an_interval_around_the_mean(scenario):
@@ -119,6 +132,63 @@ def test_replicates_give_an_interval_around_the_mean(scenario):
     low, high = run.interval.samples_per_s
     assert low < run.samples_per_s < high
     assert run.interval.iteration_s[0] < run.iteration_s < run.interval.iteration_s[1]
+
+
+def test_an_interval_of_times_is_never_negative(scenario):
+    scenario |= {"stragglers": [{"kind": "pareto", "cv": 50}], "replicates": 3, "num_iterations": 2}
+    interval = clustersim.simulate(scenario).interval
+    assert 0 < interval.iteration_s[0] < interval.iteration_s[1]
+    assert 0 < interval.speedup[0] < interval.speedup[1]
+
+
+def test_replicates_of_what_is_not_random_are_warned_about(scenario):
+    warnings = clustersim.sweep({**scenario, "replicates": 3}).warnings
+    assert any("nothing in this scenario is random" in warning for warning in warnings)
+
+
+def test_a_replicate_is_nobody_elses_seed(scenario):
+    scenario["stragglers"] = [{"kind": "lognormal", "cv": 0.3}]
+    both = clustersim.simulate({**scenario, "seed": 0, "replicates": 2}).iteration_s
+    first, second = (clustersim.simulate({**scenario, "seed": seed}).iteration_s for seed in (0, 1))
+    assert both != pytest.approx((first + second) / 2, rel=1e-12)
+
+
+def test_each_replicate_computes_on_the_gpus_that_it_is_placed_on(scenario):
+    del scenario["model"], scenario["topology"]["gpu"], scenario["topology"]["num_hosts"]
+    scenario |= {"model": "squeezenet-1.0", "num_gpus": 2, "placement": "random", "replicates": 6, "num_iterations": 1}
+    scenario["topology"]["hosts"] = [{"count": 2, "host": {"gpu": "k80"}}, {"count": 2, "host": {"gpu": "v100"}}]
+    mixed = clustersim.simulate(scenario)
+    low, high = mixed.interval.iteration_s
+    assert low < high  # two V100 here, a K80 among them there
+
+
+def test_half_precision_sends_half_the_bytes(scenario):
+    scenario |= {"model": "squeezenet-1.0", "num_iterations": 1}
+    scenario["topology"]["gpu"] = "p100"
+    sent = {
+        precision: clustersim.simulate({**scenario, "precision": precision}).buckets[0][1]
+        for precision in ("fp32", "fp16")
+    }
+    assert sent["fp16"] == pytest.approx(sent["fp32"] / 2)
+
+
+def test_a_servers_update_takes_its_time_whatever_the_wire_carries(scenario):
+    """Momentum instead of plain SGD costs the server the same, compressed or not."""
+    scenario |= {"strategy": {"kind": "server", "buckets": "whole", "overlap": False}, "num_iterations": 1}
+
+    def seconds(optimizer: str, compression: str) -> float:
+        return clustersim.simulate({**scenario, "optimizer": optimizer, "compression": compression}).iteration_s
+
+    extra = [seconds("momentum", wire) - seconds("sgd", wire) for wire in ("none", "fp16")]
+    assert extra[0] > 1e-6
+    assert extra[1] == pytest.approx(extra[0], rel=1e-6)
+
+
+def test_one_gpu_stages_nothing(scenario):
+    scenario["topology"] = {"kind": "star", "num_hosts": 1, "host": {"gpu": "k20x"}, "link": "1 GB/s", "hop": "0 s"}
+    alone = clustersim.simulate({**scenario, "num_gpus": 1, "transport": "mpi"})
+    assert alone.breakdown_s["communication_exposed"] == 0
+    assert alone.speedup == pytest.approx(1.0)
 
 
 def test_a_gpu_twice_as_slow_by_stragglers_doubles_compute(scenario):
@@ -167,6 +237,12 @@ def test_a_network_that_no_message_used_is_warned_about(scenario):
     assert any("no message left a host by: access" in warning for warning in inside)
     between = clustersim.sweep({**scenario, "num_gpus": 8}).warnings
     assert not any("no message left a host" in warning for warning in between)
+
+
+def test_a_straggling_host_that_the_job_is_not_on_is_refused(scenario):
+    scenario["stragglers"] = [{"kind": "constant", "factor": 2, "of": {"hosts": [4]}}]
+    with pytest.raises(InputError, match="the job is on 4 hosts"):
+        clustersim.simulate(scenario)
 
 
 def test_a_sweep_is_no_single_run(scenario):
