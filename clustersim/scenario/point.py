@@ -52,6 +52,9 @@ class Point(Spec):
     num_gpus: Count = Field(description="how many GPUs train, every worker counted")
     batch: Batch = Field(description="samples an iteration, {per_gpu: n} or {global: n}")
     topology: AnyTopology = Field(description="the cluster: a shipped name, a file, or a map with its kind")
+    background_traffic: float = Field(
+        default=0.0, ge=0, lt=1, description="share of every link between switches that other jobs take on average"
+    )
     placement: Placement = Field(default=Block(), description="which GPUs of the cluster the ranks get")
     transport: str = Field(default="ideal", description="the message library, which costs time for each message")
     strategy: AnyStrategy = Field(description="how the gradients of the workers meet")

@@ -15,7 +15,7 @@ from clustersim.program import Iteration, bucket_caps, plan_iteration
 from clustersim.scenario import Point, build_topology
 from clustersim.seeding import stream
 from clustersim.spec import Spec
-from clustersim.topology import place
+from clustersim.topology import Topology, place
 from clustersim.workload import PRECISIONS, Workload, build_workload, check_memory, load_workload
 
 
@@ -24,7 +24,7 @@ class Setup:
 
     def __init__(self, point: Point):
         self.point = point
-        self.topology = build_topology(point.topology)
+        self.topology = _beside_others(build_topology(point.topology), point.background_traffic)
         self.transport: Transport = load_transport(point.transport)
         self.model, self.given_times = load_workload(point.model)
         self._workloads: dict[tuple[str, int], Workload] = {}
@@ -138,9 +138,22 @@ class Setup:
         if self.point.transport == "ideal":
             told.append("Messages cost no overhead and adding gradients no time (transport ideal).")
         told += [f"Compute times vary as the scenario says: {_knobs(spec)}." for spec in self.point.stragglers]
+        if self.point.background_traffic:
+            share = f"{self.point.background_traffic:.0%}"
+            told.append(f"Other jobs take {share} of every link between switches (background_traffic).")
         if self.point.placement.kind != "block":
             told.append(f"The job lies on the cluster as the scenario says: placement {_knobs(self.point.placement)}.")
         return told
+
+
+def _beside_others(topology: Topology, share: float) -> Topology:
+    """Return the cluster with what other jobs leave of the links between switches."""
+    if not share:
+        return topology
+    links, hosts = topology.links, topology.node_hosts
+    between_switches = (hosts[links.src] < 0) & (hosts[links.dst] < 0)
+    left = np.where(between_switches, 1 - share, 1.0)
+    return replace(topology, links=replace(links, bytes_per_s=links.bytes_per_s * left))
 
 
 def _knobs(spec: Spec) -> str:

@@ -32,10 +32,6 @@ def test_every_transport_has_a_rule_for_every_collective(transport: str) -> None
     assert set(RULES[transport]) == set(COLLECTIVES)
 
 
-def test_the_transports_are_those_of_a_scenario() -> None:
-    assert set(RULES) == {"mpi", "nccl", "gloo", "tcp", "ideal"}
-
-
 @pytest.mark.parametrize(
     ("num_hosts", "algorithm", "latencies_us"),
     [

@@ -83,7 +83,7 @@ Mistakes = Callable[..., list[Mistake]]
             "expected one of 'all' or a list or a map",
         ),
         ("stragglers: [{kind: gamma, cv: 1, of: [4]}]", "stragglers.0.of", 39, "there is no 4 among 4 GPUs"),
-        ("stragglers: [{kind: gamma, cv: 1, of: {hosts: [9]}}]", "stragglers.0.of", 39, "there is no 9 among 4 GPUs"),
+        ("stragglers: [{kind: gamma, cv: 1, of: {hosts: [9]}}]", "stragglers.0.of.hosts", 47, "the job is on 4 hosts"),
         ("stragglers: [{kind: gamma, cv: 1, of: {host: [1]}}]", "stragglers.0.of.host", 40, "did you mean 'hosts'?"),
         ("stragglers: [{kind: lognormal}]", "stragglers.0", 14, "a lognormal needs one of 'cv' and 'sigma'"),
         ("epochs: 3", "epochs", 9, "Give dataset_size as well"),

@@ -245,6 +245,19 @@ def test_a_straggling_host_that_the_job_is_not_on_is_refused(scenario):
         clustersim.simulate(scenario)
 
 
+def test_other_jobs_leave_less_of_the_links_between_switches_only(scenario):
+    scenario["topology"] = {"kind": "torus", "dims": [4], "gpu": "k80", "link": "1 GB/s", "hop": "0 s"}
+    alone = clustersim.simulate({**scenario, "topology": {**scenario["topology"], "injection": "9 GB/s"}})
+    beside = clustersim.simulate(
+        {**scenario, "topology": {**scenario["topology"], "injection": "9 GB/s"}, "background_traffic": 0.5}
+    )
+    exposed = [run.breakdown_s["communication_exposed"] for run in (alone, beside)]
+    assert exposed[1] == pytest.approx(2 * exposed[0], rel=1e-9)
+    star = {**scenario, "topology": {"kind": "star", "num_hosts": 4, "gpu": "k80", "link": "1 GB/s", "hop": "0 s"}}
+    busy = clustersim.simulate({**star, "background_traffic": 0.5})
+    assert busy.iteration_s == clustersim.simulate(star).iteration_s  # a star has no links between switches
+
+
 def test_a_sweep_is_no_single_run(scenario):
     with pytest.raises(InputError, match="a sweep of 2 points"):
         clustersim.simulate({**scenario, "num_gpus": [1, 2]})
