@@ -36,17 +36,20 @@ class GpuDevice:
     def compute(self, seconds: float) -> Process:
         """Occupy the compute stream."""
         with self.stream.request() as turn:
-            yield turn
+            if not turn.triggered:
+                yield turn
             yield self.env.timeout(seconds)
 
     def copy_out(self, num_bytes: float) -> Process:
         """Copy from GPU memory to the memory of its host."""
         with self.out_engine.request() as turn:
-            yield turn
+            if not turn.triggered:
+                yield turn
             yield self._network.transfer(self.node, self.host_memory, num_bytes)
 
     def copy_in(self, num_bytes: float) -> Process:
         """Copy from the memory of its host to GPU memory."""
         with self.in_engine.request() as turn:
-            yield turn
+            if not turn.triggered:
+                yield turn
             yield self._network.transfer(self.host_memory, self.node, num_bytes)
