@@ -6,6 +6,7 @@ simulation failed, 2 usage, 3 the scenario or another input file is wrong, 130 i
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -60,6 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
     What goes wrong is told on stderr, and with `--json` as one `clustersim.error/1` document on stdout too.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character gets a question mark
     try:
         status = app(arguments, prog_name="clustersim", standalone_mode=False)
     except Exception as error:

@@ -30,9 +30,10 @@ def tell_failure(error: Exception, as_json: bool) -> int:
     else:
         status, mistakes = 1, (Mistake(f"a bug in clustersim: {type(error).__name__}: {error}"),)
         traceback.print_exception(error)
-    if as_json:
-        typer.echo(json.dumps(error_document(mistakes), ensure_ascii=False, indent=2))
-    sys.stdout.flush()
+    if sys.stdout is not None:  # which it is where the process was started with its output closed
+        if as_json:
+            typer.echo(json.dumps(error_document(mistakes), ensure_ascii=False, indent=2))
+        sys.stdout.flush()
     return status
 
 

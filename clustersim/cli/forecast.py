@@ -48,14 +48,14 @@ def run(
     loaded = load_scenario(scenario, overrides=overrides)
     with progress(quiet) as tell:
         result = sweep(loaded, progress=tell, exact=exact)
-    if json:
-        _print_json(result)
-    else:
+    if not json:
         _print_table(result)
     folder = Path("runs") / _file_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
     _write_files(result, folder=None if json else folder, report=report, csv=csv, trace=trace, tell=not json)
+    if json:
+        _print_json(result)
 
 
 def report(

@@ -68,5 +68,5 @@ def read_sweep(path: str | Path) -> Sweep:
         )
     try:
         return Sweep.from_dict(document)
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not a whole saved run: {error}", got=str(path)) from None

@@ -69,6 +69,10 @@ class Timesheet:
         deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(4)]
         return cls(*flat, *deep)
 
+    def after(self, num_iterations: int) -> Timesheet:
+        """Return this sheet without its first iterations."""
+        return Timesheet(*(getattr(self, column.name)[:, num_iterations:] for column in fields(self)))
+
     def repeated(self, num_iterations: int, period_s: float) -> Timesheet:
         """Return this sheet with its last iteration come again, every `period_s`, until there are so many."""
         played = self.begin_s.shape[1]

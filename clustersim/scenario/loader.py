@@ -20,8 +20,16 @@ from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
 from clustersim.scenario.tree import Node, check_extent, from_python
+from clustersim.scenario.tree import Path as KeyPath
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz")
+_ROUNDS = 4  # of judging what is right beside what is wrong
+_CROSSING = {"num_gpus", "batch"}  # keys that others are judged by
+_STAND_INS: dict[str, Any] = {
+    "model": "squeezenet-1.0",
+    "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s", "hop": "1 us"},
+    "strategy": {"kind": "all-reduce"},
+}
 _WORDS = ("name", "description", "$schema", "source", "note", "extends")
 
 
@@ -76,18 +84,47 @@ def _points(root: Node) -> tuple[list[SweepPoint], list[Mistake]]:
 
 
 def _validate(root: Node) -> tuple[Point | None, list[Problem]]:
-    """Return the point that a tree without axes makes, or what is wrong with it.
+    """Return the point that a tree without axes makes, or everything that is wrong with it.
 
-    Validated as JSON and strictly: `true` is no number and '8' is none either.
+    Validated as JSON and strictly: `true` is no number and '8' is none either. Where a key is wrong, the rest
+    is judged beside a stand-in for it, so that one mistake hides no other.
     """
+    problems: list[Problem] = []
+    replaced: set[str] = set()
     try:
         root = _with_files(_open_topology(root), "")
     except InputError as error:
-        return None, [Problem(("topology",), mistake) for mistake in error.mistakes]
-    try:
-        return Point.model_validate_json(json.dumps(root.plain()), strict=True), []
-    except ValidationError as error:
-        return None, explain(error, root, Point, LATER)
+        problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
+        root, replaced = _stand_in(root, {"topology"}), {"topology"}
+    for _ in range(_ROUNDS):
+        try:
+            point = Point.model_validate_json(json.dumps(root.plain()), strict=True)
+        except ValidationError as error:
+            found = explain(error, root, Point, LATER)
+            problems += [each for each in found if not _is_about(each.path, replaced)]
+            wrong = {str(each.path[0]) for each in found if each.path} - replaced
+            if not wrong or wrong & _CROSSING:
+                return None, problems
+            root, replaced = _stand_in(root, wrong), replaced | wrong
+            continue
+        if problems:
+            checked = [raised(mistake, (), root) for mistake in check_point(point)]
+            return None, [*problems, *(each for each in checked if not _is_about(each.path, replaced))]
+        return point, []
+    return None, problems
+
+
+def _is_about(path: KeyPath, replaced: set[str]) -> bool:
+    """Say whether what is at a path was judged by a stand-in."""
+    judged_by_topology = {"num_gpus", "placement", "precision", "stragglers"} if "topology" in replaced else set()
+    return bool(path) and str(path[0]) in replaced | judged_by_topology
+
+
+def _stand_in(root: Node, keys: set[str]) -> Node:
+    """Return the tree with something that is right in the place of keys, or without those that may be left out."""
+    children = {key: node for key, node in root.value.items() if key not in keys}
+    stand_ins = {key: _STAND_INS[key] for key in _STAND_INS if key in keys}
+    return root.with_value({**children, **from_python(stand_ins).value})
 
 
 def _open_topology(root: Node) -> Node:

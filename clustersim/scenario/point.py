@@ -36,6 +36,14 @@ Optimizer = Annotated[OptimizerSpec, BeforeValidator(_by_kind, json_schema_input
 """An optimizer as a scenario writes it: `adam` means `{kind: adam}`."""
 
 
+_MOST_CYCLES = 20_000_000  # iterations times GPUs whose times are kept
+
+
+def _in_a_list(value: Any) -> Any:
+    """Read a lone member as a list of one."""
+    return [value] if isinstance(value, dict) else value
+
+
 class Point(Spec):
     """A training on a cluster, every key with one value."""
 
@@ -65,7 +73,7 @@ class Point(Spec):
     )
     compression: Literal["none", "fp16"] = Field(default="none", description="fp16 sends gradients at half size")
     compute: ComputeSpec = Field(default=ComputeSpec(), description="where the times of the layers come from")
-    stragglers: list[AnyStraggler] = Field(
+    stragglers: Annotated[list[AnyStraggler], BeforeValidator(_in_a_list)] = Field(
         default=[], description="who is slow, when, and by how much; the factors multiply"
     )
     baseline: Baseline | None = Field(
@@ -76,7 +84,7 @@ class Point(Spec):
     num_iterations: Count = Field(default=10, description="updates to simulate")
     published: list[Published] = Field(default=[], description="published figures to draw beside the forecast")
     seed: int = Field(default=0, ge=0, description="every random stream is made from it")
-    replicates: Count = Field(default=1, description="runs with different luck, for the interval")
+    replicates: Count = Field(default=1, le=10_000, description="runs with different luck, for the interval")
     memory_check: bool = Field(
         default=True, description="refuse a plan that does not fit a GPU's memory; false only warns"
     )
@@ -110,6 +118,7 @@ class Point(Spec):
             *self._layout_mistakes(),
             *self._length_mistakes(),
             *self._straggler_mistakes(),
+            *self._size_mistakes(),
         ]
         if mistakes:
             raise InputError(mistakes)
@@ -149,6 +158,13 @@ class Point(Spec):
                 )
             )
         return mistakes
+
+    def _size_mistakes(self) -> list[Mistake]:
+        most = _MOST_CYCLES // self.num_gpus
+        if self.num_iterations <= most:
+            return []
+        message = f"{self.num_iterations} iterations of {self.num_gpus} GPUs are more than is simulated; at most {most}"
+        return [Mistake(message, key="num_iterations", got=str(self.num_iterations), allowed=f"at most {most}")]
 
     def _straggler_mistakes(self) -> list[Mistake]:
         mistakes = []

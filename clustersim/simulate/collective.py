@@ -40,8 +40,9 @@ def time_collective(
     library = load_transport(transport)
     rows = []
     for number, num_bytes in enumerate(sizes):
-        name, schedule = schedule_collective(op, algorithm, cluster, gpus, num_bytes, transport)
-        time_s = _play(cluster, gpus, schedule, num_bytes, library, exact)
+        sent = 0.0 if op == "barrier" else num_bytes  # a barrier carries nothing, whatever size is asked for
+        name, schedule = schedule_collective(op, algorithm, cluster, gpus, sent, transport)
+        time_s = _play(cluster, gpus, schedule, sent, library, exact)
         algbw = num_bytes / time_s if time_s > 0 else None
         rows.append(
             {

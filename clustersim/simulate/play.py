@@ -20,7 +20,7 @@ from clustersim.topology import Topology
 Tell = Callable[[float], None]
 """Told which share of the work is done, 0 to 1."""
 
-_STEADY_ITERATIONS = 3
+_STEADY_ITERATIONS = 2
 _STEADY = "steady iterations multiplied: {played} of {num} were played, and the last two were the same to 1e-9"
 
 
@@ -41,15 +41,18 @@ class Outcome:
 
 
 def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
-    """Play the job of one replicate; a deterministic one only until its iterations repeat."""
+    """Play the job of one replicate; a deterministic one only until its iterations repeat.
+
+    One iteration comes before those that count: in it all ranks begin together, which they never do again.
+    """
     num_iterations = setup.point.num_iterations
     steady = all(straggler.kind == "constant" or straggler.per == "gpu" for straggler in setup.point.stragglers)
     if exact or not steady or num_iterations <= _STEADY_ITERATIONS:
         return _play_all(setup, replicate, num_iterations, exact, tell)
     outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, exact, tell)
-    last = outcome.times.end_s[:, -2:] - outcome.times.begin_s[:, -2:]
-    period_s = float(last[0, 1])
-    if not np.allclose(last, period_s, rtol=1e-12, atol=0.0):
+    cycles_s = outcome.times.end_s - outcome.times.begin_s
+    period_s = float(cycles_s[0, -1])
+    if not np.allclose(cycles_s[:, -2:], period_s, rtol=1e-12, atol=0.0):
         return _play_all(setup, replicate, num_iterations, exact, tell)
     return replace(
         outcome,
@@ -63,6 +66,7 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
     point, transport = setup.point, setup.transport
     seed, gpus = setup.seed(replicate), setup.gpus(replicate)
     hosts = setup.topology.gpu_hosts[gpus]
+    num_played = num_iterations + 1
     env = simpy.Environment()
     network = network_over(env, setup.topology, transport, exact)
     moved_per_parameter = 4 * (3 + point.optimizer.state_bytes_per_parameter / 2)
@@ -71,12 +75,13 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
         network=network,
         transport=transport,
         gpus=gpus,
-        plans=_plans(setup, seed, gpus, num_iterations),
-        slowdown=factors(point.stragglers, seed, hosts, num_iterations),
+        plans=_plans(setup, seed, gpus, num_played),
+        slowdown=factors(point.stragglers, seed, hosts, num_played),
         update_bytes_per_byte=moved_per_parameter / setup.wire_bytes_per_parameter,
     )
-    env.run(point.strategy.start(job, lambda iteration: tell((iteration + 1) / num_iterations)))
-    return Outcome(job.times, gpus, network.link_bytes, job.algorithms, network.shortcuts)
+    env.run(point.strategy.start(job, lambda iteration: tell((iteration + 1) / num_played)))
+    carried = network.link_bytes * (num_iterations / num_played)
+    return Outcome(job.times.after(1), gpus, carried, job.algorithms, network.shortcuts)
 
 
 def network_over(env: simpy.Environment, topology: Topology, transport: Transport, exact: bool) -> Network:

@@ -121,7 +121,8 @@ class Torus(MixedNetworkSpec):
     hosts_per_router: int = Field(default=1, ge=1, description="hosts on each router")
     link: LinkName | list[LinkName] = Field(description="link between routers: one for all dimensions, or one for each")
     injection: LinkName | None = Field(
-        default=None, description="link between a host and its router; by default as `link`, where that is one"
+        default=None,
+        description="link between a host and its router; by default as `link`, the fastest where there are several",
     )
 
     host_order: str | None = Field(
@@ -146,18 +147,12 @@ class Torus(MixedNetworkSpec):
 
     @model_validator(mode="after")
     def _check_links(self) -> Torus:
-        if isinstance(self.link, list):
-            if len(self.link) != len(self.dims):
-                raise InputError(
-                    f"the torus has {len(self.dims)} dimensions and {len(self.link)} links: give one link for each",
-                    got=str(len(self.link)),
-                    allowed=f"{len(self.dims)} links",
-                )
-            if self.injection is None:
-                raise InputError(
-                    "with one link for each dimension, `injection` must say what connects a host to its router",
-                    allowed="a link's name or a rate",
-                )
+        if isinstance(self.link, list) and len(self.link) != len(self.dims):
+            raise InputError(
+                f"the torus has {len(self.dims)} dimensions and {len(self.link)} links: give one link for each",
+                got=str(len(self.link)),
+                allowed=f"{len(self.dims)} links",
+            )
         if self.host_order is not None:
             router_order(tuple(self.dims), self.host_order)
         return self
@@ -177,5 +172,6 @@ class Torus(MixedNetworkSpec):
         links = self.link if isinstance(self.link, list) else [self.link] * len(self.dims)
         letters = "xyzw" if len(links) <= 4 else [str(axis) for axis in range(len(links))]
         wires = [wire(link, f"torus-{letters[axis]}", self.hop) for axis, link in enumerate(links)]
-        access = wire(self.injection or links[0], "access", self.hop)
+        fastest = max(links, key=lambda link: wire(link, "access", self.hop).bytes_per_s)
+        access = wire(self.injection or fastest, "access", self.hop)
         return TorusFabric(tuple(self.dims), port_host // self.hosts_per_router, access, wires)

@@ -60,6 +60,11 @@ def test_the_short_form_leaves_the_spans_out():
         ("[]", "schema is None"),
         ('{"schema": "other/1"}', "schema is 'other/1'"),
         ('{"schema": "clustersim.result/1"}', "not a whole saved run"),
+        (
+            '{"schema": "clustersim.result/1", "version": "0", "scenario": {}, "seed": 0, "runs": "abc", '
+            '"assumptions": [], "warnings": [], "shortcuts": []}',
+            "not a whole saved run",
+        ),
     ],
 )
 def test_what_is_no_saved_run_is_refused(tmp_path, content, message):

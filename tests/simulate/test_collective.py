@@ -31,6 +31,11 @@ def test_a_size_of_nothing_has_no_bandwidth():
     assert (row["time_s"], row["algbw_bytes_per_s"]) == (0.0, None)
 
 
+def test_a_barrier_carries_nothing():
+    row = time_collective("barrier", STAR, "dissemination", 5, [1e6])["rows"][0]
+    assert row["time_s"] == pytest.approx(3 * 2e-6, rel=1e-9)
+
+
 def test_auto_says_what_it_chose():
     row = time_collective("all-reduce", STAR, "auto", 8, [8.0], transport="mpi")["rows"][0]
     assert row["algorithm"] == "doubling"

@@ -159,7 +159,6 @@ def test_an_export_is_node_link_json_that_networkx_reads_and_that_loads_again():
         ({"kind": "torus", "dims": [3, 0]}, "at least one router"),
         ({"kind": "torus", "dims": [1000, 1000, 1000]}, "at most 1000000"),
         ({"kind": "torus", "dims": [2, 2], "link": ["1 Gbit/s"]}, "2 dimensions and 1 links"),
-        ({"kind": "torus", "dims": [2, 2], "link": ["1 Gbit/s", "2 Gbit/s"]}, "`injection`"),
         ({"kind": "leaf-spine", "num_leaves": 9999, "hosts_per_leaf": 1, "spines": 9999}, "links; at most 10000000"),
         (
             {"kind": "leaf-spine", "num_leaves": 8, "hosts_per_leaf": 4, "rails": True,
