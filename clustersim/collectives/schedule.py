@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -124,16 +124,18 @@ class Schedule:
     @classmethod
     def from_transfers(
         cls,
-        transfers: Iterable[Transfer | tuple[Any, ...]],
+        transfers: Iterable[Transfer | Mapping[str, Any] | tuple[Any, ...]],
         num_ranks: int | None = None,
         granularity: int | None = None,
     ) -> Schedule:
         """Make a schedule of single messages, in any order.
 
+        A message is a `Transfer`, a mapping of its fields, or (step, src, dst, num_bytes).
+
         >>> Schedule.from_transfers([Transfer(0, 0, 1, 8.0), Transfer(1, 1, 0, 8.0)]).num_steps
         2
         """
-        rows = [Transfer(*transfer) for transfer in transfers]
+        rows = [_transfer(transfer) for transfer in transfers]
         for row in rows:
             if row.step < 0 or row.src < 0 or row.dst < 0 or not row.num_bytes >= 0:
                 raise InputError(f"a transfer's step, ranks and bytes must not be negative (got {row})", got=str(row))
@@ -157,6 +159,15 @@ class Schedule:
 
     def num_transfers(self) -> int:
         return sum(len(self.step(number).src) for number in range(self.num_steps))
+
+
+def _transfer(given: Transfer | Mapping[str, Any] | tuple[Any, ...]) -> Transfer:
+    """Return a message that was given in any of the forms that `Schedule.from_transfers` takes."""
+    try:
+        return Transfer(**given) if isinstance(given, Mapping) else Transfer(*given)
+    except TypeError:
+        fields = ", ".join(Transfer._fields)
+        raise InputError(f"a transfer is a mapping or a tuple of {fields} (got {given!r})", got=repr(given)) from None
 
 
 def _columns(rows: list[Transfer]) -> Step:

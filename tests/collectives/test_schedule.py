@@ -63,3 +63,14 @@ def test_senders_and_receivers_of_a_repeated_pattern_stay_the_same_arrays() -> N
     schedule = ALL_REDUCE["ring"](4, 8.0)
     assert schedule.step(0).src is schedule.step(5).src
     assert schedule.step(0).dst is schedule.step(5).dst
+
+
+def test_a_transfer_may_be_a_mapping():
+    row = {"step": 0, "src": 0, "dst": 1, "num_bytes": 8.0, "reduce": True}
+    assert list(Schedule.from_transfers([row]).transfers()) == [Transfer(0, 0, 1, 8.0, reduce=True)]
+
+
+@pytest.mark.parametrize("row", [{"step": 0}, (0, 1), {"step": 0, "src": 0, "dst": 1, "bytes": 8.0}])
+def test_what_is_no_transfer_is_refused_with_the_fields(row):
+    with pytest.raises(InputError, match="step, src, dst, num_bytes"):
+        Schedule.from_transfers([row])
