@@ -248,7 +248,8 @@ class OpenStep:
 
     def _adding_path(self, message: int) -> Path:
         collective = self.collective
-        return collective.wires.known_paths.adding(int(collective.nodes[self._plan.pattern.dst[message]]))
+        rank = self._plan.pattern.dst[message]
+        return collective.wires.known_paths.adding(int(collective.nodes[rank]), rank)
 
 
 class Added:

@@ -23,7 +23,8 @@ class Costs:
     """What a message costs beside its links' latency and rate.
 
     `overhead_s` a message, or `host_overhead_s` where it stays inside a host; `efficiency` is the share of a
-    link's rate that is payload; adding takes `add_s_per_byte`, or else as long as the memory's own rate says.
+    link's rate that is payload; adding takes `add_s_per_byte`, or else one core's time, and no
+    more than the memory's rate in all.
     """
 
     overhead_s: float = 0.0
@@ -51,7 +52,7 @@ class Paths:
         self._costs = costs
         self._memories = frozenset(topology.adders.values())
         self._between: dict[tuple[int, int], Path] = {}
-        self._adding: dict[int, Path] = {}
+        self._adding: dict[tuple[int, int], Path] = {}
 
     def between(self, src: int, dst: int) -> Path:
         """Return the path from node to node. From a node to itself it has no links and takes no time."""
@@ -65,13 +66,25 @@ class Paths:
             self._between[src, dst] = path
         return path
 
-    def adding(self, node: int) -> Path:
-        """Return the path of adding in a node's memory; without links where that takes no time."""
-        path = self._adding.get(node)
+    def adding(self, node: int, who: int = 0) -> Path:
+        """Return the path of adding in a node's memory, by one of those who add there; without links if it is free.
+
+        All share the memory's rate, and each has one core of a host, or the library's own measured rate.
+        """
+        path = self._adding.get((node, who))
         if path is None:
-            adder = None if self._costs.add_s_per_byte == 0 else self._topology.adders.get(node)
-            path = self._adding[node] = Path(() if adder is None else (self._link(adder),), 0.0)
+            links = [] if self._costs.add_s_per_byte == 0 else self._adders(node)
+            path = self._adding[node, who] = Path(tuple(links), 0.0)
         return path
+
+    def _adders(self, node: int) -> list[Link]:
+        adder = self._topology.adders.get(node)
+        if adder is None:
+            return []
+        own = self._topology.core_bytes_per_s(node)
+        if self._costs.add_s_per_byte is not None:
+            own = BYTES_MOVED_PER_ADDED / self._costs.add_s_per_byte
+        return [self._link(adder), *([] if own is None else [Link(-1 - len(self._adding), own)])]
 
     def _overhead_s(self, src: int, dst: int) -> float:
         hosts, inside = self._topology.node_hosts, self._costs.host_overhead_s
@@ -85,11 +98,9 @@ class Paths:
         return link
 
     def _bytes_per_s(self, number: int) -> float:
-        """Return the payload rate of a link; a memory sends no headers, and may add at the library's own rate."""
+        """Return the payload rate of a link; a memory sends no headers."""
         sheet = float(self._topology.links.bytes_per_s[number])
-        if number not in self._memories:
-            return sheet * self._costs.efficiency
-        return BYTES_MOVED_PER_ADDED / self._costs.add_s_per_byte if self._costs.add_s_per_byte else sheet
+        return sheet if number in self._memories else sheet * self._costs.efficiency
 
 
 class Pattern:

@@ -94,9 +94,11 @@ class Server(Strategy):
         return Exchange(schedule, [*job.buffer_nodes(), *nodes], "server", pulling, delay_s)
 
     def _update_s(self, job: Job, node: Hashable, num_bytes: float) -> float:
-        """Return what the optimizer takes in this memory, at the rate at which it adds."""
+        """Return what the optimizer takes in this memory, at the rate of one core there."""
         topology = job.network.topology
-        adder = topology.adders.get(topology.node(node))
+        number = topology.node(node)
+        adder = topology.adders.get(number)
         if adder is None:
             return 0.0
-        return num_bytes * job.update_bytes_per_byte / float(topology.links.bytes_per_s[adder])
+        bytes_per_s = topology.core_bytes_per_s(number) or float(topology.links.bytes_per_s[adder])
+        return num_bytes * job.update_bytes_per_byte / bytes_per_s

@@ -103,7 +103,7 @@ class SocketHost(Host):
         memories = [plan.node("memory", number) for number in range(self.num_sockets())]
         for socket, memory in zip(sockets, memories, strict=True):
             plan.cable(socket, memory, Wire(cpu.memory_bytes_per_s, 0.0, "memory"))
-            plan.adder(memory, Wire(cpu.core_bytes_per_s, 0.0, "cpu-add"))
+            plan.adder(memory, Wire(cpu.memory_bytes_per_s, 0.0, "cpu-add"))
         if len(sockets) > 1:
             between = self.interconnect or cpu.interconnect
             if between is None:

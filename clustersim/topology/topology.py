@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clustersim.errors import InputError
+from clustersim.hardware import load_cpu
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -120,6 +121,14 @@ class Topology:
 
     def link_name(self, link: int) -> str:
         return f"{self.node_names[self.links.src[link]]}->{self.node_names[self.links.dst[link]]}"
+
+    def core_bytes_per_s(self, node: int) -> float | None:
+        """Return what one core moves in a host's memory, which one adder cannot exceed; None for other nodes."""
+        host = int(self.node_hosts[node])
+        sheet = self.host_sheets[host] if 0 <= host < len(self.host_sheets) else None
+        if sheet is None or self.node_kinds[node] != "memory":
+            return None
+        return load_cpu(sheet).core_bytes_per_s
 
     @cached_property
     def link_kinds(self) -> tuple[list[str], np.ndarray]:

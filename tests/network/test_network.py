@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clustersim.collectives import ALL_REDUCE, Schedule, Transfer, closed_form
 from clustersim.errors import InputError
+from clustersim.hardware import load_cpu
 from clustersim.network import FlowRate, Network, max_min_rates
 from clustersim.topology import load_topology
 
@@ -192,6 +193,22 @@ def test_adding_takes_the_time_of_the_receivers_memory():
     plain = time_schedule(cluster, schedule)
     adding = time_schedule(cluster, schedule, adds=True)
     assert adding - plain == pytest.approx(3e8 / memory_rate, rel=1e-9)
+
+
+def test_ranks_of_a_socket_add_on_a_core_each_and_share_its_memory():
+    host = {"template": "single-socket", "gpu": "k80", "num_gpus": 8, "cpu": "xeon-e5-2650-v2"}
+    cluster = load_topology({"kind": "star", "num_hosts": 1, "host": host, "link": "1 GB/s", "hop": "0 s"})
+    cpu = load_cpu("xeon-e5-2650-v2")
+    memory = cluster.node_names[cluster.memory[0]]
+
+    def seconds(num_adders: int) -> float:
+        rows = [Transfer(0, 8 + rank, rank, 1e8, reduce=True) for rank in range(num_adders)]
+        network = Network(simpy.Environment(), cluster, adds=True)
+        schedule = Schedule.from_transfers(rows, num_ranks=16)
+        return float(network.env.run(network.play(schedule, [memory] * 16)).end_s.max())
+
+    assert seconds(1) == pytest.approx(3e8 / cpu.core_bytes_per_s)
+    assert seconds(8) == pytest.approx(8 * 3e8 / min(8 * cpu.core_bytes_per_s, cpu.memory_bytes_per_s))
 
 
 def test_a_library_may_add_at_its_own_rate():

@@ -57,7 +57,9 @@ def test_every_memory_can_add_at_its_sheets_rate(template):
         if topology.node_kinds[node] == "gpu":
             expected = ("gpu-memory", load_gpu("v100").memory_bytes_per_s)
         else:
-            expected = ("cpu-add", load_cpu(topology.host_sheets[0]).core_bytes_per_s)
+            cpu = load_cpu(topology.host_sheets[0])
+            expected = ("cpu-add", cpu.memory_bytes_per_s)
+            assert topology.core_bytes_per_s(node) == cpu.core_bytes_per_s
         assert (links.kind[link], links.bytes_per_s[link]) == expected
     assert {topology.node_kinds[node] for node in topology.adders} == {"gpu", "memory"}
     assert len(topology.adders) == topology.num_gpus + topology.node_kinds.count("memory")
