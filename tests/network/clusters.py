@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import simpy
@@ -38,10 +40,10 @@ def line(num_gpus: int, bytes_per_s: float = 1e9, latency_s: float = 0.0) -> nx.
     return graph
 
 
-def time_schedule(graph: nx.DiGraph | Topology, schedule: Schedule, **costs: object) -> float:
+def time_schedule(graph: nx.DiGraph | Topology, schedule: Schedule, **costs: Any) -> float:
     """Return the seconds that a collective takes when everybody enters together."""
     env = simpy.Environment()
-    network = Network(env, graph if isinstance(graph, Topology) else load_topology(graph), **costs)  # type: ignore[arg-type]
+    network = Network(env, graph if isinstance(graph, Topology) else load_topology(graph), **costs)
     return float(env.run(network.play(schedule, range(schedule.num_ranks))).end_s.max(initial=0.0))
 
 
