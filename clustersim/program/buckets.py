@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clustersim.errors import InputError
 from clustersim.units import parse
 
 MIB = 1024.0**2
@@ -11,7 +12,7 @@ PYTORCH_CAPS = (1 * MIB, 25 * MIB)
 """DistributedDataParallel's defaults: a small first bucket, so that communication starts early."""
 
 
-def bucket_caps(rule: str) -> tuple[float, ...] | None:
+def bucket_caps(rule: str | float) -> tuple[float, ...] | None:
     """Read the `buckets` knob: caps in bytes, the last one for all further buckets; None for one bucket.
 
     `pytorch`, `layer` (each gradient by itself), `whole` or a size.
@@ -19,8 +20,14 @@ def bucket_caps(rule: str) -> tuple[float, ...] | None:
     >>> bucket_caps("layer"), bucket_caps("whole"), bucket_caps("4 MiB")
     ((0.0,), None, (4194304.0,))
     """
-    named = {"pytorch": PYTORCH_CAPS, "layer": (0.0,), "whole": None}
-    return named[rule] if rule in named else (parse(rule, "size"),)
+    named: dict[str | float, tuple[float, ...] | None] = {"pytorch": PYTORCH_CAPS, "layer": (0.0,), "whole": None}
+    if rule in named:
+        return named[rule]
+    try:
+        return (parse(rule, "size"),)
+    except InputError as error:
+        text = f"expected pytorch, layer, whole or a size, such as '4 MiB' (got '{rule}')"
+        raise InputError(text, got=str(rule), allowed="pytorch, layer, whole or a size") from error
 
 
 def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | None) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
 from clustersim.scenario.tree import Node, check_extent, from_python
 from clustersim.scenario.tree import Path as KeyPath
+from clustersim.workload import load_workload
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz")
 _ROUNDS = 4  # of judging what is right beside what is wrong
@@ -104,7 +106,7 @@ def _validate(root: Node) -> tuple[Point | None, list[Problem]]:
             problems += [each for each in found if not _is_about(each.path, replaced)]
             wrong = {str(each.path[0]) for each in found if each.path} - replaced
             if not wrong or wrong & _CROSSING:
-                return None, problems
+                return None, [*problems, *_model_problems(root, replaced | wrong)]
             root, replaced = _stand_in(root, wrong), replaced | wrong
             continue
         if problems:
@@ -112,6 +114,18 @@ def _validate(root: Node) -> tuple[Point | None, list[Problem]]:
             return None, [*problems, *(each for each in checked if not _is_about(each.path, replaced))]
         return point, []
     return None, problems
+
+
+def _model_problems(root: Node, replaced: set[str]) -> list[Problem]:
+    """Return what is wrong with the model, which can be judged whatever else is wrong."""
+    node = root.child("model")
+    if node is None or "model" in replaced or not isinstance(node.value, str):
+        return []
+    try:
+        load_workload(node.value)
+    except InputError as error:
+        return [raised(replace(mistake, key="model"), (), root) for mistake in error.mistakes]
+    return []
 
 
 def _is_about(path: KeyPath, replaced: set[str]) -> bool:

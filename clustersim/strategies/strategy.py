@@ -46,10 +46,11 @@ class Strategy(Spec):
         "`whole` (all in one) or a size that caps every bucket, such as `4 MiB`",
     )
 
-    @field_validator("buckets")
+    @field_validator("buckets", mode="before")
     @classmethod
-    def _buckets_are_a_rule_or_a_size(cls, value: str) -> str:
-        bucket_caps(value)
+    def _buckets_are_a_rule_or_a_size(cls, value: Any) -> Any:
+        if isinstance(value, str | int | float):
+            bucket_caps(value)
         return value
 
     @property

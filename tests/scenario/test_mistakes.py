@@ -240,3 +240,13 @@ def test_a_cluster_that_nobody_knows_hides_no_mistake(tmp_path):
     with pytest.raises(InputError) as error:
         load_scenario(path)
     assert {mistake.key for mistake in error.value.mistakes} == {"model", "topology", "strategy.kind"}
+
+
+def test_a_batch_that_does_not_divide_hides_no_wrong_model(tmp_path):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(
+        "model: alexnte\nnum_gpus: 5\nbatch: {global: 12}\ntopology: titan\nstrategy: {kind: all-reduce, buckets: 12}\n"
+    )
+    with pytest.raises(InputError) as error:
+        load_scenario(path)
+    assert {mistake.key for mistake in error.value.mistakes} == {"model", "batch.global", "strategy.buckets"}
