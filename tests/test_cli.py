@@ -17,7 +17,7 @@ import typer
 import clustersim
 from clustersim.cli import main
 from clustersim.cli.collectives import nccl_tests_table, parse_sizes
-from clustersim.cli.forecast import _file_name
+from clustersim.cli.forecast import folder_name
 from clustersim.cli.listing import SECTIONS, first_comment
 from clustersim.cli.progress import _lines
 from clustersim.data import shipped_files
@@ -222,10 +222,10 @@ class TestRun:
         assert "there is no saved run" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
-        ("name", "folder_name"), [("plain", "plain"), ("../../up", "up"), ("a b/c", "a-b-c"), ("..", "scenario")]
+        ("name", "folder"), [("plain", "plain"), ("../../up", "up"), ("a b/c", "a-b-c"), ("..", "scenario")]
     )
-    def test_names_stay_inside_the_runs_folder(self, name: str, folder_name: str) -> None:
-        assert _file_name(name) == folder_name
+    def test_names_stay_inside_the_runs_folder(self, name: str, folder: str) -> None:
+        assert folder_name(name) == folder
 
 
 class TestCollective:
@@ -283,7 +283,7 @@ class TestTopology:
         out = capsys.readouterr().out
         assert "GPUs       4" in out
         assert "latency    2.00 us" in out
-        assert "bottleneck 1.00 GB/s" in out
+        assert "bottleneck 1.00 GB/s, gpu0->switch" in out
 
     def test_show_json(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["topology", "show", "star.yaml", "--route", "0", "3", "--json"]) == 0
@@ -292,7 +292,16 @@ class TestTopology:
         assert (document["num_hosts"], document["num_gpus"], document["num_links"]) == (4, 4, 8)
         assert document["route"]["latency_s"] == pytest.approx(2e-6)
 
-    def test_show_draws_when_asked(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_show_draws_beside_the_runs_unless_told_not_to(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["topology", "show", "star.yaml", "--no-report"]) == 0
+        assert main(["topology", "show", "star.yaml", "--json"]) == 0
+        assert not (folder / "runs").exists()
+        assert main(["topology", "show", "star.yaml"]) == 0
+        assert "<html" in (folder / "runs" / "star" / "topology.html").read_text()[:200]
+
+    def test_show_draws_where_asked(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["topology", "show", "star.yaml", "-o", "star.html"]) == 0
         assert "drawing: star.html" in capsys.readouterr().out
         assert "<html" in (folder / "star.html").read_text()[:200]

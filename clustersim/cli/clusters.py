@@ -25,10 +25,18 @@ def show(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", "-o", metavar="FILE", help="Draw the cluster as an HTML page.")
+        Path | None,
+        typer.Option("--report", "-o", metavar="FILE", help="Where to draw it; runs/NAME/topology.html if absent."),
     ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Draw nothing.")] = False,
 ) -> None:
-    """Print how big a cluster is, how well it is connected, and the way between two of its GPUs."""
+    """Draw a cluster, and print how big it is, how well it is connected, and the way between two of its GPUs.
+
+    With --json nothing is drawn unless --report asks for it.
+    """
+    if report is not None and no_report:
+        raise typer.BadParameter("--report and --no-report exclude each other")
+    from clustersim.cli.forecast import folder_name
     from clustersim.topology import describe, load_topology
 
     cluster = load_topology(name)
@@ -40,6 +48,8 @@ def show(
         typer.echo(to_json(document, indent=2))
     else:
         typer.echo(f"{cluster.name}\n{description(document)}")
+    if report is None and not no_report and not json:
+        report = Path("runs") / folder_name(cluster.name) / "topology.html"
     if report is not None:
         from clustersim.report import write_topology
 
@@ -89,7 +99,7 @@ def _route_summary(route: Mapping[str, Any]) -> list[str]:
 
     return [
         f"latency    {format_duration(route['latency_s'])}",
-        f"bottleneck {_or_dash(route['bottleneck_bytes_per_s'], format_rate)}",
+        f"bottleneck {_or_dash(route['bottleneck_bytes_per_s'], format_rate)}, {_or_dash(route['bottleneck'], str)}",
     ]
 
 

@@ -50,7 +50,7 @@ def run(
         result = sweep(loaded, progress=tell, exact=exact)
     if not json:
         _print_table(result)
-    folder = Path("runs") / _file_name(result.name)
+    folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
     _write_files(result, folder=None if json else folder, report=report, csv=csv, trace=trace, tell=not json)
@@ -115,10 +115,10 @@ def _write_files(
         typer.echo(f"{kind}: {path}")
 
 
-def _file_name(name: str) -> str:
+def folder_name(name: str) -> str:
     """Return a name that is one plain folder, whatever the scenario is called.
 
-    >>> _file_name("../GoogLeNet on Titan")
+    >>> folder_name("../GoogLeNet on Titan")
     'GoogLeNet-on-Titan'
     """
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "scenario"
