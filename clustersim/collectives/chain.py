@@ -49,10 +49,15 @@ def _chain(num_ranks: int, num_bytes: float, num_chunks: int | None, *, down: bo
     if num_ranks == 1:
         return Schedule.idle(1, pieces)
 
+    def busy(number: int) -> tuple[int, int]:
+        """Return the first and the last hop that carry a piece."""
+        return max(0, number - pieces + 1), min(number, num_ranks - 2)
+
     def step(number: int) -> Step:
-        hop = np.arange(max(0, number - pieces + 1), min(number, num_ranks - 2) + 1)
+        first, last = busy(number)
+        hop = np.arange(first, last + 1)
         piece = number - hop
         ends = (hop, hop + 1) if down else (num_ranks - 1 - hop, num_ranks - 2 - hop)
         return Step.of(*ends, num_bytes / pieces, piece, reduce=not down)
 
-    return Schedule(num_ranks, pieces + num_ranks - 2, step, granularity=pieces)
+    return Schedule(num_ranks, pieces + num_ranks - 2, step, pieces, pattern=busy)

@@ -68,8 +68,9 @@ def double_tree_all_reduce(num_ranks: int, num_bytes: float, num_chunks: int | N
         return Schedule.idle(1, 2 * pieces)
     edges = _Edges(double_trees(num_ranks), pieces, num_bytes)
     num_steps = pieces + edges.height - 1
-    ways = [Schedule(num_ranks, num_steps, way, 2 * pieces) for way in (edges.up, edges.down)]
-    return Schedule.concatenate(ways)
+    up = Schedule(num_ranks, num_steps, edges.up, 2 * pieces, edges.busy_up)
+    down = Schedule(num_ranks, num_steps, edges.down, 2 * pieces, edges.busy_down)
+    return Schedule.concatenate([up, down])
 
 
 class _Edges:
@@ -84,6 +85,14 @@ class _Edges:
         self._pieces = pieces
         self._piece_bytes = num_bytes / (2 * pieces)
         self.height = int(self._depth.max())
+
+    def busy_up(self, step: int) -> tuple[int, int]:
+        """Return the least and the greatest depth of the children that send a piece up in a step."""
+        return max(1, self.height - step), min(self.height, self.height - step + self._pieces - 1)
+
+    def busy_down(self, step: int) -> tuple[int, int]:
+        """Return the least and the greatest depth of the children that get a piece in a step."""
+        return max(1, step + 2 - self._pieces), min(self.height, step + 1)
 
     def up(self, step: int) -> Step:
         piece = step - (self.height - self._depth)

@@ -38,9 +38,9 @@ def hierarchical_all_reduce(
     chunks = shards * len(hosts)
     return Schedule.concatenate(
         [
-            Schedule(num_ranks, largest - 1, inside.reduce_scatter, chunks),
+            Schedule(num_ranks, largest - 1, inside.reduce_scatter, chunks, inside.pattern),
             _between(num_ranks, hosts, shards, num_bytes),
-            Schedule(num_ranks, largest - 1, inside.all_gather, chunks),
+            Schedule(num_ranks, largest - 1, inside.all_gather, chunks, inside.pattern),
         ]
     )
 
@@ -96,6 +96,11 @@ class _Inside:
         self._shards = shards
         self._chunks = len(hosts)
         self._shard_bytes = num_bytes / shards
+        self._all_send = shards == int(self._size.max())
+
+    def pattern(self, step: int) -> int:
+        """Return 0 for all steps where hosts are of one size: then every rank has a shard to send in each."""
+        return 0 if self._all_send else step
 
     def reduce_scatter(self, step: int) -> Step:
         return self._pass_on(step, (self._place - 1 - step) % self._size, reduce=True)
@@ -125,8 +130,11 @@ def _between(num_ranks: int, hosts: list[np.ndarray], shards: int, num_bytes: fl
     src = src.ravel()
     chunks = num_hosts * shards
 
+    def adds(number: int) -> bool:
+        return number < num_hosts - 1
+
     def step(number: int) -> Step:
         chunk = shard * num_hosts + (host - number) % num_hosts
-        return Step.of(src, dst, num_bytes / chunks, chunk, reduce=number < num_hosts - 1)
+        return Step.of(src, dst, num_bytes / chunks, chunk, reduce=adds(number))
 
-    return Schedule(num_ranks, 2 * (num_hosts - 1), step, chunks)
+    return Schedule(num_ranks, 2 * (num_hosts - 1), step, chunks, pattern=adds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -59,18 +59,26 @@ class Step(NamedTuple):
         return cls(*(_column(values, shape, kind) for values, kind in zip(given, kinds, strict=True)))
 
 
+def _its_own(step: int) -> Hashable:
+    return step
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """Steps of messages between ranks 0 to `num_ranks` - 1, each step made when it is asked for.
 
     No clock, no links and no randomness. `granularity` is how many chunks the buffer is cut into. A
     pattern that repeats is kept as a pattern, so memory grows with the ranks and not with the messages.
+
+    `pattern(step)` says which steps are alike without making them: two steps with the same value have the
+    same `src`, `dst`, `num_bytes` and `reduce`, and differ in their chunks at most. It is cheap to ask.
     """
 
     num_ranks: int
     num_steps: int
     step: Callable[[int], Step]
     granularity: int = 1
+    pattern: Callable[[int], Hashable] = _its_own
 
     @classmethod
     def repeat(
@@ -89,7 +97,7 @@ class Schedule:
         def step(number: int) -> Step:
             return Step.of(src, dst, num_bytes, chunk(number), reduce=reduce(number))
 
-        return cls(num_ranks, num_steps, step, granularity or num_ranks)
+        return cls(num_ranks, num_steps, step, granularity or num_ranks, reduce)
 
     @classmethod
     def idle(cls, num_ranks: int, granularity: int = 1) -> Schedule:
@@ -110,16 +118,24 @@ class Schedule:
             )
         ends = np.cumsum([part.num_steps for part in parts]).tolist()
 
-        def step(number: int) -> Step:
+        def place(number: int) -> tuple[int, int]:
             part = bisect_right(ends, number)
-            return parts[part].step(number - (ends[part - 1] if part else 0))
+            return part, number - (ends[part - 1] if part else 0)
 
-        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity)
+        def step(number: int) -> Step:
+            part, own = place(number)
+            return parts[part].step(own)
+
+        def pattern(number: int) -> Hashable:
+            part, own = place(number)
+            return part, parts[part].pattern(own)
+
+        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern)
 
     @classmethod
     def from_steps(cls, num_ranks: int, steps: list[Step], granularity: int = 1) -> Schedule:
-        """Make a schedule of steps that are written out."""
-        return cls(num_ranks, len(steps), steps.__getitem__, granularity)
+        """Make a schedule of steps that are written out; those that are the same are found by their columns."""
+        return cls(num_ranks, len(steps), steps.__getitem__, granularity, _first_alike(steps).__getitem__)
 
     @classmethod
     def from_transfers(
@@ -179,6 +195,17 @@ def _columns(rows: list[Transfer]) -> Step:
         np.array([row.num_chunks for row in rows], dtype=np.int64),
         np.array([row.reduce for row in rows], dtype=bool),
     )
+
+
+def _first_alike(steps: Sequence[Step]) -> list[int]:
+    """Return for each step the first one with the same senders, receivers, sizes and sums."""
+    first: dict[tuple[bytes, ...], int] = {}
+    return [
+        first.setdefault(
+            tuple(column.tobytes() for column in (step.src, step.dst, step.num_bytes, step.reduce)), number
+        )
+        for number, step in enumerate(steps)
+    ]
 
 
 def _column(values: ArrayLike, shape: tuple[int, ...], kind: type[np.generic]) -> np.ndarray:

@@ -107,4 +107,4 @@ def _ring(sizes: tuple[int, ...], axis: int, num_bytes: float, *, reduce: bool) 
         chunk = first + (place - number - behind) % size * block
         return Step.of(rank, dst, num_bytes * block / num_ranks, chunk, block, reduce)
 
-    return Schedule(num_ranks, size - 1, step, granularity=num_ranks)
+    return Schedule(num_ranks, size - 1, step, granularity=num_ranks, pattern=lambda number: axis)
