@@ -4,46 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, overload
 
 import numpy as np
 
 from clustersim.topology.fabric import Fabric
-from clustersim.topology.flow_hash import flow_hash
-from clustersim.topology.host_plan import HostPlan
+from clustersim.topology.fabric_router import FabricRouter
+from clustersim.topology.host_range import HostRange
 from clustersim.topology.topology import Links, Topology
-
-
-@dataclass(frozen=True)
-class HostRange:
-    """`num_hosts` copies of one host, and where their numbers start."""
-
-    plan: HostPlan
-    num_hosts: int
-    host: int
-    node: int
-    link: int
-    gpu: int
-    port: int
-
-    @property
-    def next_node(self) -> int:
-        return self.node + self.num_hosts * len(self.plan.names)
-
-
-def number_hosts(groups: Sequence[tuple[HostPlan, int]]) -> list[HostRange]:
-    """Number hosts, nodes, links, GPUs and ports of the groups, one group after another."""
-    ranges: list[HostRange] = []
-    host = node = link = gpu = port = 0
-    for plan, count in groups:
-        ranges.append(HostRange(plan, count, host, node, link, gpu, port))
-        host += count
-        node += count * len(plan.names)
-        link += count * len(plan.src)
-        gpu += count * len(plan.gpus)
-        port += count * len(plan.ports)
-    return ranges
 
 
 def assemble(name: str, ranges: list[HostRange], fabric: Fabric) -> Topology:
@@ -175,74 +143,3 @@ class NodeNames(Sequence[str]):
         if hosts.plan.bare:
             return f"gpu{hosts.gpu + copy * len(hosts.plan.gpus) + local}"
         return f"host{hosts.host + copy}/{hosts.plan.names[local]}"
-
-
-class _Place(NamedTuple):
-    """Where a node is: in which copy of which host, or at which switch (`hosts` is None)."""
-
-    hosts: HostRange | None
-    copy: int
-    local: int
-
-
-class FabricRouter:
-    """Routes between any two nodes: out of the host, through the fabric, into the other host.
-
-    A route inside a host stays there. Which of several equally good ways a pair takes is a hash of the two
-    nodes, so it is the same in every process; real networks hash the flow's addresses alike.
-    """
-
-    def __init__(self, ranges: list[HostRange], fabric: Fabric):
-        self.ranges = ranges
-        self.fabric = fabric
-        self._starts = [hosts.node for hosts in ranges]
-        self._first_switch = ranges[-1].next_node
-        self._first_access = ranges[-1].link + ranges[-1].num_hosts * len(ranges[-1].plan.src)
-        self._first_wire = self._first_access + 2 * len(fabric.port_switch)
-        self._port_switch = fabric.port_switch.tolist()
-
-    def __call__(self, src: int, dst: int) -> list[int]:
-        start, end = self._place(src), self._place(dst)
-        if start.hosts is not None and start.hosts is end.hosts and start.copy == end.copy:
-            inside = start.hosts.plan.path(start.local, end.local)
-            if inside is not None:
-                return _shift(inside, start.hosts.link + start.copy * len(start.hosts.plan.src))
-        choice = flow_hash(src, dst)
-        first, up = self._leave(start, choice)
-        last, down = self._enter(end, choice)
-        return up + _shift(self.fabric.route(first, last, choice), self._first_wire) + down
-
-    def _place(self, node: int) -> _Place:
-        if node >= self._first_switch:
-            return _Place(None, 0, node - self._first_switch)
-        hosts = self.ranges[bisect_right(self._starts, node) - 1]
-        copy, local = divmod(node - hosts.node, len(hosts.plan.names))
-        return _Place(hosts, copy, local)
-
-    def _leave(self, place: _Place, choice: int) -> tuple[int, list[int]]:
-        """Return the first switch and the links to it."""
-        if place.hosts is None:
-            return place.local, []
-        plan = place.hosts.plan
-        port, links = plan.way_out(place.local, choice >> 32)
-        port += place.hosts.port + place.copy * len(plan.ports)
-        return self._port_switch[port], [
-            *_shift(links, place.hosts.link + place.copy * len(plan.src)),
-            self._first_access + 2 * port,
-        ]
-
-    def _enter(self, place: _Place, choice: int) -> tuple[int, list[int]]:
-        """Return the last switch and the links from it."""
-        if place.hosts is None:
-            return place.local, []
-        plan = place.hosts.plan
-        port, links = plan.way_in(place.local, choice >> 32)
-        port += place.hosts.port + place.copy * len(plan.ports)
-        return self._port_switch[port], [
-            self._first_access + 2 * port + 1,
-            *_shift(links, place.hosts.link + place.copy * len(plan.src)),
-        ]
-
-
-def _shift(links: list[int], start: int) -> list[int]:
-    return [start + link for link in links]

@@ -7,7 +7,8 @@ from itertools import permutations
 
 import numpy as np
 
-from clustersim.topology.assemble import FabricRouter, HostRange
+from clustersim.topology.fabric_router import FabricRouter
+from clustersim.topology.host_range import HostRange
 from clustersim.topology.topology import Topology
 
 _MAX_ROUTES = 20_000

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import HostGroup, NetworkSpec
+from clustersim.topology.routes import Routes
 from clustersim.topology.wire import LinkName, Wire, wire
 
 Number = TypeVar("Number", int, np.ndarray)
@@ -45,9 +46,20 @@ class DragonflyFabric(Fabric):
 
     def _hop(self, src: int, dst: int) -> list[int]:
         """Return the link between two routers of one group."""
-        if src == dst:
-            return []
-        return [self._local + src * (self._routers - 1) + (dst - src - 1) % self._routers]
+        return [] if src == dst else [self._hop_link(src, dst)]
+
+    def _hop_link(self, src: Number, dst: Number) -> Number:
+        link: Number = self._local + src * (self._routers - 1) + (dst - src - 1) % self._routers
+        return link
+
+    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        here, there = src // self._routers, dst // self._routers
+        away = here != there
+        leave = np.where(away, self._gateway(here, there), dst)
+        enter = np.where(away, self._gateway(there, here), dst)
+        between = self._global + here * (self._groups - 1) + (there - here - 1) % self._groups
+        links = np.stack([self._hop_link(src, leave), between, self._hop_link(enter, dst)], axis=1)
+        return Routes.of_rows(links, np.stack([src != leave, away, enter != dst], axis=1))
 
     def hops(self, src: int) -> np.ndarray:
         router = np.arange(len(self.switch_names))

@@ -14,10 +14,11 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from clustersim.errors import InputError, unknown_name
 from clustersim.spec import Spec
-from clustersim.topology.assemble import HostRange, host_columns, number_hosts
+from clustersim.topology.assemble import host_columns
 from clustersim.topology.flow_hash import flow_hash
 from clustersim.topology.host import Bare
 from clustersim.topology.host_plan import HostPlan
+from clustersim.topology.host_range import HostRange, number_hosts
 from clustersim.topology.hosted_spec import HostChoice, HostedSpec
 from clustersim.topology.shortest_path import ShortestPathRouter
 from clustersim.topology.topology import Links, Topology

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from clustersim.topology.routes import Routes
 from clustersim.topology.wire import Wire, WireColumns
 
 
@@ -16,13 +17,15 @@ class Fabric(ABC):
 
     `port_switch` [num_ports] is the switch of every host port; `access` is the link between the two, each
     way. A route between switches needs no table, so that a machine of ten thousand routers costs only its
-    columns. `alike_from_all`: whether the network looks the same from every switch.
+    columns. `alike_from_all`: whether the network looks the same from every switch. Switches from
+    `num_carriers` on carry no hosts.
     """
 
     alike_from_all = False
 
     def __init__(self, switch_names: list[str], switch_kind: str, port_switch: np.ndarray, access: Wire):
         self.switch_names = switch_names
+        self.num_carriers = len(switch_names)
         self.switch_kind = switch_kind
         self.port_switch = port_switch
         self.access = access
@@ -32,6 +35,21 @@ class Fabric(ABC):
     @abstractmethod
     def route(self, src: int, dst: int, choice: int) -> list[int]:
         """Return the links between two switches; `choice` picks among routes that are equally good."""
+
+    @abstractmethod
+    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        """Return what `route` gives for each of many pairs [n] of switches that carry hosts; `choice` is uint64."""
+
+    def routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        """Return what `route` gives for each of many pairs [n]."""
+        others = (src >= self.num_carriers) | (dst >= self.num_carriers)
+        if not others.any():
+            return self.carrier_routes(src, dst, choice)
+        carriers, searched = np.flatnonzero(~others), np.flatnonzero(others)
+        found = [self.search(*ends) for ends in zip(src[searched].tolist(), dst[searched].tolist(), strict=True)]
+        direct = self.carrier_routes(src[carriers], dst[carriers], choice[carriers])
+        parts = [direct.spread(carriers, len(src)), Routes.one_by_one(found).spread(searched, len(src))]
+        return Routes.join(len(src), parts)
 
     @abstractmethod
     def hops(self, src: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MixedNetworkSpec
+from clustersim.topology.routes import Routes
 from clustersim.topology.wire import LinkName, Wire, wire
 
 
@@ -26,7 +27,7 @@ class FatTreeFabric(Fabric):
         ]
         names += [f"core-{number}" for number in range(half * half)]
         super().__init__(names, "switch", np.arange(num_ports) // half, access)
-        self._num_edges = k * half
+        self._num_edges = self.num_carriers = k * half
         switch, turn = np.divmod(np.arange(self._num_edges * half), half)
         aggregation = self._num_edges + switch // half * half + turn
         core = 2 * self._num_edges + switch % half * half + turn
@@ -49,6 +50,21 @@ class FatTreeFabric(Fabric):
         climb = (src // half * half + aggregation) * half + core
         descend = (dst // half * half + aggregation) * half + core
         return [up, self._upper_up + climb, self._upper_down + descend, down]
+
+    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        half = self._half
+        turn = (choice % np.uint64(half * half)).astype(np.int64)
+        core, aggregation = np.divmod(turn, half)
+        climb = (src // half * half + aggregation) * half + core
+        descend = (dst // half * half + aggregation) * half + core
+        links = [
+            self._lower_up + src * half + aggregation,
+            self._upper_up + climb,
+            self._upper_down + descend,
+            self._lower_down + dst * half + aggregation,
+        ]
+        apart, other_pod = src != dst, src // half != dst // half
+        return Routes.of_rows(np.stack(links, axis=1), np.stack([apart, other_pod, other_pod, apart], axis=1))
 
     def hops(self, src: int) -> np.ndarray:
         pod = np.arange(self._num_edges) // self._half

@@ -63,7 +63,8 @@ class HostPlan:
     def way_out(self, node: int, choice: int) -> tuple[int, list[int]]:
         """Return the port that a node's messages to other hosts leave by, and the links to it.
 
-        Among equally near ports a GPU takes the one of its turn, any other node the one `choice` picks.
+        Among equally near ports a GPU takes the one of its turn, any other node the one `choice` picks:
+        number `choice` modulo `num_ways(node)`.
         """
         port = self._port(node, choice)
         stage = self._stage(node)
@@ -74,6 +75,10 @@ class HostPlan:
         port = self._port(node, choice)
         stage = self._stage(node)
         return port, self._known(self.ports[port], stage) + self._known(stage, node)
+
+    def num_ways(self, node: int) -> int:
+        """Return among how many ways out of the host, and into it, a node's messages choose."""
+        return len(self._ports(node))
 
     @cached_property
     def _gpu_numbers(self) -> dict[int, int]:
@@ -138,12 +143,18 @@ class HostPlan:
         return self.memory[self._gpu_numbers[node]]
 
     def _port(self, node: int, choice: int) -> int:
+        ports = self._ports(node)
+        return ports[choice % len(ports)]
+
+    def _ports(self, node: int) -> list[int]:
+        """Return the nearest ports of a node; of a GPU only the one that is its turn."""
         if node not in self._port_cache:
             paths = [self.path(node, port) for port in self.ports]
             hops = [len(path) if path is not None else len(self.src) for path in paths]
-            self._port_cache[node] = [port for port, length in enumerate(hops) if length == min(hops)]
-        nearest = self._port_cache[node]
-        return nearest[self._gpu_numbers.get(node, choice) % len(nearest)]
+            nearest = [port for port, length in enumerate(hops) if length == min(hops)]
+            turn = self._gpu_numbers.get(node)
+            self._port_cache[node] = nearest if turn is None else [nearest[turn % len(nearest)]]
+        return self._port_cache[node]
 
     def _known(self, src: int, dst: int) -> list[int]:
         path = self.path(src, dst)

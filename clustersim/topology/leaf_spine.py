@@ -11,6 +11,7 @@ from pydantic import Field
 from clustersim.errors import InputError
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MixedNetworkSpec
+from clustersim.topology.routes import Routes
 from clustersim.topology.wire import LinkName, Wire, wire
 
 
@@ -21,6 +22,7 @@ class LeafSpineFabric(Fabric):
         names = [f"leaf-{number}" for number in range(num_leaves)] + [f"spine-{number}" for number in range(num_spines)]
         super().__init__(names, "switch", port_switch, access)
         self._num_leaves, self._num_spines = num_leaves, num_spines
+        self.num_carriers = num_leaves
         leaf, spine = np.divmod(np.arange(num_leaves * num_spines), num_spines)
         self._up = self.wires.add(leaf, num_leaves + spine, uplink)
         self._down = self.wires.add(num_leaves + spine, leaf, uplink)
@@ -33,6 +35,11 @@ class LeafSpineFabric(Fabric):
             return []
         spine = choice % self._num_spines
         return [self._up + src * self._num_spines + spine, self._down + dst * self._num_spines + spine]
+
+    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        spine = (choice % np.uint64(self._num_spines)).astype(np.int64)
+        links = np.stack([self._up + src * self._num_spines + spine, self._down + dst * self._num_spines + spine], 1)
+        return Routes.of_rows(links, np.repeat((src != dst)[:, None], 2, axis=1))
 
     def hops(self, src: int) -> np.ndarray:
         hops = np.where(np.arange(len(self.switch_names)) < self._num_leaves, 2, 1)

@@ -9,9 +9,10 @@ from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
 from clustersim.spec import Spec
-from clustersim.topology.assemble import assemble, number_hosts
+from clustersim.topology.assemble import assemble
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.host_plan import HostPlan
+from clustersim.topology.host_range import number_hosts
 from clustersim.topology.hosted_spec import HostChoice, HostedSpec
 from clustersim.topology.topology import Topology
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MixedNetworkSpec
+from clustersim.topology.routes import Routes
 from clustersim.topology.wire import LinkName, wire
 
 
@@ -19,6 +20,9 @@ class StarFabric(Fabric):
 
     def route(self, src: int, dst: int, choice: int) -> list[int]:
         return []
+
+    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        return Routes.empty(len(src))
 
     def hops(self, src: int) -> np.ndarray:
         return np.zeros(1, dtype=np.int64)

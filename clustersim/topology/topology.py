@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu
+from clustersim.topology.routes import Routes
 
 if TYPE_CHECKING:
     import networkx as nx
 
-Router = Callable[[int, int], Sequence[int]]
-"""Returns the links from one node to another, in order; nodes and links by number."""
+
+class Router(Protocol):
+    """Returns the links from one node to another, in order; nodes and links by number."""
+
+    def __call__(self, src: int, dst: int, /) -> Sequence[int]: ...
+
+
+@runtime_checkable
+class ManyRouter(Protocol):
+    """A router that also finds the routes of many pairs of nodes [n] at once."""
+
+    def routes(self, src: np.ndarray, dst: np.ndarray) -> Routes: ...
 
 
 class Node(int):
@@ -118,6 +129,16 @@ class Topology:
         if links is None:
             links = self._routes[key] = np.asarray([] if src == dst else self.router(src, dst), dtype=np.int64)
         return links
+
+    def routes(self, src: np.ndarray, dst: np.ndarray) -> Routes:
+        """Return the routes from nodes `src` [n] to nodes `dst` [n]: for each pair what `route` gives.
+
+        Much quicker than one by one in clusters that were built from hosts and a network.
+        """
+        if isinstance(self.router, ManyRouter):
+            return self.router.routes(src, dst)
+        pairs = zip(src.tolist(), dst.tolist(), strict=True)
+        return Routes.one_by_one([self.route(*pair) for pair in pairs])
 
     def link_name(self, link: int) -> str:
         return f"{self.node_names[self.links.src[link]]}->{self.node_names[self.links.dst[link]]}"

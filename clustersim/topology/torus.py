@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from clustersim.errors import InputError
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MAX_GPUS, MixedNetworkSpec
+from clustersim.topology.routes import Routes
 from clustersim.topology.topology import Topology
 from clustersim.topology.wire import LinkName, Wire, wire
 
@@ -30,14 +31,13 @@ class TorusFabric(Fabric):
     def __init__(self, dims: tuple[int, ...], port_switch: np.ndarray, access: Wire, wires: list[Wire]):
         names = ["router-" + "-".join(map(str, place)) for place in product(*(range(size) for size in dims))]
         super().__init__(names, "router", port_switch, access)
-        self.torus_dims = dims
+        self.torus_dims = self.dims = dims
         self._strides = [prod(dims[axis + 1 :]) for axis in range(len(dims))]
         self._first = [self._add_ring(axis, wires[axis]) for axis in range(len(dims))]
 
     def _add_ring(self, axis: int, wire: Wire) -> int:
         """Add the links of one dimension: at 2 router + 0 the one to +, at 2 router + 1 the one to -."""
-        dims = self.torus_dims
-        assert dims is not None
+        dims = self.dims
         router = np.arange(prod(dims))
         place = router // self._strides[axis] % dims[axis]
         ahead = router + ((place + 1) % dims[axis] - place) * self._strides[axis]
@@ -50,9 +50,7 @@ class TorusFabric(Fabric):
 
     def route(self, src: int, dst: int, choice: int) -> list[int]:
         links: list[int] = []
-        dims = self.torus_dims
-        assert dims is not None
-        for size, stride, first in zip(dims, self._strides, self._first, strict=True):
+        for size, stride, first in zip(self.dims, self._strides, self._first, strict=True):
             here, there = src // stride % size, dst // stride % size
             forward = (there - here) % size
             up = forward <= size - forward
@@ -63,12 +61,32 @@ class TorusFabric(Fabric):
                 here = then
         return links
 
+    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        rings = []
+        for axis, stride in enumerate(self._strides):
+            rings.append(self._ring_routes(axis, src, dst))
+            size = self.dims[axis]
+            src = src + (dst // stride % size - src // stride % size) * stride
+        return Routes.join(len(src), rings)
+
+    def _ring_routes(self, axis: int, src: np.ndarray, dst: np.ndarray) -> Routes:
+        """Return the links along one dimension, from each of `src` to the place that each of `dst` has in it."""
+        size, stride, first = self.dims[axis], self._strides[axis], self._first[axis]
+        here = src // stride % size
+        forward = (dst // stride - here) % size
+        up = forward <= size - forward
+        hops = np.where(up, forward, size - forward)
+        routes = Routes.of_lengths(hops, np.empty(0, dtype=np.int64))
+        done = np.arange(routes.first[-1]) - np.repeat(routes.first[:-1], hops)
+        place, upwards = np.repeat(here, hops), np.repeat(up, hops)
+        place = (place + np.where(upwards, done, -done)) % size
+        router = np.repeat(src - here * stride, hops) + place * stride
+        return routes._replace(links=first + (router if size == 2 else 2 * router + ~upwards))
+
     def hops(self, src: int) -> np.ndarray:
         total = np.zeros(len(self.switch_names), dtype=np.int64)
-        dims = self.torus_dims
-        assert dims is not None
         router = np.arange(len(total))
-        for size, stride in zip(dims, self._strides, strict=True):
+        for size, stride in zip(self.dims, self._strides, strict=True):
             forward = (router // stride - src // stride) % size
             total += np.minimum(forward, size - forward)
         return total
