@@ -12,7 +12,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
 from clustersim.scenario.point import Point
 from clustersim.scenario.tree import Place
-from clustersim.stragglers import OfHosts
+from clustersim.stragglers import ComputeStraggler, OfHosts
 from clustersim.topology import Topology, TopologySpec, place
 from clustersim.workload import load_workload, read_profile
 from clustersim.workload.precision import precision_on
@@ -71,7 +71,8 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
 
 def _host_mistakes(point: Point, num_hosts: int) -> Iterator[Mistake]:
     for number, straggler in enumerate(point.stragglers):
-        beyond = [host for host in straggler.of.hosts if host >= num_hosts] if isinstance(straggler.of, OfHosts) else []
+        of = straggler.of if isinstance(straggler, ComputeStraggler) else None
+        beyond = [host for host in of.hosts if host >= num_hosts] if isinstance(of, OfHosts) else []
         if beyond:
             message = f"the job is on {num_hosts} hosts, numbered from 0 (got {beyond[0]})"
             allowed = f"0 to {num_hosts - 1}"

@@ -12,7 +12,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.hardware import TRANSPORTS
 from clustersim.scenario.parts import Baseline, Batch, Count, Parallelism, Positive, Published
 from clustersim.spec import Spec
-from clustersim.stragglers import STRAGGLERS, Straggler
+from clustersim.stragglers import STRAGGLERS, ComputeStraggler, Straggler
 from clustersim.strategies import STRATEGIES, Strategy
 from clustersim.topology import AnyTopology, Placement
 from clustersim.topology.placement import Block
@@ -169,7 +169,8 @@ class Point(Spec):
     def _straggler_mistakes(self) -> list[Mistake]:
         mistakes = []
         for number, straggler in enumerate(self.stragglers):
-            named: list[Any] = straggler.of if isinstance(straggler.of, list) else []
+            of = straggler.of if isinstance(straggler, ComputeStraggler) else None
+            named = of if isinstance(of, list) else []
             beyond = [rank for rank in named if rank >= self.num_gpus]
             if beyond:
                 message = f"there is no {beyond[0]} among {self.num_gpus} GPUs, numbered from 0"

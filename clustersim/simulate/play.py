@@ -13,7 +13,7 @@ from clustersim.network import Network
 from clustersim.program import Iteration
 from clustersim.results import Timesheet
 from clustersim.simulate.setup import Setup
-from clustersim.stragglers import factors, layer_factors
+from clustersim.stragglers import are_steady, factors, has_layer_factors, layer_factors
 from clustersim.strategies import Job
 from clustersim.topology import Topology
 
@@ -46,8 +46,7 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     One iteration comes before those that count: in it all ranks begin together, which they never do again.
     """
     num_iterations = setup.point.num_iterations
-    steady = all(straggler.kind == "constant" or straggler.per == "gpu" for straggler in setup.point.stragglers)
-    if exact or not steady or num_iterations <= _STEADY_ITERATIONS:
+    if exact or not are_steady(setup.point.stragglers) or num_iterations <= _STEADY_ITERATIONS:
         return _play_all(setup, replicate, num_iterations, exact, tell)
     outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, exact, tell)
     cycles_s = outcome.times.end_s - outcome.times.begin_s
@@ -102,7 +101,7 @@ def _plans(setup: Setup, seed: int, gpus: np.ndarray, num_iterations: int) -> Ca
     """Return what gives the plan of a rank and an iteration."""
     kinds, hosts = setup.kinds(gpus), setup.topology.gpu_hosts[gpus]
     shared = {kind: setup.plan(setup.workload(kind)) for kind in dict.fromkeys(kinds)}
-    if all(straggler.per != "layer" for straggler in setup.point.stragglers):
+    if not has_layer_factors(setup.point.stragglers):
         return lambda rank, iteration: shared[kinds[rank]]
     slowdowns: dict[int, np.ndarray] = {}
 

@@ -7,14 +7,20 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from clustersim.stragglers.straggler import Straggler
+from clustersim.stragglers.straggler import Drawn
 
 
-class Constant(Straggler):
+class Constant(Drawn):
     """The same factor every time: a throttled GPU, an older model, a slow host."""
 
     kind: Literal["constant"]
     factor: float = Field(gt=0, le=1e6, allow_inf_nan=False, description="compute takes this many times as long")
 
-    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+    @property
+    def is_steady(self) -> bool:
+        return True
+
+    def draw(
+        self, own: np.random.Generator, shared: np.random.Generator, size: int, per_iteration: int = 1
+    ) -> np.ndarray:
         return np.full(size, self.factor)

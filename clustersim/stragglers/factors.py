@@ -1,4 +1,4 @@
-"""Draws everybody's slowness for a whole run."""
+"""Draws everybody's slowness, as far as anybody asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from clustersim.seeding import stream
-from clustersim.stragglers.straggler import Straggler
+from clustersim.stragglers.straggler import Drawn, Straggler, job_hosts
+
+Name = tuple[str, int]
 
 
 def factors(specs: Sequence[Straggler], seed: int, hosts: np.ndarray, num_iterations: int) -> np.ndarray:
@@ -19,14 +21,9 @@ def factors(specs: Sequence[Straggler], seed: int, hosts: np.ndarray, num_iterat
     that kind stand before it: one more rank, iteration or source of another kind shifts nobody's numbers,
     and every strategy under one seed meets the same ones.
     """
-    product = np.ones((len(hosts), num_iterations))
-    for name, spec in _named(specs):
-        if spec.per == "layer":
-            continue
-        for rank in np.flatnonzero(spec.meets(hosts)):
-            rng = stream(seed, "stragglers", *name, int(rank))
-            product[rank] *= spec.draw(rng, 1 if spec.per == "gpu" else num_iterations)
-    return product
+    draws = Draws(specs, seed, hosts)
+    product = [draws.of_rank(rank, num_iterations) for rank in range(len(hosts))]
+    return np.array(product).reshape(len(hosts), num_iterations)
 
 
 def layer_factors(
@@ -36,20 +33,93 @@ def layer_factors(
 
     None where no source is drawn per layer, so that the caller need not hold an array of ones.
     """
-    product = None
-    for name, spec in _named(specs):
-        if spec.per != "layer":
-            continue
-        product = np.ones((num_iterations, num_layers)) if product is None else product
-        if spec.meets(hosts)[rank]:
-            rng = stream(seed, "stragglers", *name, rank)
-            product *= spec.draw(rng, num_iterations * num_layers).reshape(num_iterations, num_layers)
-    return product
+    draws = Draws(specs, seed, hosts)
+    return draws.layers_of_rank(rank, num_iterations, num_layers) if draws.has_layers else None
 
 
-def _named(specs: Sequence[Straggler]) -> Iterator[tuple[tuple[str, int], Straggler]]:
+def are_steady(specs: Sequence[Straggler]) -> bool:
+    """Return whether every iteration of a run meets the same slowness."""
+    return all(spec.is_steady for spec in specs)
+
+
+def has_layer_factors(specs: Sequence[Straggler]) -> bool:
+    """Return whether a source is drawn per layer."""
+    return any(isinstance(spec, Drawn) and spec.per == "layer" for spec in specs)
+
+
+class Draws:
+    """The factors of every rank of a job, drawn further whenever somebody asks for a later iteration.
+
+    What has been drawn never changes, and no rank's draws depend on how far another's have come: so
+    workers that go at their own speed meet the same luck as workers that go in step.
+
+    >>> from clustersim.stragglers import Exponential
+    >>> draws = Draws([Exponential(kind="exponential", cv=0.5)], 1, np.array([0, 0]))
+    >>> draws.factor(1, 100) == float(factors(draws.specs, 1, draws.hosts, 101)[1, 100])
+    True
+    """
+
+    def __init__(self, specs: Sequence[Straggler], seed: int, hosts: np.ndarray):
+        self.specs = tuple(specs)
+        self.seed = seed
+        self.hosts = hosts
+        self._job_hosts = job_hosts(hosts)
+        drawn = [(name, spec, spec.meets(hosts)) for name, spec in named(self.specs) if isinstance(spec, Drawn)]
+        self._whole = [each for each in drawn if each[1].per != "layer"]
+        self._by_layer = [each for each in drawn if each[1].per == "layer"]
+        self._known: dict[int, list[float]] = {}
+        self._known_layers: dict[int, np.ndarray] = {}
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether a source is drawn per layer."""
+        return bool(self._by_layer)
+
+    def factor(self, rank: int, iteration: int) -> float:
+        """Return how many times as long a rank computes in one iteration."""
+        known = self._known.get(rank, ())
+        if iteration >= len(known):
+            known = self._known[rank] = self.of_rank(rank, _enough(iteration)).tolist()
+        return known[iteration]
+
+    def layers(self, rank: int, iteration: int, num_layers: int) -> np.ndarray:
+        """Return [num_layers] the factors of a rank's layers in one iteration, beside `factor`."""
+        known = self._known_layers.get(rank)
+        if known is None or iteration >= len(known) or known.shape[1] != num_layers:
+            known = self._known_layers[rank] = self.layers_of_rank(rank, _enough(iteration), num_layers)
+        found: np.ndarray = known[iteration]
+        return found
+
+    def of_rank(self, rank: int, num_iterations: int) -> np.ndarray:
+        """Return [num_iterations] the factors of one rank from the first iteration on."""
+        product = np.ones(num_iterations)
+        for name, spec, meets in self._whole:
+            if meets[rank]:
+                product *= self._draw(name, spec, rank, 1 if spec.per == "gpu" else num_iterations, 1)
+        return product
+
+    def layers_of_rank(self, rank: int, num_iterations: int, num_layers: int) -> np.ndarray:
+        """Return [num_iterations, num_layers] the factors of one rank's layers from the first iteration on."""
+        product = np.ones(num_iterations * num_layers)
+        for name, spec, meets in self._by_layer:
+            if meets[rank]:
+                product *= self._draw(name, spec, rank, len(product), num_layers)
+        return product.reshape(num_iterations, num_layers)
+
+    def _draw(self, name: Name, spec: Drawn, rank: int, size: int, per_iteration: int) -> np.ndarray:
+        own = stream(self.seed, "stragglers", *name, rank)
+        shared = stream(self.seed, "stragglers", *name, "host", int(self._job_hosts[rank]))
+        return spec.draw(own, shared, size, per_iteration)
+
+
+def named(specs: Sequence[Straggler]) -> Iterator[tuple[Name, Straggler]]:
     """Yield each source with its kind and how many of that kind stand before it."""
     seen: Counter[str] = Counter()
     for spec in specs:
         yield (spec.kind, seen[spec.kind]), spec
         seen[spec.kind] += 1
+
+
+def _enough(iteration: int) -> int:
+    """Return how many iterations to draw when one is asked for: a power of two, so that few are drawn again."""
+    return max(16, 1 << (iteration + 1).bit_length())

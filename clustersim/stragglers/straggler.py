@@ -1,4 +1,4 @@
-"""What every source of slowness has in common: whom it meets, how often it is drawn, and its factors."""
+"""What sources of slowness have in common: whom they meet, how often they are drawn, and their factors."""
 
 from __future__ import annotations
 
@@ -22,26 +22,37 @@ class OfHosts(Spec):
     )
 
 
-class Straggler(Spec):
-    """One source of slowness. Compute of the ranks it meets takes `factor` times as long.
+def job_hosts(hosts: np.ndarray) -> np.ndarray:
+    """Return [num_ranks] the hosts of a job's ranks, numbered from 0 in the order of their first rank.
 
-    A factor of 1 is no slowness at all; the distributions have mean 1, so that a source changes the
-    spread of compute times and not their mean.
+    >>> job_hosts(np.array([7, 7, 3, 9, 3])).tolist()
+    [0, 0, 1, 2, 1]
     """
+    _, first, inverse = np.unique(hosts, return_index=True, return_inverse=True)
+    order = np.empty(len(first), dtype=np.int64)
+    order[np.argsort(first)] = np.arange(len(first))
+    numbered: np.ndarray = order[inverse]
+    return numbered
+
+
+class Straggler(Spec):
+    """One source of slowness. It has random streams of its own, and those of one run differ by its `kind`."""
 
     kind: str
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether every iteration of a run meets the same of it."""
+        return False
+
+
+class ComputeStraggler(Straggler):
+    """A source that slows what GPUs compute."""
+
     of: Literal["all"] | list[Number] | OfHosts = Field(
         default="all",
         description="whom it meets: 'all', a list of ranks (a GPU's number in the job), or {hosts: [...]}",
     )
-    per: Literal["iteration", "layer", "gpu"] = Field(
-        default="iteration",
-        description="how often it is drawn: every iteration, every layer of it, or once per GPU and run",
-    )
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Return [size] independent factors; a larger size begins with the same ones."""
 
     def meets(self, hosts: np.ndarray) -> np.ndarray:
         """Return [num_ranks] whether it meets each rank; `hosts` [num_ranks] is the host of each rank.
@@ -56,8 +67,31 @@ class Straggler(Spec):
         if self.of == "all":
             return np.ones(num_ranks, dtype=bool)
         if isinstance(self.of, OfHosts):
-            _, first, inverse = np.unique(hosts, return_index=True, return_inverse=True)
-            order = np.empty(len(first), dtype=np.int64)
-            order[np.argsort(first)] = np.arange(len(first))
-            return np.isin(order[inverse], self.of.hosts)
+            return np.isin(job_hosts(hosts), self.of.hosts)
         return np.isin(np.arange(num_ranks), self.of)
+
+
+class Drawn(ComputeStraggler):
+    """A source that is drawn: compute of the ranks it meets takes a factor times as long.
+
+    A factor of 1 is no slowness at all; the distributions have mean 1, so that a source changes the
+    spread of compute times and not their mean.
+    """
+
+    per: Literal["iteration", "layer", "gpu"] = Field(
+        default="iteration",
+        description="how often it is drawn: every iteration, every layer of it, or once per GPU and run",
+    )
+
+    @property
+    def is_steady(self) -> bool:
+        return self.per == "gpu"
+
+    @abstractmethod
+    def draw(
+        self, own: np.random.Generator, shared: np.random.Generator, size: int, per_iteration: int = 1
+    ) -> np.ndarray:
+        """Return [size] factors of one rank, `per_iteration` of them an iteration.
+
+        `own` is the rank's random stream, `shared` that of its host. A larger size begins with the same factors.
+        """

@@ -14,7 +14,9 @@ from pydantic import ValidationError
 from clustersim.stragglers import (
     STRAGGLERS,
     Constant,
+    Draws,
     Exponential,
+    ExponentialTail,
     Gamma,
     Lognormal,
     OfHosts,
@@ -45,6 +47,91 @@ def test_mean_is_one_and_spread_is_cv(name: str, cv: float) -> None:
     assert drawn.mean() == pytest.approx(1.0, abs=5 * cv / math.sqrt(drawn.size))
     assert drawn.std() == pytest.approx(cv, rel=0.05)
     assert drawn.min() >= 0
+
+
+def test_a_share_of_late_draws_leaves_the_others_alone() -> None:
+    spec = ExponentialTail(kind="exponential-tail", cv=0.5, share=0.1)
+    drawn = factors([spec], 7, hosts_of(40), 10_000)
+    assert drawn.mean() == pytest.approx(1.0, abs=5 * 0.5 / math.sqrt(drawn.size))
+    assert drawn.std() == pytest.approx(0.5, rel=0.05)
+    undisturbed = drawn == drawn.min()
+    assert undisturbed.mean() == pytest.approx(0.9, abs=5 * math.sqrt(0.09 / drawn.size))
+
+
+def test_an_exponential_part_in_every_draw_is_the_exponential() -> None:
+    tail, whole = ExponentialTail(kind="exponential-tail", cv=0.4), Exponential(kind="exponential", cv=0.4)
+    assert factors([tail], 1, hosts_of(1), 9).shape == (1, 9)
+    z = np.linspace(-6, 8, 50)
+    assert tail.factors(z) == pytest.approx(whole.factors(z), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("knobs", [{"rho": 0.8}, {"host_correlation": 0.6}, {"rho": 0.5, "host_correlation": 1.0}])
+def test_correlated_draws_keep_the_distribution(name: str, knobs: dict[str, float]) -> None:
+    from scipy.stats import ks_2samp
+
+    alone = factors([straggler(name)], 7, hosts_of(1), 20_000)[0]
+    correlated = factors([straggler(name, **knobs)], 8, hosts_of(8, 4), 20_000)[:, ::20]
+    assert correlated.mean() == pytest.approx(1.0, abs=0.03)
+    assert ks_2samp(alone, correlated[5]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("knobs", "expected"), [({"rho": 0.7}, 0.7), ({"correlation_iterations": 4}, math.exp(-1 / 4)), ({}, 0.0)]
+)
+def test_correlation_in_time_falls_by_the_same_factor_each_iteration(knobs: dict[str, float], expected: float) -> None:
+    logarithms = np.log(factors([straggler("lognormal", **knobs)], 3, hosts_of(1), 100_000)[0])
+    for lag in (1, 2, 5):
+        measured = np.corrcoef(logarithms[:-lag], logarithms[lag:])[0, 1]
+        assert measured == pytest.approx(expected**lag, abs=0.03)
+
+
+def test_correlation_in_iterations_means_the_same_whatever_it_is_drawn_per() -> None:
+    num_layers, spec = 5, straggler("lognormal", per="layer", correlation_iterations=3)
+    drawn = layer_factors([spec], 3, 0, hosts_of(1), 30_000, num_layers)
+    assert drawn is not None
+    logarithms = np.log(drawn)
+    same_layer = np.corrcoef(logarithms[:-1, 2], logarithms[1:, 2])[0, 1]
+    assert same_layer == pytest.approx(math.exp(-1 / 3), abs=0.03)
+
+
+def test_gpus_of_a_host_are_correlated_and_those_of_two_hosts_are_not() -> None:
+    spec = straggler("lognormal", host_correlation=0.6)
+    measured = np.corrcoef(np.log(factors([spec], 3, np.array([4, 1, 4, 1]), 40_000)))
+    expected = [[1, 0, 0.6, 0], [0, 1, 0, 0.6], [0.6, 0, 1, 0], [0, 0.6, 0, 1]]
+    assert measured == pytest.approx(np.array(expected), abs=0.025)
+
+
+def test_with_full_correlation_a_host_draws_one_number() -> None:
+    drawn = factors([straggler("gamma", host_correlation=1)], 3, hosts_of(4, 2), 10)
+    assert np.array_equal(drawn[0], drawn[1])
+    assert np.array_equal(drawn[2], drawn[3])
+    assert not np.array_equal(drawn[0], drawn[2])
+
+
+def test_a_wider_spread_stretches_the_same_luck() -> None:
+    narrow, wide = (np.log(factors([straggler("lognormal", sigma=s, cv=None)], 3, hosts_of(2), 9)) for s in (0.1, 0.3))
+    assert wide + 0.3**2 / 2 == pytest.approx(3 * (narrow + 0.1**2 / 2), rel=1e-9)
+
+
+@given(
+    wanted=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 90)), min_size=1, max_size=20),
+    per=st.sampled_from(["iteration", "layer", "gpu"]),
+    name=st.sampled_from(list(STRAGGLERS)),
+)
+def test_asking_for_later_iterations_changes_nothing_earlier(
+    wanted: list[tuple[int, int]], per: str, name: str
+) -> None:
+    knobs = {"rho": 0.5, "host_correlation": 0.3} if name in RANDOM and per != "gpu" else {}
+    specs, hosts = [straggler(name, per=per, **knobs)], hosts_of(4, 2)
+    draws, whole = Draws(specs, 5, hosts), factors(specs, 5, hosts, 100)
+    layers = [layer_factors(specs, 5, rank, hosts, 100, 3) for rank in range(4)]
+    for rank, iteration in wanted:
+        assert draws.factor(rank, iteration) == whole[rank, iteration]
+        drawn = layers[rank]
+        if drawn is not None:
+            assert np.array_equal(draws.layers(rank, iteration, 3), drawn[iteration])
+    assert draws.has_layers == (per == "layer")
 
 
 def test_lognormal_takes_sigma_instead_of_cv() -> None:
@@ -152,6 +239,14 @@ def test_nobody_gets_no_factors() -> None:
         ("lognormal", {"cv": 0.1, "sigma": 0.1}, "one of 'cv' and 'sigma'"),
         ("uniform", {"cv": 0.6}, "less than"),
         ("exponential", {"cv": 1.5}, "less than or equal to 1"),
+        ("exponential-tail", {"cv": 1}, "below 1 "),
+        ("exponential-tail", {"cv": 5, "share": 0.1}, "gives a cv below 4.359 .got 5.; lower cv or share"),
+        ("exponential-tail", {"cv": 0.1, "share": 0}, "greater than 0"),
+        ("gamma", {"cv": 0.1, "rho": 1}, "less than 1"),
+        ("gamma", {"cv": 0.1, "rho": -0.1}, "greater than or equal to 0"),
+        ("gamma", {"cv": 0.1, "host_correlation": 1.1}, "less than or equal to 1"),
+        ("gamma", {"cv": 0.1, "rho": 0.5, "correlation_iterations": 3}, "keep one of 'rho' and 'corr"),
+        ("gamma", {"cv": 0.1, "rho": 0.5, "per": "gpu"}, "once per GPU has no correlation in time"),
         ("gamma", {"cv": 0}, "greater than 0"),
         ("pareto", {"cv": math.inf}, "finite"),
         ("constant", {"factor": 0}, "greater than 0"),
