@@ -73,18 +73,12 @@ class Paths:
         """
         path = self._adding.get((node, who))
         if path is None:
-            links = [] if self._costs.add_s_per_byte == 0 else self._adders(node)
-            path = self._adding[node, who] = Path(tuple(links), 0.0)
+            path = self._adding[node, who] = Path(tuple(self._adders(node)), 0.0)
         return path
 
     def _adders(self, node: int) -> list[Link]:
-        adder = self._topology.adders.get(node)
-        if adder is None:
-            return []
-        own = self._topology.core_bytes_per_s(node)
-        if self._costs.add_s_per_byte is not None:
-            own = BYTES_MOVED_PER_ADDED / self._costs.add_s_per_byte
-        return [self._link(adder), *([] if own is None else [Link(-1 - len(self._adding), own)])]
+        shared, private = adders(self._topology, self._costs, node)
+        return [*map(self._link, shared), *(Link(-1 - len(self._adding), rate) for rate in private)]
 
     def _overhead_s(self, src: int, dst: int) -> float:
         hosts, inside = self._topology.node_hosts, self._costs.host_overhead_s
@@ -101,6 +95,30 @@ class Paths:
         """Return the payload rate of a link; a memory sends no headers."""
         sheet = float(self._topology.links.bytes_per_s[number])
         return sheet if number in self._memories else sheet * self._costs.efficiency
+
+
+def adders(topology: Topology, costs: Costs, node: int) -> tuple[list[int], list[float]]:
+    """Return the links that adding in a node's memory shares with others, and the rates of those of its own.
+
+    There are none where adding takes no time.
+    """
+    adder = topology.adders.get(node)
+    if adder is None or costs.add_s_per_byte == 0:
+        return [], []
+    own = topology.core_bytes_per_s(node)
+    if costs.add_s_per_byte is not None:
+        own = BYTES_MOVED_PER_ADDED / costs.add_s_per_byte
+    return [adder], [] if own is None else [own]
+
+
+def waits_s(topology: Topology, costs: Costs, src: np.ndarray, dst: np.ndarray, routes: Routes) -> np.ndarray:
+    """Return the time before a first byte moves between nodes [num_paths]; from a node to itself it is none."""
+    beyond = np.concatenate([[0.0], np.cumsum(topology.links.latency_s[routes.links])])
+    hosts, overhead_s = topology.node_hosts, np.full(len(src), costs.overhead_s)
+    if costs.host_overhead_s is not None:
+        overhead_s[(hosts[src] == hosts[dst]) & (hosts[src] >= 0)] = costs.host_overhead_s
+    has_way = np.diff(routes.first) > 0
+    return np.where(has_way, np.diff(beyond[routes.first]) + overhead_s, 0.0)
 
 
 class Pattern:

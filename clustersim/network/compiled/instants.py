@@ -1,0 +1,184 @@
+"""What Python calls: playing instant after instant, and letting things begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clustersim.network.compiled import tables
+from clustersim.network.compiled.flows import (
+    drop_flow,
+    first_in_lane_s,
+    has_way,
+    new_flow,
+    post,
+    put_on_links,
+    take_from_lane,
+    take_off_links,
+)
+from clustersim.network.compiled.heap import first_key, is_in, put, remove, take
+from clustersim.network.compiled.jit import kernel, part
+from clustersim.network.compiled.max_min import share
+from clustersim.network.compiled.ranks import advance, arrived, finish, resume
+from clustersim.network.compiled.tables import INFINITE, MOVING, NONE, ON_THE_WAY
+
+_SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
+
+
+@kernel
+def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> float:
+    """Play what is due now, and on, up to something to tell, but not to `until_s`; return when the next thing happens.
+
+    No more than `most` instants are played, so that Python may look after other things.
+    """
+    state = states[0]
+    state.now_s = max(state.now_s, now_s)
+    next_s = _next_s(state)
+    if next_s <= _latest_s(state):
+        _play_due(state)
+        next_s = _next_s(state)
+    while state.num_told == 0 and next_s < until_s and next_s < INFINITE and most > 0:
+        state.now_s = max(state.now_s, next_s)
+        _play_due(state)
+        next_s = _next_s(state)
+        most -= 1
+    return max(next_s, state.now_s)
+
+
+@part
+def _latest_s(state: Any) -> float:
+    """Return the latest time that still counts as now; rounding must not split an instant."""
+    now_s = state.now_s
+    return now_s + _SAME_INSTANT * abs(now_s)
+
+
+@part
+def _next_s(state: Any) -> float:
+    """Return when the next thing happens, or infinity."""
+    time_s = min(first_key(state.due), first_key(state.pauses))
+    for number in range(state.num_lanes):
+        time_s = min(time_s, first_in_lane_s(state, number))
+    return time_s
+
+
+@part
+def _play_due(state: Any) -> None:
+    """Do everything that is due by now, until nothing more follows from it; then share the links."""
+    state.num_instants += 1
+    latest_s = _latest_s(state)
+    goes_on = True
+    while goes_on:
+        goes_on = False
+        while first_key(state.due) <= latest_s:
+            slot = take(state.due)
+            if tables.flows(state)[slot].stage == ON_THE_WAY:
+                _start(state, slot)
+            else:
+                take_off_links(state, slot, tables.flows(state)[slot].num_bytes)
+                arrived(state, slot)
+            goes_on = True
+        while first_key(state.pauses) <= latest_s:
+            resume(state, take(state.pauses))
+            goes_on = True
+        for number in range(state.num_lanes):
+            while first_in_lane_s(state, number) <= latest_s:
+                _start(state, take_from_lane(state, number))
+                goes_on = True
+    if state.num_started > 0 or state.num_left > 0:
+        share(state)
+
+
+@part
+def _start(state: Any, slot: int) -> None:
+    if has_way(state, slot):
+        put_on_links(state, slot, MOVING)
+    else:
+        arrived(state, slot)
+
+
+@kernel
+def enter(states: np.ndarray, now_s: float, rows: np.ndarray, times_s: np.ndarray) -> None:
+    """Let ranks [num_rows] take part, each from its time on."""
+    state = states[0]
+    state.now_s = max(state.now_s, now_s)
+    for index in range(len(rows)):
+        if times_s[index] > now_s:
+            put(state.pauses, rows[index], times_s[index])
+        else:
+            advance(state, rows[index], 0)
+
+
+@kernel
+def send(
+    states: np.ndarray,
+    now_s: float,
+    group: int,
+    paths: np.ndarray,
+    num_bytes: np.ndarray,
+    weight: np.ndarray,
+    start_s: np.ndarray,
+) -> int:
+    """Send the messages [num_messages] of a group without steps; return the row of the last one."""
+    state = states[0]
+    state.now_s = max(state.now_s, now_s)
+    slot = NONE
+    for number in range(len(paths)):
+        slot = new_flow(state, group, number, np.int64(paths[number]), num_bytes[number], weight[number])
+        post(state, slot, max(start_s[number], now_s))
+    return slot
+
+
+@kernel
+def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) -> None:
+    """Let a link be faster or slower from now on."""
+    state = states[0]
+    state.now_s = max(state.now_s, now_s)
+    tables.links(state)[link].bytes_per_s = bytes_per_s
+    seat = np.int64(tables.links(state)[link].first)
+    while seat != NONE:
+        tables.started(state)[state.num_started] = seat >> state.seat_bits
+        state.num_started += 1
+        seat = np.int64(tables.seats(state)[seat].next)
+    share(state)
+
+
+@kernel
+def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
+    """Call a single message off; return the bytes that it has moved."""
+    state = states[0]
+    state.now_s = max(state.now_s, now_s)
+    flow = tables.flows(state)[slot]
+    moved_bytes = 0.0
+    if is_in(state.due, slot):
+        remove(state.due, slot)
+    if flow.stage == ON_THE_WAY:
+        _leave_lane(state, slot)
+    else:
+        moved_bytes = flow.num_bytes - flow.left_bytes + flow.bytes_per_s * (now_s - flow.since_s)
+        take_off_links(state, slot, moved_bytes)
+    number, message = flow.group, flow.message
+    drop_flow(state, slot)
+    finish(state, number, tables.groups(state)[number].first_rank + message)
+    share(state)
+    return moved_bytes
+
+
+@part
+def _leave_lane(state: Any, slot: int) -> None:
+    """Take a message out of the lane in which it waits, if it does."""
+    number = tables.paths(state)[tables.flows(state)[slot].path].lane
+    if number == NONE:
+        return
+    lane = tables.lanes(state)[number]
+    before, at = NONE, lane.first
+    while at != NONE and at != slot:
+        before, at = at, tables.flows(state)[at].behind
+    if at == NONE:
+        return
+    if before == NONE:
+        lane.first = tables.flows(state)[slot].behind
+    else:
+        tables.flows(state)[before].behind = tables.flows(state)[slot].behind
+    if lane.last == slot:
+        lane.last = before

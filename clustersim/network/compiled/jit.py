@@ -1,0 +1,94 @@
+"""Compiles kernels, and keeps what has been compiled wherever that may be written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite.ir import Constant
+from numba.core import types
+from numba.core.cgutils import get_record_member
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that Python calls; what an earlier process has compiled is loaded instead."""
+    with _keeping_in(_folder()) as may_keep:
+        return cast(Function, numba.njit(cache=may_keep, error_model="numpy", _nrt=False)(function))
+
+
+def part(function: Function) -> Function:
+    """Compile a function that only kernels call, as a part of them."""
+    return cast(Function, numba.njit(error_model="numpy", _nrt=False)(function))
+
+
+@cache
+def _folder() -> Path | None:
+    """Return where compiled kernels are kept: by the sources, or else in the user's cache; None where neither works.
+
+    Kernels call each other across files, and numba looks at the date of one file only. So a digest of all of
+    them is part of the name.
+    """
+    here = Path(__file__).parent
+    digest = sha256(numba.__version__.encode())
+    for source in sorted(here.glob("*.py")):
+        digest.update(source.read_bytes())
+    name = f"kernels-{digest.hexdigest()[:16]}"
+    own = os.environ.get("NUMBA_CACHE_DIR")
+    users = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "clustersim"
+    places = [Path(own)] if own else [here / "__pycache__", users]
+    return next((place / name for place in places if _is_writable(place / name)), None)
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _keeping_in(folder: Path | None) -> Iterator[bool]:
+    """Let numba use a folder for the functions that are decorated meanwhile."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = "" if folder is None else str(folder)
+    try:
+        yield folder is not None
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def table(name: str, kind: np.dtype[Any]) -> Callable[[Any], Any]:
+    """Make what gives kernels the table whose address is in a field of a record; it knows no length.
+
+    An array that a kernel is given costs it seven words a call, and counting who holds it; this costs one load.
+    """
+    rows = types.Array(numba.from_dtype(kind), 1, "C")
+
+    @intrinsic
+    def view(context: Any, record: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = context.get_value_type(types.int64)
+            field = get_record_member(builder, arguments[0], signature.args[0].offset(name), word)
+            data = builder.inttoptr(builder.load(field), context.get_data_type(rows.dtype).as_pointer())
+            one, size = Constant(word, 1), Constant(word, kind.itemsize)
+            array = context.make_array(rows)(context, builder)
+            populate_array(array, data=data, shape=[one], strides=[size], itemsize=size, meminfo=None)
+            return array._getvalue()
+
+        return rows(record), generate
+
+    return cast(Callable[[Any], Any], view)

@@ -1,0 +1,223 @@
+"""Max-min fair sharing kept up to date: the algorithm of `clustersim.network.max_min` on tables.
+
+A flow's level is its rate per weight. Flows that may get more *rise*; every other one stands. Links are
+visited in order of the level at which they are full, and what is on them is fixed there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clustersim.network.compiled import tables
+from clustersim.network.compiled.heap import clear, first_key, put, take
+from clustersim.network.compiled.jit import part
+from clustersim.network.compiled.tables import INFINITE, NONE
+
+_SAME = 1e-13  # levels closer than this, relatively, are one level
+_FULL = 1e-12  # a link is not overloaded by less than this part of its capacity, which rounding can reach
+
+
+@part
+def share(state: Any) -> None:
+    """Let this instant's flows start, after others have left links, and note when each will end."""
+    state.rising += 2
+    state.num_rising = state.num_to_fix = state.num_changed = 0
+    for index in range(state.num_left):
+        tables.links(state)[tables.left(state)[index]].has_left = 0
+        release(state, np.int64(tables.left(state)[index]))
+    for index in range(state.num_started):
+        slot = np.int64(tables.started(state)[index])
+        narrowest = narrowest_if_alone(state, slot)
+        if narrowest == NONE:
+            rise(state, slot)
+        else:
+            give(state, slot, narrowest, tables.links(state)[narrowest].bytes_per_s / tables.flows(state)[slot].weight)
+    if state.num_rising > 0:
+        solve(state)
+    for index in range(state.num_changed):
+        slot = np.int64(tables.changed(state)[index])
+        flow = tables.flows(state)[slot]
+        put(state.due, slot, state.now_s + flow.left_bytes / flow.bytes_per_s if flow.bytes_per_s > 0 else INFINITE)
+    state.num_left = state.num_started = 0
+
+
+@part
+def narrowest_if_alone(state: Any, slot: int) -> int:
+    """Return the narrowest link of a flow that shares none, or -1."""
+    path = tables.paths(state)[tables.flows(state)[slot].path]
+    narrowest, least = NONE, INFINITE
+    for index in range(path.first, path.first + path.num_links):
+        number = np.int64(tables.path_links(state)[index])
+        link = tables.links(state)[number]
+        if link.num_flows > 1:
+            return NONE
+        if narrowest == NONE or link.bytes_per_s < least:
+            narrowest, least = number, link.bytes_per_s
+    return narrowest
+
+
+@part
+def rise(state: Any, slot: int) -> None:
+    """Let a flow rise in this solve."""
+    tables.flows(state)[slot].mark = state.rising
+    tables.risen(state)[state.num_rising] = slot
+    state.num_rising += 1
+    state.num_to_fix += 1
+
+
+@part
+def release(state: Any, link: int) -> None:
+    """Let the standing flows rise that a link has held back."""
+    rising, bits = state.rising, state.seat_bits
+    seat = np.int64(tables.links(state)[link].first)
+    while seat != NONE:
+        flow = tables.flows(state)[seat >> bits]
+        if flow.bottleneck == link and flow.mark < rising:
+            rise(state, seat >> bits)
+        seat = np.int64(tables.seats(state)[seat].next)
+
+
+@part
+def solve(state: Any) -> None:
+    """Fix every rising flow, and every standing one that has to give way, link by link."""
+    full = state.full
+    state.num_solves += 1
+    state.floor = 0.0
+    state.sees_standing = 0
+    queue_links_of_rising(state, 0)
+    while full.size > 0 and (state.num_to_fix > 0 or state.sees_standing):
+        level = first_key(full)
+        link = take(full)
+        now = full_level(state, link)  # flows fixed since it was queued have left more for the others
+        if now == INFINITE:
+            continue
+        if now > level * (1 + _SAME) and now > first_key(full):
+            put(full, link, now)
+            continue
+        state.floor = max(state.floor, now)
+        num_before = state.num_rising
+        fix(state, link, now)
+        queue_links_of_rising(state, num_before)
+    clear(full)
+
+
+@part
+def queue_links_of_rising(state: Any, first: int) -> None:
+    """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
+    state.batch += 1
+    for index in range(first, state.num_rising):
+        path = tables.paths(state)[tables.flows(state)[tables.risen(state)[index]].path]
+        narrowest, least = NONE, INFINITE
+        for at in range(path.first, path.first + path.num_links):
+            number = np.int64(tables.path_links(state)[at])
+            link = tables.links(state)[number]
+            if link.num_flows > 1:
+                if link.batch != state.batch:
+                    link.batch = state.batch
+                    _queue(state, number)
+            elif narrowest == NONE or link.bytes_per_s < least:
+                narrowest, least = number, link.bytes_per_s
+        if narrowest != NONE:
+            _queue(state, narrowest)
+
+
+@part
+def _queue(state: Any, link: int) -> None:
+    level = full_level(state, link)
+    if level < INFINITE:
+        put(state.full, link, level)
+
+
+@part
+def full_level(state: Any, link: int) -> float:
+    """Return the level at which a link is full, or infinity where it has room for all.
+
+    Rising flows share what fixed and standing ones leave. Standing ones above that level share as well:
+    counting them in lifts it, until no more of them are above.
+    """
+    state.num_levels += 1
+    rising, bits = state.rising, state.seat_bits
+    capacity = tables.links(state)[link].bytes_per_s
+    room, weight, highest = capacity, 0.0, 0.0
+    seat = np.int64(tables.links(state)[link].first)
+    while seat != NONE:
+        flow = tables.flows(state)[seat >> bits]
+        if flow.mark == rising:
+            weight += flow.weight
+        else:
+            room -= flow.bytes_per_s
+            if flow.mark < rising and flow.level > highest:
+                highest = flow.level
+        seat = np.int64(tables.seats(state)[seat].next)
+    if highest > 0:
+        state.sees_standing = 1
+    level = state.floor
+    if weight > 0:
+        level = max(room / weight, level)
+    elif room >= -_FULL * capacity:
+        return INFINITE
+    if highest > level * (1 + _SAME):
+        level = _level_with_those_above(state, link, level)
+    return level
+
+
+@part
+def _level_with_those_above(state: Any, link: int, level: float) -> float:
+    rising, bits = state.rising, state.seat_bits
+    while True:
+        room, weight, above = tables.links(state)[link].bytes_per_s, 0.0, level * (1 + _SAME)
+        seat = np.int64(tables.links(state)[link].first)
+        while seat != NONE:
+            flow = tables.flows(state)[seat >> bits]
+            if flow.mark == rising or (flow.mark < rising and flow.level > above):
+                weight += flow.weight
+            else:
+                room -= flow.bytes_per_s
+            seat = np.int64(tables.seats(state)[seat].next)
+        if weight == 0 or not room / weight > above:
+            return level
+        level = room / weight
+
+
+@part
+def fix(state: Any, link: int, level: float) -> None:
+    """Fix at a level all that rises on a link or stands above; where a flow has become slower, others rise."""
+    rising, bits = state.rising, state.seat_bits
+    above = level * (1 + _SAME)
+    seat = np.int64(tables.links(state)[link].first)
+    while seat != NONE:
+        slot = seat >> bits
+        seat = np.int64(tables.seats(state)[seat].next)
+        flow = tables.flows(state)[slot]
+        mark, old = flow.mark, flow.level
+        if mark != rising and (mark > rising or old <= above):
+            continue
+        if mark == rising:
+            state.num_to_fix -= 1
+        flow.mark = rising + 1
+        if abs(old - level) <= _SAME * level:
+            flow.bottleneck = link
+            continue
+        give(state, slot, link, level)
+        if level < old:
+            path = tables.paths(state)[flow.path]
+            for at in range(path.first, path.first + path.num_links):
+                other = np.int64(tables.path_links(state)[at])
+                if other != link:
+                    release(state, other)
+
+
+@part
+def give(state: Any, slot: int, bottleneck: int, level: float) -> None:
+    """Give a flow a new rate; what it has moved at the old one is behind it."""
+    flow = tables.flows(state)[slot]
+    moved = flow.bytes_per_s * (state.now_s - flow.since_s)
+    flow.left_bytes = max(flow.left_bytes - moved, 0.0)  # rounding may take it below
+    flow.since_s = state.now_s
+    flow.bottleneck = bottleneck
+    flow.level = level
+    flow.bytes_per_s = level * flow.weight
+    tables.changed(state)[state.num_changed] = slot
+    state.num_changed += 1

@@ -1,0 +1,138 @@
+"""What kernels play, worked out once: paths, the messages of a schedule, and each rank's lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from clustersim.collectives.schedule import Schedule, Step
+from clustersim.network.compiled.tables import LINK, MESSAGE, NONE, NUM_LANES, PATH, Pool
+from clustersim.network.paths import Costs, adders, waits_s
+from clustersim.topology import Topology
+
+
+class Program(NamedTuple):
+    """A schedule between some nodes: where its steps begin, and how many of its messages can be under way at once."""
+
+    first_step: int
+    most_flows: int
+
+
+class Wiring:
+    """Links and paths as rows. A topology's link has its own number; private links come after."""
+
+    def __init__(self, topology: Topology, costs: Costs):
+        self._topology = topology
+        self._costs = costs
+        self.links = Pool(LINK)
+        self.paths = Pool(PATH)
+        self.path_links = Pool(np.dtype(np.int32))
+        self.longest = 1
+        self._lanes: dict[float, int] = {}
+        self._adding: dict[tuple[int, int], int] = {}
+        rates = topology.links.bytes_per_s * costs.efficiency
+        memories = list(topology.adders.values())
+        rates[memories] = topology.links.bytes_per_s[memories]
+        self._add_links(rates)
+
+    @property
+    def num_lanes(self) -> int:
+        return len(self._lanes)
+
+    def between(self, src: np.ndarray, dst: np.ndarray) -> int:
+        """Add the paths between nodes [num_paths]; return the row of the first."""
+        routes = self._topology.routes(src, dst)
+        return self._add_paths(routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes))
+
+    def adding(self, node: int, rank: int) -> int:
+        """Return the path of adding in a node's memory by one of those who add there, or -1 where it takes no time."""
+        row = self._adding.get((node, rank))
+        if row is None:
+            links, private = adders(self._topology, self._costs, node)
+            rows = [*links, *(self._add_links(np.array([rate])) for rate in private)]
+            row = NONE if not rows else self._add_paths(np.array([0, len(rows)]), np.array(rows), np.zeros(1))
+            self._adding[node, rank] = row
+        return row
+
+    def with_cap(self, path: int, bytes_per_s: float) -> int:
+        """Return a path like another one, and with a link of its own that is so fast."""
+        row = self.paths.array[path]
+        links = self.path_links.array[row["first"] : row["first"] + row["num_links"]]
+        rows = np.append(links, self._add_links(np.array([bytes_per_s])))
+        return self._add_paths(np.array([0, len(rows)]), rows, np.array([row["latency_s"]]))
+
+    def _add_links(self, bytes_per_s: np.ndarray) -> int:
+        rows = np.zeros(len(bytes_per_s), LINK)
+        rows["bytes_per_s"], rows["first"] = bytes_per_s, NONE
+        return self.links.add(rows)
+
+    def _add_paths(self, first: np.ndarray, links: np.ndarray, latency_s: np.ndarray) -> int:
+        rows = np.zeros(len(latency_s), PATH)
+        rows["first"] = first[:-1] + self.path_links.add(links)
+        rows["num_links"] = np.diff(first)
+        rows["latency_s"] = latency_s
+        different, kinds = np.unique(latency_s, return_inverse=True)
+        rows["lane"] = np.array([self._lane(each) for each in different.tolist()], dtype=np.int64)[kinds]
+        self.longest = max(self.longest, int(rows["num_links"].max(initial=1)))
+        return self.paths.add(rows)
+
+    def _lane(self, latency_s: float) -> int:
+        """Return the lane of a latency; those that come late have none."""
+        if latency_s not in self._lanes and len(self._lanes) == NUM_LANES:
+            return NONE
+        return self._lanes.setdefault(latency_s, len(self._lanes))
+
+
+class Programs:
+    """The schedules that have been played, as rows. Steps that are alike share their messages."""
+
+    def __init__(self, wiring: Wiring, adds: bool):
+        self._wiring = wiring
+        self._adds = adds
+        self.messages = Pool(MESSAGE)
+        self.own = Pool(np.dtype(np.int32))
+        self.own_first = Pool(np.dtype(np.int64))
+        self.steps = Pool(np.dtype(np.int64))
+        self._known: WeakKeyDictionary[Schedule, dict[bytes, Program]] = WeakKeyDictionary()
+
+    def program(self, schedule: Schedule, nodes: np.ndarray) -> Program:
+        """Return a schedule between nodes [num_ranks] as rows."""
+        known = self._known.setdefault(schedule, {})
+        key = nodes.tobytes()
+        if key not in known:
+            known[key] = self._make(schedule, nodes)
+        return known[key]
+
+    def _make(self, schedule: Schedule, nodes: np.ndarray) -> Program:
+        lists: dict[Hashable, int] = {}
+        steps = np.zeros(schedule.num_steps, dtype=np.int64)
+        most_sent = np.zeros(schedule.num_ranks, dtype=np.int64)
+        for number in range(schedule.num_steps):
+            pattern = schedule.pattern(number)
+            if pattern not in lists:
+                columns = schedule.step(number)
+                lists[pattern] = self._add_step(columns, nodes)
+                np.maximum(most_sent, np.bincount(columns.src, minlength=schedule.num_ranks), out=most_sent)
+            steps[number] = lists[pattern]
+        return Program(self.steps.add(steps), int(most_sent.sum()))
+
+    def _add_step(self, columns: Step, nodes: np.ndarray) -> int:
+        """Add the messages of a step; return where the ranks' lists of them begin."""
+        rows = np.zeros(len(columns.src), MESSAGE)
+        rows["src"], rows["dst"], rows["num_bytes"] = columns.src, columns.dst, columns.num_bytes
+        rows["path"] = self._wiring.between(nodes[columns.src], nodes[columns.dst]) + np.arange(len(rows))
+        rows["adding"] = NONE
+        if self._adds:
+            for message in np.flatnonzero(columns.reduce).tolist():
+                rank = int(columns.dst[message])
+                rows["adding"][message] = self._wiring.adding(int(nodes[rank]), rank)
+        first = self.messages.add(rows)
+        received = np.flatnonzero(columns.src != columns.dst)
+        ranks = np.concatenate([columns.src, columns.dst[received]])
+        messages = np.concatenate([np.arange(len(rows)), received]) + first
+        own = self.own.add(messages[np.argsort(ranks, kind="stable")])
+        ends = np.cumsum(np.bincount(ranks, minlength=len(nodes)))
+        return self.own_first.add(own + np.concatenate([[0], ends]))

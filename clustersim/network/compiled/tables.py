@@ -1,0 +1,174 @@
+"""The tables that kernels work on. A row is one thing; what refers to it has its row number, or -1 for none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clustersim.network.compiled.heap import HEAP
+from clustersim.network.compiled.jit import table
+
+INFINITE = np.inf
+NONE = -1
+NEVER = 1 << 62
+NUM_LANES = 16  # latencies that have a queue of their own; messages of all others wait in a heap
+
+ON_THE_WAY, MOVING, ADDING = 0, 1, 2  # stages of a flow: latency, the wire, the receiver's memory
+
+_INT, _SHORT, _REAL = np.int64, np.int32, np.float64
+
+_CLOCK: list[tuple[str, type]] = [
+    ("now_s", _REAL),
+    ("rising", _INT),  # the mark of flows that rise in this solve; one more is the mark of those fixed
+    ("num_rising", _INT),  # flows that have risen in this solve, fixed ones included
+    ("num_to_fix", _INT),
+    ("sees_standing", _INT),  # whether a link has been queued that standing flows cross
+    ("floor", _REAL),  # level that this solve has reached
+    ("batch", _INT),  # stamps links that have been looked at once
+    ("num_free", _INT),
+    ("num_started", _INT),
+    ("num_left", _INT),
+    ("num_changed", _INT),
+    ("num_told", _INT),
+    ("num_lanes", _INT),
+    ("seat_bits", _INT),  # a flow has 2**seat_bits seats
+    ("num_instants", _INT),
+    ("num_flows", _INT),
+    ("num_solves", _INT),
+    ("num_levels", _INT),
+]
+LINK = np.dtype(
+    [
+        ("bytes_per_s", _REAL),
+        ("carried_bytes", _REAL),
+        ("first", _INT),  # seat of the flow that came last
+        ("num_flows", _INT),
+        ("batch", _INT),
+        ("has_left", _INT),  # whether it stands among this instant's links that have lost a flow
+    ]
+)
+FLOW = np.dtype(
+    [
+        ("left_bytes", _REAL),  # at `since_s`
+        ("since_s", _REAL),  # of its rate, or when it arrives at its links
+        ("bytes_per_s", _REAL),
+        ("level", _REAL),
+        ("weight", _REAL),
+        ("num_bytes", _REAL),
+        ("path", _INT),
+        ("bottleneck", _INT),
+        ("mark", _INT),
+        ("stage", _INT),
+        ("group", _INT),
+        ("message", _INT),  # its row, or in a group without steps its number there
+        ("step", _INT),
+        ("behind", _INT),  # the next flow in its lane
+    ]
+)
+SEAT = np.dtype([("next", _SHORT), ("before", _SHORT)])  # a place of a flow in the list of a link
+PATH = np.dtype([("first", _INT), ("num_links", _INT), ("lane", _INT), ("latency_s", _REAL)])
+LANE = np.dtype([("first", _INT), ("last", _INT)])  # messages that wait for the same latency, in order
+MESSAGE = np.dtype(
+    [("src", _SHORT), ("dst", _SHORT), ("path", _SHORT), ("adding", _SHORT), ("num_bytes", _REAL)],
+    align=True,
+)
+RANK = np.dtype(
+    [
+        ("end_s", _REAL),
+        ("group", _INT),
+        ("step", _INT),  # that it has come to; -1 before it enters
+        ("at", _INT),  # the step in which it sends and receives; -1 while it pauses
+        ("unfinished", _INT),  # its messages of this step that have not ended
+        ("awaited", _INT),  # the nearest step that somebody waits for, or NEVER
+    ]
+)
+GROUP = np.dtype(
+    [
+        ("first_rank", _INT),
+        ("num_ranks", _INT),
+        ("num_steps", _INT),  # -1: single messages, whose ends are noted in the ranks
+        ("num_left", _INT),
+        ("steps", _INT),  # where its steps begin
+        ("delays", _INT),  # where its pauses begin, or -1
+    ]
+)
+TOLD = np.dtype([("group", _INT), ("rank", _INT)])  # a rank has come to an awaited step; rank -1: all are done
+
+
+TABLES: dict[str, np.dtype[Any]] = {
+    "links": LINK,
+    "flows": FLOW,
+    "seats": SEAT,
+    "paths": PATH,
+    "path_links": np.dtype(_SHORT),
+    "lanes": LANE,
+    "messages": MESSAGE,
+    "own": np.dtype(_SHORT),  # messages of a rank in a step
+    "own_first": np.dtype(_INT),  # of a step, rank by rank and one more: where the rank's messages begin in `own`
+    "steps": np.dtype(_INT),  # of a group, step by step: where it begins in `own_first`
+    "delays": np.dtype(_REAL),  # of a group, rank by rank, step by step
+    "ranks": RANK,
+    "groups": GROUP,
+    "told": TOLD,
+    "free": np.dtype(_INT),  # rows of `flows`
+    "started": np.dtype(_INT),  # flows of this instant
+    "left": np.dtype(_INT),  # links of this instant that have lost a flow
+    "risen": np.dtype(_INT),  # flows of this solve
+    "changed": np.dtype(_INT),  # flows of this share that have a new rate
+}
+STATE = np.dtype(
+    [
+        *_CLOCK,
+        ("due", HEAP),  # flows, by when they end or arrive
+        ("pauses", HEAP),  # ranks, by when they go on
+        ("full", HEAP),  # links, by the level at which they are full
+        *[(name, _INT) for name in TABLES],  # the address of each
+    ]
+)
+
+
+class Pool:
+    """Rows that are only ever added, in an array that grows by doubling."""
+
+    def __init__(self, kind: np.dtype[Any]):
+        self.array = np.zeros(16, kind)
+        self.num_rows = 0
+
+    def add(self, rows: np.ndarray) -> int:
+        """Add rows; return the number of the first."""
+        first, last = self.num_rows, self.num_rows + len(rows)
+        if last > len(self.array):
+            self.array = grown(self.array, last)
+        self.array[first:last] = rows
+        self.num_rows = last
+        return first
+
+
+def grown(array: np.ndarray, num_rows: int) -> np.ndarray:
+    """Return an array with at least so many rows, twice as many as before, that begins with these."""
+    larger = np.zeros(max(num_rows, 2 * len(array)), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+# In kernels: the tables of a state.
+links = table("links", TABLES["links"])
+flows = table("flows", TABLES["flows"])
+seats = table("seats", TABLES["seats"])
+paths = table("paths", TABLES["paths"])
+path_links = table("path_links", TABLES["path_links"])
+lanes = table("lanes", TABLES["lanes"])
+messages = table("messages", TABLES["messages"])
+own = table("own", TABLES["own"])
+own_first = table("own_first", TABLES["own_first"])
+steps = table("steps", TABLES["steps"])
+delays = table("delays", TABLES["delays"])
+ranks = table("ranks", TABLES["ranks"])
+groups = table("groups", TABLES["groups"])
+told = table("told", TABLES["told"])
+free = table("free", TABLES["free"])
+started = table("started", TABLES["started"])
+left = table("left", TABLES["left"])
+risen = table("risen", TABLES["risen"])
+changed = table("changed", TABLES["changed"])
