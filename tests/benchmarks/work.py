@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import simpy
 
@@ -20,6 +22,23 @@ def star(num_gpus: int) -> Topology:
 
 def torus(*dims: int) -> Topology:
     return load_topology({"kind": "torus", "dims": list(dims), "link": "7 GB/s", "hop": "1 us"})
+
+
+def equal_delay_torus(*dims: int) -> Topology:
+    """Return a torus on which every route takes the same delay, that of the link into it: 2 us.
+
+    SimGrid gives a message the weight 1 / latency where it shares a link; so all have the same weight there
+    too, as the messages of a collective have here.
+    """
+    built = torus(*dims)
+    latency_s = np.where(np.isin(built.links.src, built.gpus), STEP_LATENCY_S, 0.0)
+    return replace(built, links=replace(built.links, latency_s=latency_s))
+
+
+def jitter(num_ranks: int, num_steps: int, chunk_bytes: float, seed: int) -> np.ndarray:
+    """Return pauses [num_ranks, num_steps]: lognormal, sigma 0.5, with a mean of 5 % of a step on the star."""
+    mean_s = 0.05 * (chunk_bytes / RATE + STEP_LATENCY_S)
+    return np.random.default_rng(seed).lognormal(np.log(mean_s) - 0.125, 0.5, (num_ranks, num_steps))
 
 
 def play_ring(
