@@ -89,10 +89,12 @@ class _Inside:
     """The rings inside the hosts. Shard j ends and starts on the host's rank j; a host of one is done at once."""
 
     def __init__(self, hosts: list[np.ndarray], shards: int, num_bytes: float):
+        sizes = np.array([len(host) for host in hosts])
+        start = np.repeat(np.cumsum(sizes) - sizes, sizes)
         self._rank = np.concatenate(hosts)
-        self._size = np.concatenate([np.full(len(host), len(host)) for host in hosts])
-        self._place = np.concatenate([np.arange(len(host)) for host in hosts])
-        self._next = np.concatenate([np.roll(host, -1) for host in hosts])
+        self._size = np.repeat(sizes, sizes)
+        self._place = np.arange(len(self._rank)) - start
+        self._next = self._rank[start + (self._place + 1) % self._size]
         self._shards = shards
         self._chunks = len(hosts)
         self._shard_bytes = num_bytes / shards

@@ -154,8 +154,9 @@ class Topology:
     @cached_property
     def link_kinds(self) -> tuple[list[str], np.ndarray]:
         """The kinds of links there are, in alphabetical order, and the number of each link's kind [num_links]."""
-        names, kinds = np.unique(np.asarray(self.links.kind, dtype=np.str_), return_inverse=True)
-        return names.tolist(), kinds
+        names = sorted(set(self.links.kind))
+        numbers = {name: number for number, name in enumerate(names)}
+        return names, np.fromiter(map(numbers.__getitem__, self.links.kind), dtype=np.int64, count=len(self.links))
 
     def describe_link(self, link: int) -> tuple[str, str, str]:
         """Return the names of a link's ends, and its kind."""

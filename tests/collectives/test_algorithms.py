@@ -212,6 +212,33 @@ def test_a_schedule_of_4096_ranks_fits_in_a_few_megabytes(op: str, name: str) ->
     assert peak < 8e6
 
 
+SCALABLE = ["double-tree", "doubling", "halving-doubling", "hierarchical", "ring", "torus-ring", "tree"]
+
+
+def peak_bytes_of_distinct_steps(name: str, num_ranks: int, dims: tuple[int, ...]) -> int:
+    """Return the most memory that a schedule needs to be made and to make one step of every pattern."""
+    known = {"dims": dims, "ranks_per_host": 8}
+    options = {key: known[key] for key in options_of(ALL_REDUCE[name]) & set(known)}
+    tracemalloc.start()
+    schedule = ALL_REDUCE[name](num_ranks, 1e8, **options)
+    seen = set()
+    for number in range(schedule.num_steps):
+        if schedule.pattern(number) not in seen:
+            seen.add(schedule.pattern(number))
+            schedule.step(number)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("name", SCALABLE)
+def test_memory_grows_as_the_ranks_up_to_16384(name: str) -> None:
+    peak_bytes_of_distinct_steps(name, 64, (4, 4, 4))
+    small = peak_bytes_of_distinct_steps(name, 1024, (16, 8, 8))
+    large = peak_bytes_of_distinct_steps(name, 16384, (32, 32, 16))
+    assert large < 1.25 * 16 * small
+
+
 @pytest.mark.parametrize(("op", "name"), ALGORITHMS)
 def test_impossible_ranks_and_bytes_are_refused(op: str, name: str) -> None:
     with pytest.raises(InputError, match=r"a collective needs at least 1 rank \(got 0\)"):
