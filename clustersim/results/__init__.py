@@ -9,9 +9,11 @@ from clustersim.results.metrics import breakdown, confidence_interval, staleness
 from clustersim.results.run import BREAKDOWN, Interval, LinkClass, LinkLoad, Published, Run, Sweep
 from clustersim.results.synchronous import iteration_spans, parts
 from clustersim.results.trace import Spans, Timesheet
+from clustersim.results.updates import EVERYBODY, Update, UpdateLog
 
 __all__ = [
     "BREAKDOWN",
+    "EVERYBODY",
     "Interval",
     "LinkClass",
     "LinkLoad",
@@ -20,6 +22,8 @@ __all__ = [
     "Spans",
     "Sweep",
     "Timesheet",
+    "Update",
+    "UpdateLog",
     "breakdown",
     "busiest_links",
     "confidence_interval",

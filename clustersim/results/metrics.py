@@ -11,18 +11,21 @@ import numpy as np
 from clustersim.results.run import BREAKDOWN
 
 
-def breakdown(parts: Mapping[str, np.ndarray], iteration_s: float) -> dict[str, float]:
+def breakdown(
+    parts: Mapping[str, np.ndarray], iteration_s: float, weights: np.ndarray | None = None
+) -> dict[str, float]:
     """Return the mean of each part over workers and iterations, in seconds; what is absent is 0.
 
-    The parts must fill the iteration: a gap would be time that nobody can explain.
+    `weights` say how much each iteration counts. The parts must fill the iteration: a gap would be time
+    that nobody can explain.
     """
-    means = {name: float(np.mean(parts[name])) if name in parts else 0.0 for name in BREAKDOWN}
+    means = {name: float(np.average(parts[name], weights=weights)) if name in parts else 0.0 for name in BREAKDOWN}
     total = sum(means.values())
     assert abs(total - iteration_s) <= 1e-9 * max(iteration_s, 1e-9), (means, iteration_s)
     return means
 
 
-def staleness_summary(staleness: Sequence[int]) -> dict[str, Any]:
+def staleness_summary(staleness: Sequence[int] | np.ndarray) -> dict[str, Any]:
     """Return mean, quantiles and histogram, one count a gradient applied.
 
     >>> staleness_summary([0, 0, 2, 2])["mean"]

@@ -28,13 +28,12 @@ def parts(times: Timesheet) -> dict[str, np.ndarray]:
 def _waits(times: Timesheet) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return for each bucket from when to when a worker waited for slower ranks; empty stretches where it did not."""
     stretches = []
-    last_s = times.enter_s.max(axis=0, initial=-np.inf)  # [num_iterations, num_buckets]
     free_s = times.computed_s
     for bucket in range(times.enter_s.shape[2]):
-        start = np.maximum(free_s, times.enter_s[:, :, bucket])
-        end = np.minimum(times.left_s[:, :, bucket], last_s[None, :, bucket])
-        stretches.append((start, np.maximum(start, end)))
-        free_s = np.maximum(free_s, times.back_s[:, :, bucket])
+        start = np.fmax(free_s, times.enter_s[:, :, bucket])
+        end = np.minimum(times.left_s[:, :, bucket], times.awaited_s[:, :, bucket])
+        stretches.append((start, np.fmax(start, end)))  # where nobody was awaited, `end` is NaN
+        free_s = np.fmax(free_s, times.back_s[:, :, bucket])
     return stretches
 
 

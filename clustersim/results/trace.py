@@ -44,12 +44,15 @@ class Spans:
 
 @dataclass
 class Timesheet:
-    """When each worker of a synchronous job did what, in simulated seconds; NaN where nothing has happened.
+    """When each worker did what, in simulated seconds; NaN where nothing has happened.
 
     [num_ranks, num_iterations]: `begin_s`, `forward_s` (end of forward), `computed_s` (end of backward),
     `exchanged_s` (all buckets back), `end_s` (updated). [num_ranks, num_iterations, num_buckets]:
-    `ready_s` (its turn has come), `enter_s` (in the collective), `left_s` (out of it), `back_s` (where
-    the worker needs it).
+    `ready_s` (its turn has come), `enter_s` (in the exchange), `left_s` (out of it), `back_s` (where the
+    worker needs it), `awaited_s` (when the last of those it had to wait for was there) and `awaited_rank`
+    (who that was). `applied_share` [num_ranks, num_iterations] is no time but which share of the
+    iteration's gradient was applied to the model: 0 where it came too late. A worker that gets ahead of others has
+    more iterations than they; the rest of a row is NaN.
     """
 
     begin_s: np.ndarray
@@ -57,29 +60,49 @@ class Timesheet:
     computed_s: np.ndarray
     exchanged_s: np.ndarray
     end_s: np.ndarray
+    applied_share: np.ndarray
     ready_s: np.ndarray
     enter_s: np.ndarray
     left_s: np.ndarray
     back_s: np.ndarray
+    awaited_s: np.ndarray
+    awaited_rank: np.ndarray
 
     @classmethod
     def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:
         """Make a sheet on which nothing is noted yet."""
-        flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(5)]
-        deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(4)]
+        flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(6)]
+        deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(6)]
         return cls(*flat, *deep)
 
-    def after(self, num_iterations: int) -> Timesheet:
-        """Return this sheet without its first iterations."""
-        return Timesheet(*(getattr(self, column.name)[:, num_iterations:] for column in fields(self)))
+    def make_room(self, iteration: int) -> None:
+        """See to it that this iteration can be noted, of any rank."""
+        room = self.begin_s.shape[1]
+        if iteration < room:
+            return
+        for column in fields(self):
+            old = getattr(self, column.name)
+            more = np.full((old.shape[0], max(iteration + 1 - room, room), *old.shape[2:]), np.nan)
+            setattr(self, column.name, np.concatenate([old, more], axis=1))
+
+    @property
+    def num_begun(self) -> int:
+        """How many iterations the worker who is farthest ahead has begun."""
+        return int(np.flatnonzero(~np.isnan(self.begin_s).all(axis=0))[-1]) + 1
+
+    def select(self, iterations: slice) -> Timesheet:
+        """Return this sheet with some of its iterations only."""
+        return Timesheet(*(getattr(self, column.name)[:, iterations] for column in fields(self)))
 
     def repeated(self, num_iterations: int, period_s: float) -> Timesheet:
         """Return this sheet with its last iteration come again, every `period_s`, until there are so many."""
         played = self.begin_s.shape[1]
         again = np.arange(1, num_iterations - played + 1) * period_s
 
-        def extended(column: np.ndarray) -> np.ndarray:
-            later = column[:, -1:] + (again[None, :] if column.ndim == 2 else again[None, :, None])
+        def extended(name: str) -> np.ndarray:
+            column: np.ndarray = getattr(self, name)
+            shift = again if name.endswith("_s") else np.zeros_like(again)
+            later = column[:, -1:] + (shift[None, :] if column.ndim == 2 else shift[None, :, None])
             return np.concatenate([column, later], axis=1)
 
-        return Timesheet(*(extended(getattr(self, column.name)) for column in fields(self)))
+        return Timesheet(*(extended(column.name) for column in fields(self)))

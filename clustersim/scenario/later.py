@@ -24,7 +24,7 @@ _KEYS = {
     },
 }
 
-_STRATEGIES = ("async", "backup", "bounded-staleness", "gossip", "local", "softsync")
+_STRATEGIES = ("gossip", "hierarchical", "local")
 
 LATER: dict[str, str] = {key: _NOT_YET.format(what=what) for key, what in _KEYS.items()} | {
     f"strategy.kind={kind}": f"this version does not simulate the strategy '{kind}' yet" for kind in _STRATEGIES

@@ -22,12 +22,12 @@ from clustersim.results import (
     confidence_interval,
     iteration_spans,
     link_classes,
-    parts,
     staleness_summary,
 )
 from clustersim.scenario import Point, Scenario, load_scenario
-from clustersim.simulate.play import Outcome, Tell, play
-from clustersim.simulate.setup import Setup
+from clustersim.simulate.outcome import Outcome, mean_parts
+from clustersim.simulate.play import Tell, play
+from clustersim.simulate.setup import Setup, Workloads
 
 _DETAILED_RANKS = 16
 _LEVEL = 0.95
@@ -57,10 +57,15 @@ def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool
 
 
 def forecast(
-    point: Point, axes: Mapping[str, Any] | None = None, *, exact: bool = False, tell: Tell = lambda share: None
+    point: Point,
+    axes: Mapping[str, Any] | None = None,
+    *,
+    exact: bool = False,
+    tell: Tell = lambda share: None,
+    workloads: Workloads | None = None,
 ) -> Forecast:
-    """Simulate one point of a scenario, with all its replicates."""
-    setup = Setup(point)
+    """Simulate one point of a scenario, with all its replicates; a sweep's points share their `workloads`."""
+    setup = Setup(point, workloads)
     warnings = setup.memory_warnings()
     outcomes = []
     for number in range(point.replicates):
@@ -78,10 +83,8 @@ def forecast(
 def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
     point, work, first = setup.point, setup.reference, outcomes[0]
     iteration_s = float(np.mean([outcome.iteration_s for outcome in outcomes]))
-    samples_per_s = point.global_batch / iteration_s
-    columns = [parts(outcome.times) for outcome in outcomes]
-    joined = {key: np.concatenate([column[key].ravel() for column in columns]) for key in columns[0]}
-    cycles_s = first.times.end_s - first.times.begin_s
+    samples_per_s = point.global_batch * float(np.mean([each.applied_share for each in outcomes])) / iteration_s
+    joined, weights = mean_parts(outcomes)
     memories = [dict(setup.workload(kind).memory_bytes) for kind in setup.kinds_in_use]
     fullest = max(memories, key=lambda parts: sum(parts.values()))
     return Run(
@@ -89,15 +92,15 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         num_gpus=point.num_gpus,
         batch_per_gpu=point.per_gpu_batch,
         iteration_s=iteration_s,
-        update_s=iteration_s,  # synchronous: every cycle of a worker is an update
+        update_s=float(np.mean([outcome.update_s for outcome in outcomes])),
         samples_per_s=samples_per_s,
         efficiency=samples_per_s / (point.num_gpus * setup.one_gpu_samples_per_s),
         speedup=_speedup(setup, samples_per_s),
         speedup_basis=_basis(setup),
         time_to_train_s=_time_to_train_s(point, samples_per_s),
-        breakdown_s=breakdown(joined, iteration_s),
+        breakdown_s=breakdown(joined, iteration_s, weights),
         interval=_interval(setup, outcomes),
-        staleness=staleness_summary([0] * cycles_s.size),
+        staleness=staleness_summary(np.concatenate([outcome.staleness for outcome in outcomes])),
         memory_bytes=sum(fullest.values()),
         memory_parts=fullest,
         provenance=work.provenance(),
@@ -106,10 +109,8 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
             for figure in point.published
             if figure.num_gpus == point.num_gpus
         ),
-        iterations_s=tuple(cycles_s.mean(axis=0).tolist()),
-        worker_breakdown_s=tuple(
-            {key: float(columns[0][key][rank].mean()) for key in columns[0]} for rank in range(point.num_gpus)
-        ),
+        iterations_s=first.iterations_s(),
+        worker_breakdown_s=first.worker_parts(),
         layers=_layers(setup),
         buckets=tuple(
             (bucket.name, bucket.num_bytes, algorithm)
@@ -118,13 +119,13 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         link_classes=link_classes(
             *setup.topology.link_kinds,
             setup.topology.links.bytes_per_s,
-            first.link_bytes / cycles_s.shape[1],
+            first.link_bytes,
             first.iteration_s,
         ),
         links=busiest_links(
             setup.topology.describe_link,
             setup.topology.links.bytes_per_s,
-            first.link_bytes / cycles_s.shape[1],
+            first.link_bytes,
             first.iteration_s,
         ),
         rank_names=tuple(str(setup.topology.node_names[node]) for node in setup.topology.gpus[first.gpus]),

@@ -6,10 +6,27 @@ knows devices and the network, and neither scenario files nor how results are to
 
 from clustersim.registry import Registry
 from clustersim.strategies.all_reduce import AllReduce
+from clustersim.strategies.asynchronous import Async
+from clustersim.strategies.backup import Backup
+from clustersim.strategies.bounded_staleness import BoundedStaleness
 from clustersim.strategies.job import Job
-from clustersim.strategies.server import Server, Servers
-from clustersim.strategies.strategy import Exchange, Strategy
+from clustersim.strategies.server import Server
+from clustersim.strategies.servers import Servers
+from clustersim.strategies.softsync import Softsync
+from clustersim.strategies.strategy import Strategy
+from clustersim.strategies.synchronous import Exchange
+from clustersim.strategies.window import Window
 
-STRATEGIES: Registry[type[Strategy]] = Registry("strategy", {"all-reduce": AllReduce, "server": Server})
+STRATEGIES: Registry[type[Strategy]] = Registry(
+    "strategy",
+    {
+        "all-reduce": AllReduce,
+        "async": Async,
+        "backup": Backup,
+        "bounded-staleness": BoundedStaleness,
+        "server": Server,
+        "softsync": Softsync,
+    },
+)
 
-__all__ = ["STRATEGIES", "AllReduce", "Exchange", "Job", "Server", "Servers", "Strategy"]
+__all__ = ["STRATEGIES", "AllReduce", "Exchange", "Job", "Server", "Servers", "Strategy", "Window"]

@@ -10,10 +10,10 @@ from clustersim.collectives import ALL_REDUCE
 from clustersim.errors import unknown_name
 from clustersim.strategies.algorithm import schedule_collective
 from clustersim.strategies.job import Job
-from clustersim.strategies.strategy import Exchange, Strategy
+from clustersim.strategies.synchronous import Exchange, Synchronous
 
 
-class AllReduce(Strategy):
+class AllReduce(Synchronous):
     """Workers add their gradients among themselves, by a collective algorithm.
 
     One bucket follows the other, as on the one communication stream of NCCL or DistributedDataParallel.

@@ -1,4 +1,4 @@
-"""A job: the workers of one training run on the clock, and the times they note down."""
+"""A job: the workers of one training run on the clock, and what they note down."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from clustersim.devices import GpuDevice
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.program import Bucket, Iteration
-from clustersim.results import Timesheet
+from clustersim.results import Timesheet, UpdateLog
+from clustersim.strategies.window import Window
 
 
 @dataclass
 class Job:
     """Workers on `gpus` [num_ranks]. Each goes through `plans(rank, iteration)`.
 
-    What it computes is slowed by `slowdown` [num_ranks, num_iterations]; `algorithms` [num_buckets] is noted
-    down by the strategy.
+    What it computes is slowed by `slowdown(rank, iteration)`. `num_iterations` updates are to be counted, after those
+    in which the job finds its pace. `update_bytes_per_byte` is how many bytes the optimizer moves for each byte
+    of gradient, which is what an update costs in a server's memory.
 
-    `update_bytes_per_byte` is how many bytes the optimizer moves for each byte of gradient, which is what
-    an update costs in a server's memory.
+    The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
+    `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
+    on, or what lies in its `window`. `pushing` are the ranks that hand gradients to the model, all or one a host;
+    an update takes `gradients_per_update` of theirs.
     """
 
     env: simpy.Environment
@@ -32,26 +36,31 @@ class Job:
     transport: Transport
     gpus: np.ndarray
     plans: Callable[[int, int], Iteration]
-    slowdown: np.ndarray
+    slowdown: Callable[[int, int], float]
     update_bytes_per_byte: float
+    num_iterations: int
+    seed: int = 0
     times: Timesheet = field(init=False)
+    updates: UpdateLog = field(default_factory=UpdateLog)
     algorithms: tuple[str, ...] = ()
+    num_warm_up: int = 0
+    window: Window | None = None
+    pushing: list[int] = field(init=False)
+    gradients_per_update: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.times = Timesheet.blank(self.num_ranks, self.num_iterations, len(self.buckets))
+        self.pushing = list(range(self.num_ranks))
+        self.gradients_per_update = self.num_ranks
 
-    @property
+    @cached_property
     def buckets(self) -> tuple[Bucket, ...]:
         """What is exchanged in every iteration; the same for all ranks, but for when it is ready."""
         return self.plans(0, 0).buckets
 
     @property
     def num_ranks(self) -> int:
-        return int(self.slowdown.shape[0])
-
-    @property
-    def num_iterations(self) -> int:
-        return int(self.slowdown.shape[1])
+        return len(self.gpus)
 
     @cached_property
     def devices(self) -> list[GpuDevice]:

@@ -16,6 +16,7 @@ def two_ranks() -> Timesheet:
     times.computed_s[:, 0] = [1.0, 3.0]
     times.ready_s[:, 0, 0] = times.enter_s[:, 0, 0] = [1.0, 3.0]
     times.left_s[:] = times.back_s[:] = 5.0
+    times.awaited_s[:], times.awaited_rank[:] = 3.0, 1
     times.exchanged_s[:] = times.end_s[:] = 5.0
     return times
 
@@ -38,7 +39,7 @@ def test_a_gap_that_nobody_can_explain_is_a_bug():
 
 def test_a_bucket_that_backward_hides_is_not_exposed():
     times = two_ranks()
-    times.ready_s[:] = times.enter_s[:] = 0.6
+    times.ready_s[:] = times.enter_s[:] = times.awaited_s[:] = 0.6
     times.left_s[:] = times.back_s[:] = 0.9
     times.exchanged_s[:] = times.end_s[:] = times.computed_s
     split = parts(times)

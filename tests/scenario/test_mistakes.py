@@ -118,7 +118,7 @@ def test_one_mistake_gives_one_message_at_its_place(
         ("input: {samples_per_s: 100}", "does not simulate reading and decoding samples yet"),
         ("parallelism: {tensor: 2}", "does not simulate any layout but data parallelism yet"),
         ("parallelism: {kind: paths}", "does not simulate any layout but data parallelism yet"),
-        ("strategy: {kind: async}", "does not simulate the strategy 'async' yet"),
+        ("strategy: {kind: gossip}", "does not simulate the strategy 'gossip' yet"),
     ],
 )
 def test_what_comes_later_is_refused_and_never_ignored(mistakes: Mistakes, added: str, words: str) -> None:

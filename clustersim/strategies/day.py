@@ -1,0 +1,104 @@
+"""The parts of a worker's day: compute, hand buckets over and have them back, update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol
+
+import simpy
+
+from clustersim.program import Bucket
+from clustersim.strategies.job import Job
+
+Process = Generator[simpy.Event, Any, Any]
+
+Where = tuple[int, int, int]
+"""A bucket of a rank's iteration: (rank, iteration, number of the bucket)."""
+
+
+class Meeting(Protocol):
+    """Where gradients meet: a collective, a server, a neighbour."""
+
+    def goes_anywhere(self, bucket: int) -> bool:
+        """Say whether a bucket leaves its worker; that of a lone worker need not."""
+        ...
+
+    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event) -> Process:
+        """Exchange a bucket; fire `pushed` when the worker's next one may follow."""
+        ...
+
+
+def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None = None) -> Process:
+    """Go forward and backward through the model; hand each bucket over as soon as it is ready."""
+    env, times, gpu = job.env, job.times, job.devices[rank]
+    plan = job.plans(rank, iteration)
+    slowdown = job.slowdown(rank, iteration)
+    times.make_room(iteration)
+    times.begin_s[rank, iteration] = env.now
+    yield from gpu.compute(plan.forward_s * slowdown)
+    times.forward_s[rank, iteration] = env.now
+    done_s = 0.0
+    for number, bucket in enumerate(plan.buckets if hand_over else ()):
+        yield from gpu.compute((bucket.ready_s - done_s) * slowdown)
+        done_s = bucket.ready_s
+        if hand_over is not None:
+            hand_over(number, bucket)
+    if plan.backward_s > done_s:
+        yield from gpu.compute((plan.backward_s - done_s) * slowdown)
+    times.computed_s[rank, iteration] = env.now
+
+
+def update(job: Job, rank: int, iteration: int) -> Process:
+    """Run the optimizer on the worker's own GPU."""
+    yield from job.devices[rank].compute(job.plans(rank, iteration).update_s * job.slowdown(rank, iteration))
+
+
+class Outbox:
+    """The buckets of one iteration of one worker: each sets off after the one before it has been pushed."""
+
+    def __init__(self, job: Job, meeting: Meeting, rank: int, iteration: int):
+        job.times.make_room(iteration)
+        self._job, self._meeting = job, meeting
+        self._rank, self._iteration = rank, iteration
+        self._deliveries: list[simpy.Process] = []
+        self._ahead: simpy.Event | None = None
+
+    def send(self, number: int, bucket: Bucket) -> None:
+        """Let a bucket set off."""
+        pushed = self._job.env.event()
+        where = (self._rank, self._iteration, number)
+        delivery = _deliver(self._job, self._meeting, where, bucket, self._ahead, pushed)
+        self._deliveries.append(self._job.env.process(delivery))
+        self._ahead = pushed
+
+    def send_all(self) -> None:
+        """Let all buckets set off, one after the other."""
+        for number, bucket in enumerate(self._job.plans(self._rank, self._iteration).buckets):
+            self.send(number, bucket)
+
+    def emptied(self) -> Process:
+        """Wait until all buckets are back."""
+        yield from self._deliveries
+        self._job.times.exchanged_s[self._rank, self._iteration] = self._job.env.now
+
+
+def _deliver(
+    job: Job, meeting: Meeting, where: Where, bucket: Bucket, ahead: simpy.Event | None, pushed: simpy.Event
+) -> Process:
+    """Take one bucket through the exchange, after the one ahead of it has been pushed.
+
+    Where the transport stages in host memory, a bucket is copied there first, and back in the end.
+    """
+    env, times, device = job.env, job.times, job.devices[where[0]]
+    is_staged = job.is_staged and meeting.goes_anywhere(where[2])
+    times.ready_s[where] = env.now
+    if is_staged:
+        yield from device.copy_out(bucket.num_bytes)
+    if ahead is not None:
+        yield ahead
+    times.enter_s[where] = env.now
+    yield from meeting.exchange(where, bucket, pushed)
+    times.left_s[where] = env.now
+    if is_staged:
+        yield from device.copy_in(bucket.num_bytes)
+    times.back_s[where] = env.now

@@ -1,0 +1,75 @@
+"""The worker of a strategy whose gradients meet at servers, without marching in step."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import count
+
+import simpy
+from pydantic import Field, field_validator
+
+from clustersim.errors import InputError
+from clustersim.strategies.bank import Bank
+from clustersim.strategies.day import Outbox, Process, compute
+from clustersim.strategies.job import Job
+from clustersim.strategies.rule import Rule
+from clustersim.strategies.servers import Servers
+from clustersim.strategies.strategy import Strategy, Tell
+from clustersim.strategies.window import Window
+
+
+class Served(Strategy):
+    """Workers push gradients to servers and pull parameters, each at its own pace."""
+
+    servers: Servers = Field(default=Servers(), description="how many servers, and where")
+
+    @field_validator("servers")
+    @classmethod
+    def _workers_push_for_themselves(cls, value: Servers) -> Servers:
+        if value.local_sum:
+            raise InputError(
+                "local_sum makes the workers of a host wait for each other; that is the strategy `hierarchical`, or "
+                "`server` where all wait for all",
+                got="true",
+                allowed="false",
+            )
+        return value
+
+    @abstractmethod
+    def rule(self, num_workers: int) -> Rule:
+        """Return when the servers update, and when a worker may read."""
+
+    def learning_rate(self, staleness: int) -> float:
+        """Return the learning rate of a gradient of this staleness, relative to the one that is set."""
+        return 1.0
+
+    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
+        """Let every worker go round until what counts is done."""
+        rule = self.rule(job.num_ranks)
+        bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
+        job.gradients_per_update = rule.gradients_per_update
+        job.window = bank.window(job.num_ranks, tell)
+        for rank in range(job.num_ranks):
+            job.env.process(self._worker(job, bank, job.window, rank))
+        return job.window.finished
+
+    def _worker(self, job: Job, bank: Bank, window: Window, rank: int) -> Process:
+        """Train on one GPU: forward, backward, push each bucket as it is ready, pull fresh parameters, repeat."""
+        for iteration in count():
+            outbox = Outbox(job, bank, rank, iteration)
+            yield from compute(job, rank, iteration, outbox.send)
+            yield from outbox.emptied()
+            job.times.end_s[rank, iteration] = job.env.now
+            window.ended(rank)
+
+
+class Stale(Served):
+    """Gradients are applied to versions that have moved on; the learning rate may take that into account."""
+
+    staleness_aware_rate: bool = Field(
+        default=False, description="divide a gradient's learning rate by its staleness where that is 1 or more"
+    )
+
+    def learning_rate(self, staleness: int) -> float:
+        """Return 1 / staleness where the rate is staleness-aware (Zhang et al., 2016), else 1."""
+        return 1.0 / staleness if self.staleness_aware_rate and staleness > 1 else 1.0

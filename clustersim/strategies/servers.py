@@ -1,0 +1,68 @@
+"""Where parameter servers live, and what an update costs there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from clustersim.errors import InputError
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+from clustersim.spec import Spec
+from clustersim.strategies.job import Job
+from clustersim.topology import Node
+
+
+class Servers(Spec):
+    """How many servers, and where. Each holds an equal share of every bucket."""
+
+    num: int = Field(default=1, ge=1, description="number of servers; each holds an equal share of the bytes")
+    on: Literal["own-hosts", "workers", "host-memory", "gpu0", "gpus"] = Field(
+        default="workers",
+        description="`own-hosts`: hosts of their own, after the workers'; `workers`: memory of the workers' hosts; "
+        "`host-memory`: memory of the first worker's host; `gpu0`: memory of the first worker's GPU; `gpus`: memory of "
+        "the workers' GPUs",
+    )
+    local_sum: bool = Field(default=False, description="add the gradients of one host before they are pushed")
+
+    def nodes(self, job: Job) -> list[Hashable]:
+        """Return the memory that each server lives in [num]."""
+        topology, devices = job.network.topology, job.devices
+        if self.on == "gpu0":
+            return [devices[0].node] * self.num
+        if self.on == "host-memory":
+            return [devices[0].host_memory] * self.num
+        if self.on == "own-hosts":
+            free = np.setdiff1d(np.arange(topology.num_hosts), job.hosts)
+            after = np.concatenate([free[free > job.hosts.max()], free[free < job.hosts.max()]])
+            if len(after) < self.num:
+                raise InputError(
+                    f"{self.num} servers on hosts of their own need {self.num} more hosts than the workers use; "
+                    f"the cluster has {len(after)} left",
+                    got=str(self.num),
+                    allowed=f"at most {len(after)}",
+                )
+            first_gpu = [int(np.flatnonzero(topology.gpu_hosts == host)[0]) for host in after[: self.num]]
+            return [Node(topology.memory[gpu]) for gpu in first_gpu]
+        first_of_host = np.unique(job.hosts, return_index=True)[1]
+        places = [device.node for device in devices]
+        if self.on == "workers":
+            places = [devices[rank].host_memory for rank in sorted(first_of_host.tolist())]
+        return [places[number % len(places)] for number in range(self.num)]
+
+
+def update_s(job: Job, node: Hashable, num_bytes: float) -> float:
+    """Return what the optimizer takes in an idle memory for so many bytes of gradient, at the rate of adding there."""
+    topology = job.network.topology
+    number = topology.node(node)
+    adder = topology.adders.get(number)
+    if adder is None or job.transport.add_s_per_byte == 0:
+        return 0.0
+    rates = [float(topology.links.bytes_per_s[adder])]
+    if job.transport.add_s_per_byte is not None:
+        rates.append(BYTES_MOVED_PER_ADDED / job.transport.add_s_per_byte)
+    elif (core := topology.core_bytes_per_s(number)) is not None:
+        rates.append(core)
+    return num_bytes * job.update_bytes_per_byte / min(rates)
