@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,16 +18,36 @@ from clustersim.spec import Spec
 from clustersim.topology import Topology, place
 from clustersim.workload import PRECISIONS, Workload, build_workload, check_memory, load_workload
 
+_MOST_WORKLOADS = 64
+
+
+class Workloads:
+    """Iterations' work that has been worked out, for the points of a sweep to share; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Workload] = {}
+
+    def get(self, key: Hashable, build: Callable[[], Workload]) -> Workload:
+        """Return the work known by this key, which is everything it depends on, and build it the first time."""
+        if key not in self._known:
+            self._known[key] = build()
+            if len(self._known) > _MOST_WORKLOADS:
+                del self._known[next(iter(self._known))]
+        return self._known[key]
+
 
 class Setup:
-    """Everything a point needs that does not change while it runs."""
+    """Everything a point needs that does not change while it runs.
 
-    def __init__(self, point: Point):
+    `workloads` may be those of other points: files they were read from are taken not to have changed since.
+    """
+
+    def __init__(self, point: Point, workloads: Workloads | None = None):
         self.point = point
         self.topology = _beside_others(build_topology(point.topology), point.background_traffic)
         self.transport: Transport = load_transport(point.transport)
         self.model, self.given_times = load_workload(point.model)
-        self._workloads: dict[tuple[str, int], Workload] = {}
+        self._workloads = Workloads() if workloads is None else workloads
 
     def seed(self, replicate: int) -> int:
         """Return the seed of a replicate: the scenario's own for the first, and then others by name."""
@@ -59,20 +79,21 @@ class Setup:
 
     def workload(self, kind: str, batch: int | None = None) -> Workload:
         """Return an iteration's work on a GPU of this kind, at the point's batch per GPU where none is given."""
-        key = kind, batch or self.point.per_gpu_batch
-        if key not in self._workloads:
-            point = self.point
-            self._workloads[key] = build_workload(
+        point, size = self.point, batch or self.point.per_gpu_batch
+        key = point.model, kind, size, point.precision, point.optimizer, point.compute
+        return self._workloads.get(
+            key,
+            lambda: build_workload(
                 self.model,
                 load_gpu(kind),
-                key[1],
+                size,
                 point.precision,
                 point.optimizer,
                 point.compute,
                 self.given_times,
                 PRECISIONS[point.precision].wire_bytes,
-            )
-        return self._workloads[key]
+            ),
+        )
 
     @property
     def reference(self) -> Workload:

@@ -9,7 +9,7 @@ from typing import Any
 from clustersim import __version__
 from clustersim.results import Sweep
 from clustersim.scenario import Scenario, load_scenario
-from clustersim.simulate import forecast
+from clustersim.simulate import Workloads, forecast
 
 Progress = Callable[[float, str], None]
 """Told which share of the sweep is done, 0 to 1, and which point is being played."""
@@ -27,14 +27,14 @@ def sweep(
     """
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     points = loaded.points()
-    forecasts, labels = [], []
+    forecasts, labels, workloads = [], [], Workloads()
     for number, (axes, point) in enumerate(points):
         label = ", ".join(f"{key} {value}" for key, value in axes.items())
 
         def tell(share: float, number: int = number, label: str = label) -> None:
             progress((number + share) / len(points), label)
 
-        forecasts.append(forecast(point, axes, exact=exact, tell=tell))
+        forecasts.append(forecast(point, axes, exact=exact, tell=tell, workloads=workloads))
         labels.append(label)
     return Sweep(
         version=__version__,

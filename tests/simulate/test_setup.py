@@ -1,0 +1,69 @@
+"""What a point needs before anything moves, and what the points of a sweep share of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim.hardware.sheet import Gpu
+from clustersim.scenario import load_scenario
+from clustersim.simulate import Workloads, setup
+from clustersim.simulate.setup import Setup
+from clustersim.workload import Workload
+from clustersim.workload.layer import Model
+
+SCENARIO = {
+    "name": "small",
+    "model": "squeezenet-1.0",
+    "num_gpus": [1, 2, 4],
+    "batch": {"per_gpu": 4},
+    "topology": {"kind": "star", "num_hosts": 4, "gpu": "k80", "link": "1 GB/s"},
+    "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+    "num_iterations": 1,
+}
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """Return the list of what work is worked out from now on: GPU, batch, precision."""
+    calls: list[tuple[object, ...]] = []
+    build = setup.build_workload
+
+    def note(model: Model, gpu: Gpu, batch: int, precision: str, *others: Any) -> Workload:
+        calls.append((gpu.name, batch, precision))
+        return build(model, gpu, batch, precision, *others)
+
+    monkeypatch.setattr(setup, "build_workload", note)
+    return calls
+
+
+def test_the_points_of_a_sweep_work_out_the_same_iteration_once(built: list[tuple[object, ...]]) -> None:
+    clustersim.sweep(SCENARIO)
+    assert built == [("k80", 4, "fp32")]
+
+
+def test_points_that_differ_in_their_work_share_none(built: list[tuple[object, ...]]) -> None:
+    clustersim.sweep({**SCENARIO, "batch": {"global": 8}, "num_gpus": [2, 4], "optimizer": ["sgd", "adam"]})
+    assert sorted(built) == [("k80", 2, "fp32")] * 2 + [("k80", 4, "fp32")] * 2 + [("k80", 8, "fp32")] * 2
+
+
+def test_shared_work_is_the_work_of_a_point_alone() -> None:
+    points = [each.point for each in load_scenario({**SCENARIO, "optimizer": ["sgd", "adam"]}).points()]
+    shared = Workloads()
+    for point in points:
+        assert Setup(point, shared).reference == Setup(point).reference
+    assert len({id(Setup(point, shared).reference) for point in points}) == 2
+
+
+def test_the_oldest_work_is_forgotten(built: list[tuple[object, ...]]) -> None:
+    point = load_scenario({**SCENARIO, "num_gpus": 1}).points()[0].point
+    shared = Workloads()
+    for batch in range(1, 66):
+        Setup(point, shared).workload("k80", batch)
+    assert len(built) == 65
+    Setup(point, shared).workload("k80", 65)
+    assert len(built) == 65
+    Setup(point, shared).workload("k80", 1)
+    assert len(built) == 66
