@@ -228,6 +228,7 @@ class _Memory:
         self.set(**{name: np.zeros(0, kind) for name, kind in TABLES.items()})
         lanes = np.zeros(NUM_LANES, LANE)
         lanes["first"] = lanes["last"] = NONE
+        lanes["first_s"] = np.inf
         self.set(lanes=lanes)
         self._places = {name: np.zeros(0, np.int64) for name in _HEAPS}
         self._entries = {name: np.zeros(0, ENTRY) for name in _HEAPS}

@@ -17,7 +17,7 @@ def new_flow(state: Any, group: int, message: int, path: int, num_bytes: float, 
     """Return the row of a new flow, which is nowhere yet."""
     state.num_free -= 1
     slot = np.int64(tables.free(state)[state.num_free])
-    flow = tables.flows(state)[slot]
+    flow = tables.flow(state, slot)
     flow.group, flow.message, flow.path = group, message, path
     flow.num_bytes = flow.left_bytes = num_bytes
     flow.weight = weight
@@ -31,58 +31,59 @@ def new_flow(state: Any, group: int, message: int, path: int, num_bytes: float, 
 @part
 def post(state: Any, slot: int, start_s: float) -> None:
     """Send a flow at a time that is not before now: latency first, then the wire."""
-    flow = tables.flows(state)[slot]
-    path = tables.paths(state)[flow.path]
+    flow = tables.flow(state, slot)
+    path = tables.path(state, flow.path)
     flow.since_s = start_s + path.latency_s
     if path.lane == NONE or start_s > state.now_s:
         put(state.due, slot, flow.since_s)
         return
-    lane = tables.lanes(state)[path.lane]
+    lane = tables.lane(state, path.lane)
     if lane.first == NONE:
-        lane.first = slot
+        lane.first, lane.first_s = slot, flow.since_s
     else:
-        tables.flows(state)[lane.last].behind = slot
+        tables.flow(state, lane.last).behind = slot
     lane.last = slot
-
-
-@part
-def first_in_lane_s(state: Any, number: int) -> float:
-    """Return when the first message of a lane arrives at its links, or infinity."""
-    first = tables.lanes(state)[number].first
-    return INFINITE if first == NONE else tables.flows(state)[first].since_s
 
 
 @part
 def take_from_lane(state: Any, number: int) -> int:
     """Remove the first message of a lane and return it; there must be one."""
-    lane = tables.lanes(state)[number]
+    lane = tables.lane(state, number)
     slot = lane.first
-    lane.first = tables.flows(state)[slot].behind
-    tables.flows(state)[slot].behind = NONE
+    set_first(state, number, tables.flow(state, slot).behind)
+    tables.flow(state, slot).behind = NONE
     return slot
+
+
+@part
+def set_first(state: Any, number: int, slot: int) -> None:
+    """Let a message be the first of a lane, or none."""
+    lane = tables.lane(state, number)
+    lane.first = slot
+    lane.first_s = INFINITE if slot == NONE else tables.flow(state, slot).since_s
 
 
 @part
 def has_way(state: Any, slot: int) -> bool:
     """Return whether a flow has bytes to move and links to move them over."""
-    flow = tables.flows(state)[slot]
-    return flow.num_bytes > 0 and tables.paths(state)[flow.path].num_links > 0
+    flow = tables.flow(state, slot)
+    return flow.num_bytes > 0 and tables.path(state, flow.path).num_links > 0
 
 
 @part
 def put_on_links(state: Any, slot: int, stage: int) -> None:
     """Let a flow take part in its links from now on."""
-    flow = tables.flows(state)[slot]
+    flow = tables.flow(state, slot)
     flow.stage = stage
     flow.since_s = state.now_s
-    path = tables.paths(state)[flow.path]
+    path = tables.path(state, flow.path)
     for place in range(path.num_links):
-        link = tables.links(state)[tables.path_links(state)[path.first + place]]
+        link = tables.link(state, tables.path_links(state)[path.first + place])
         seat = (slot << state.seat_bits) + place
-        tables.seats(state)[seat].next = link.first
-        tables.seats(state)[seat].before = NONE
+        tables.seat(state, seat).next = link.first
+        tables.seat(state, seat).before = NONE
         if link.first != NONE:
-            tables.seats(state)[link.first].before = seat
+            tables.seat(state, link.first).before = seat
         link.first = seat
         link.num_flows += 1
     tables.started(state)[state.num_started] = slot
@@ -93,16 +94,16 @@ def put_on_links(state: Any, slot: int, stage: int) -> None:
 @part
 def take_off_links(state: Any, slot: int, moved_bytes: float) -> None:
     """Let a flow leave its links, over which it has moved so much."""
-    path = tables.paths(state)[tables.flows(state)[slot].path]
+    path = tables.path(state, tables.flow(state, slot).path)
     for place in range(path.num_links):
         number = np.int64(tables.path_links(state)[path.first + place])
-        link, seat = tables.links(state)[number], tables.seats(state)[(slot << state.seat_bits) + place]
+        link, seat = tables.link(state, number), tables.seat(state, (slot << state.seat_bits) + place)
         if seat.before == NONE:
             link.first = seat.next
         else:
-            tables.seats(state)[seat.before].next = seat.next
+            tables.seat(state, seat.before).next = seat.next
         if seat.next != NONE:
-            tables.seats(state)[seat.next].before = seat.before
+            tables.seat(state, seat.next).before = seat.before
         link.num_flows -= 1
         link.carried_bytes += moved_bytes
         if link.num_flows > 0 and not link.has_left:
@@ -114,7 +115,7 @@ def take_off_links(state: Any, slot: int, moved_bytes: float) -> None:
 @part
 def begin_adding(state: Any, slot: int, path: int, num_bytes: float) -> bool:
     """Let what has arrived be added in memory; return whether that takes time."""
-    flow = tables.flows(state)[slot]
+    flow = tables.flow(state, slot)
     flow.path, flow.num_bytes, flow.left_bytes = path, num_bytes, num_bytes
     flow.bytes_per_s = flow.level = 0.0
     if has_way(state, slot):
@@ -126,6 +127,6 @@ def begin_adding(state: Any, slot: int, path: int, num_bytes: float) -> bool:
 @part
 def drop_flow(state: Any, slot: int) -> None:
     """Free the row of a flow that is nowhere any more."""
-    tables.flows(state)[slot].group = NONE
+    tables.flow(state, slot).group = NONE
     tables.free(state)[state.num_free] = slot
     state.num_free += 1

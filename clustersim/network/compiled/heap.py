@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.network.compiled.jit import part, table
+from clustersim.network.compiled.jit import part, row, table
 
 ENTRY = np.dtype([("key", np.float64), ("item", np.int64)])
-ABSENT = -1
+ABSENT = np.int64(-1)
 INFINITE = np.inf
 
 
@@ -17,14 +17,14 @@ HEAP = np.dtype([("size", np.int64), ("entries", np.int64), ("places", np.int64)
 """How many items there are, and the addresses of the entries and of each item's place among them."""
 
 
-entries_of = table("entries", ENTRY)
+entry = row("entries", ENTRY)
 places_of = table("places", np.dtype(np.int64))
 
 
 @part
 def first_key(heap: Any) -> float:
     """Return the lowest key, or infinity."""
-    return entries_of(heap)[0].key if heap.size > 0 else INFINITE
+    return entry(heap, 0).key if heap.size > 0 else INFINITE
 
 
 @part
@@ -37,7 +37,7 @@ def clear(heap: Any) -> None:
     """Remove all items."""
     while heap.size > 0:
         heap.size -= 1
-        places_of(heap)[entries_of(heap)[heap.size].item] = ABSENT
+        places_of(heap)[entry(heap, heap.size).item] = ABSENT
 
 
 @part
@@ -48,7 +48,7 @@ def put(heap: Any, item: int, key: float) -> None:
         index = heap.size
         heap.size += 1
         _rise(heap, index, key, item)
-    elif key < entries_of(heap)[index].key:
+    elif key < entry(heap, index).key:
         _rise(heap, index, key, item)
     else:
         _sink(heap, index, key, item)
@@ -57,8 +57,12 @@ def put(heap: Any, item: int, key: float) -> None:
 @part
 def take(heap: Any) -> int:
     """Remove the item with the lowest key and return it; there must be one."""
-    item = entries_of(heap)[0].item
-    remove(heap, item)
+    places, item = places_of(heap), entry(heap, 0).item
+    places[item] = ABSENT
+    heap.size -= 1
+    if heap.size > 0:
+        last = entry(heap, heap.size)
+        _sink(heap, np.int64(0), last.key, last.item)
     return item
 
 
@@ -71,8 +75,8 @@ def remove(heap: Any, item: int) -> None:
     size = heap.size
     if index == size:
         return
-    key, last = entries_of(heap)[size].key, entries_of(heap)[size].item
-    if index > 0 and key < entries_of(heap)[(index - 1) >> 2].key:
+    key, last = entry(heap, size).key, entry(heap, size).item
+    if index > 0 and key < entry(heap, (index - 1) >> 2).key:
         _rise(heap, index, key, last)
     else:
         _sink(heap, index, key, last)
@@ -80,37 +84,37 @@ def remove(heap: Any, item: int) -> None:
 
 @part
 def _rise(heap: Any, index: int, key: float, item: int) -> None:
-    entries, places = entries_of(heap), places_of(heap)
+    places = places_of(heap)
     while index > 0:
         parent = (index - 1) >> 2
-        if entries[parent].key <= key:
+        if entry(heap, parent).key <= key:
             break
-        entries[index].key = entries[parent].key
-        entries[index].item = entries[parent].item
-        places[entries[index].item] = index
+        entry(heap, index).key = entry(heap, parent).key
+        entry(heap, index).item = entry(heap, parent).item
+        places[entry(heap, index).item] = index
         index = parent
-    entries[index].key = key
-    entries[index].item = item
+    entry(heap, index).key = key
+    entry(heap, index).item = item
     places[item] = index
 
 
 @part
 def _sink(heap: Any, index: int, key: float, item: int) -> None:
-    entries, places, size = entries_of(heap), places_of(heap), heap.size
+    places, size = places_of(heap), heap.size
     while True:
         child = 4 * index + 1
         if child >= size:
             break
-        lowest, lowest_key = child, entries[child].key
+        lowest, lowest_key = child, entry(heap, child).key
         for other in range(child + 1, min(child + 4, size)):
-            if entries[other].key < lowest_key:
-                lowest, lowest_key = other, entries[other].key
+            if entry(heap, other).key < lowest_key:
+                lowest, lowest_key = other, entry(heap, other).key
         if lowest_key >= key:
             break
-        entries[index].key = lowest_key
-        entries[index].item = entries[lowest].item
-        places[entries[index].item] = index
+        entry(heap, index).key = lowest_key
+        entry(heap, index).item = entry(heap, lowest).item
+        places[entry(heap, index).item] = index
         index = lowest
-    entries[index].key = key
-    entries[index].item = item
+    entry(heap, index).key = key
+    entry(heap, index).item = item
     places[item] = index

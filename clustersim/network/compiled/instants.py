@@ -9,11 +9,11 @@ import numpy as np
 from clustersim.network.compiled import tables
 from clustersim.network.compiled.flows import (
     drop_flow,
-    first_in_lane_s,
     has_way,
     new_flow,
     post,
     put_on_links,
+    set_first,
     take_from_lane,
     take_off_links,
 )
@@ -58,7 +58,7 @@ def _next_s(state: Any) -> float:
     """Return when the next thing happens, or infinity."""
     time_s = min(first_key(state.due), first_key(state.pauses))
     for number in range(state.num_lanes):
-        time_s = min(time_s, first_in_lane_s(state, number))
+        time_s = min(time_s, tables.lane(state, number).first_s)
     return time_s
 
 
@@ -72,17 +72,17 @@ def _play_due(state: Any) -> None:
         goes_on = False
         while first_key(state.due) <= latest_s:
             slot = take(state.due)
-            if tables.flows(state)[slot].stage == ON_THE_WAY:
+            if tables.flow(state, slot).stage == ON_THE_WAY:
                 _start(state, slot)
             else:
-                take_off_links(state, slot, tables.flows(state)[slot].num_bytes)
+                take_off_links(state, slot, tables.flow(state, slot).num_bytes)
                 arrived(state, slot)
             goes_on = True
         while first_key(state.pauses) <= latest_s:
             resume(state, take(state.pauses))
             goes_on = True
         for number in range(state.num_lanes):
-            while first_in_lane_s(state, number) <= latest_s:
+            while tables.lane(state, number).first_s <= latest_s:
                 _start(state, take_from_lane(state, number))
                 goes_on = True
     if state.num_started > 0 or state.num_left > 0:
@@ -106,7 +106,7 @@ def enter(states: np.ndarray, now_s: float, rows: np.ndarray, times_s: np.ndarra
         if times_s[index] > now_s:
             put(state.pauses, rows[index], times_s[index])
         else:
-            advance(state, rows[index], 0)
+            advance(state, rows[index], np.int64(0))
 
 
 @kernel
@@ -134,12 +134,12 @@ def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) ->
     """Let a link be faster or slower from now on."""
     state = states[0]
     state.now_s = max(state.now_s, now_s)
-    tables.links(state)[link].bytes_per_s = bytes_per_s
-    seat = np.int64(tables.links(state)[link].first)
+    tables.link(state, link).bytes_per_s = bytes_per_s
+    seat = np.int64(tables.link(state, link).first)
     while seat != NONE:
         tables.started(state)[state.num_started] = seat >> state.seat_bits
         state.num_started += 1
-        seat = np.int64(tables.seats(state)[seat].next)
+        seat = np.int64(tables.seat(state, seat).next)
     share(state)
 
 
@@ -148,7 +148,7 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
     """Call a single message off; return the bytes that it has moved."""
     state = states[0]
     state.now_s = max(state.now_s, now_s)
-    flow = tables.flows(state)[slot]
+    flow = tables.flow(state, slot)
     moved_bytes = 0.0
     if is_in(state.due, slot):
         remove(state.due, slot)
@@ -159,7 +159,7 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
         take_off_links(state, slot, moved_bytes)
     number, message = flow.group, flow.message
     drop_flow(state, slot)
-    finish(state, number, tables.groups(state)[number].first_rank + message)
+    finish(state, number, tables.group(state, number).first_rank + message)
     share(state)
     return moved_bytes
 
@@ -167,18 +167,18 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
 @part
 def _leave_lane(state: Any, slot: int) -> None:
     """Take a message out of the lane in which it waits, if it does."""
-    number = tables.paths(state)[tables.flows(state)[slot].path].lane
+    number = tables.path(state, tables.flow(state, slot).path).lane
     if number == NONE:
         return
-    lane = tables.lanes(state)[number]
+    lane = tables.lane(state, number)
     before, at = NONE, lane.first
     while at != NONE and at != slot:
-        before, at = at, tables.flows(state)[at].behind
+        before, at = at, tables.flow(state, at).behind
     if at == NONE:
         return
     if before == NONE:
-        lane.first = tables.flows(state)[slot].behind
+        set_first(state, number, tables.flow(state, slot).behind)
     else:
-        tables.flows(state)[before].behind = tables.flows(state)[slot].behind
+        tables.flow(state, before).behind = tables.flow(state, slot).behind
     if lane.last == slot:
         lane.last = before

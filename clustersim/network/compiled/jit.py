@@ -92,3 +92,21 @@ def table(name: str, kind: np.dtype[Any]) -> Callable[[Any], Any]:
         return rows(record), generate
 
     return cast(Callable[[Any], Any], view)
+
+
+def row(name: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
+    """Make what gives kernels a row of the table of records whose address is in a field of a record."""
+    found = numba.from_dtype(kind)
+
+    @intrinsic
+    def view(context: Any, record: Any, number: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = context.get_value_type(types.int64)
+            field = get_record_member(builder, arguments[0], signature.args[0].offset(name), word)
+            offset = builder.mul(arguments[1], Constant(word, kind.itemsize))
+            address = builder.add(builder.load(field), offset)
+            return builder.inttoptr(address, context.get_value_type(found))
+
+        return found(record, types.int64), generate
+
+    return cast(Callable[[Any, Any], Any], view)

@@ -25,43 +25,47 @@ def share(state: Any) -> None:
     state.rising += 2
     state.num_rising = state.num_to_fix = state.num_changed = 0
     for index in range(state.num_left):
-        tables.links(state)[tables.left(state)[index]].has_left = 0
+        tables.link(state, tables.left(state)[index]).has_left = 0
         release(state, np.int64(tables.left(state)[index]))
     for index in range(state.num_started):
         slot = np.int64(tables.started(state)[index])
-        narrowest = narrowest_if_alone(state, slot)
-        if narrowest == NONE:
+        if not let_go_if_alone(state, slot):
             rise(state, slot)
-        else:
-            give(state, slot, narrowest, tables.links(state)[narrowest].bytes_per_s / tables.flows(state)[slot].weight)
     if state.num_rising > 0:
         solve(state)
     for index in range(state.num_changed):
-        slot = np.int64(tables.changed(state)[index])
-        flow = tables.flows(state)[slot]
-        put(state.due, slot, state.now_s + flow.left_bytes / flow.bytes_per_s if flow.bytes_per_s > 0 else INFINITE)
+        note_end(state, tables.changed(state)[index])
     state.num_left = state.num_started = 0
 
 
 @part
-def narrowest_if_alone(state: Any, slot: int) -> int:
-    """Return the narrowest link of a flow that shares none, or -1."""
-    path = tables.paths(state)[tables.flows(state)[slot].path]
+def note_end(state: Any, slot: int) -> None:
+    """Note when a flow will end at its rate."""
+    flow = tables.flow(state, slot)
+    put(state.due, slot, state.now_s + flow.left_bytes / flow.bytes_per_s if flow.bytes_per_s > 0 else INFINITE)
+
+
+@part
+def let_go_if_alone(state: Any, slot: int) -> bool:
+    """Give a flow that shares none of its links all that the narrowest has; return whether it is such a flow."""
+    path = tables.path(state, tables.flow(state, slot).path)
     narrowest, least = NONE, INFINITE
     for index in range(path.first, path.first + path.num_links):
         number = np.int64(tables.path_links(state)[index])
-        link = tables.links(state)[number]
+        link = tables.link(state, number)
         if link.num_flows > 1:
-            return NONE
+            return False
         if narrowest == NONE or link.bytes_per_s < least:
             narrowest, least = number, link.bytes_per_s
-    return narrowest
+    give(state, slot, narrowest, least / tables.flow(state, slot).weight)
+    note_end(state, slot)
+    return True
 
 
 @part
 def rise(state: Any, slot: int) -> None:
     """Let a flow rise in this solve."""
-    tables.flows(state)[slot].mark = state.rising
+    tables.flow(state, slot).mark = state.rising
     tables.risen(state)[state.num_rising] = slot
     state.num_rising += 1
     state.num_to_fix += 1
@@ -71,12 +75,12 @@ def rise(state: Any, slot: int) -> None:
 def release(state: Any, link: int) -> None:
     """Let the standing flows rise that a link has held back."""
     rising, bits = state.rising, state.seat_bits
-    seat = np.int64(tables.links(state)[link].first)
+    seat = np.int64(tables.link(state, link).first)
     while seat != NONE:
-        flow = tables.flows(state)[seat >> bits]
+        flow = tables.flow(state, seat >> bits)
         if flow.bottleneck == link and flow.mark < rising:
             rise(state, seat >> bits)
-        seat = np.int64(tables.seats(state)[seat].next)
+        seat = np.int64(tables.seat(state, seat).next)
 
 
 @part
@@ -86,7 +90,7 @@ def solve(state: Any) -> None:
     state.num_solves += 1
     state.floor = 0.0
     state.sees_standing = 0
-    queue_links_of_rising(state, 0)
+    queue_links_of_rising(state, np.int64(0))
     while full.size > 0 and (state.num_to_fix > 0 or state.sees_standing):
         level = first_key(full)
         link = take(full)
@@ -108,11 +112,11 @@ def queue_links_of_rising(state: Any, first: int) -> None:
     """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
     state.batch += 1
     for index in range(first, state.num_rising):
-        path = tables.paths(state)[tables.flows(state)[tables.risen(state)[index]].path]
+        path = tables.path(state, tables.flow(state, tables.risen(state)[index]).path)
         narrowest, least = NONE, INFINITE
         for at in range(path.first, path.first + path.num_links):
             number = np.int64(tables.path_links(state)[at])
-            link = tables.links(state)[number]
+            link = tables.link(state, number)
             if link.num_flows > 1:
                 if link.batch != state.batch:
                     link.batch = state.batch
@@ -139,18 +143,18 @@ def full_level(state: Any, link: int) -> float:
     """
     state.num_levels += 1
     rising, bits = state.rising, state.seat_bits
-    capacity = tables.links(state)[link].bytes_per_s
+    capacity = tables.link(state, link).bytes_per_s
     room, weight, highest = capacity, 0.0, 0.0
-    seat = np.int64(tables.links(state)[link].first)
+    seat = np.int64(tables.link(state, link).first)
     while seat != NONE:
-        flow = tables.flows(state)[seat >> bits]
+        flow = tables.flow(state, seat >> bits)
         if flow.mark == rising:
             weight += flow.weight
         else:
             room -= flow.bytes_per_s
             if flow.mark < rising and flow.level > highest:
                 highest = flow.level
-        seat = np.int64(tables.seats(state)[seat].next)
+        seat = np.int64(tables.seat(state, seat).next)
     if highest > 0:
         state.sees_standing = 1
     level = state.floor
@@ -167,15 +171,15 @@ def full_level(state: Any, link: int) -> float:
 def _level_with_those_above(state: Any, link: int, level: float) -> float:
     rising, bits = state.rising, state.seat_bits
     while True:
-        room, weight, above = tables.links(state)[link].bytes_per_s, 0.0, level * (1 + _SAME)
-        seat = np.int64(tables.links(state)[link].first)
+        room, weight, above = tables.link(state, link).bytes_per_s, 0.0, level * (1 + _SAME)
+        seat = np.int64(tables.link(state, link).first)
         while seat != NONE:
-            flow = tables.flows(state)[seat >> bits]
+            flow = tables.flow(state, seat >> bits)
             if flow.mark == rising or (flow.mark < rising and flow.level > above):
                 weight += flow.weight
             else:
                 room -= flow.bytes_per_s
-            seat = np.int64(tables.seats(state)[seat].next)
+            seat = np.int64(tables.seat(state, seat).next)
         if weight == 0 or not room / weight > above:
             return level
         level = room / weight
@@ -186,11 +190,11 @@ def fix(state: Any, link: int, level: float) -> None:
     """Fix at a level all that rises on a link or stands above; where a flow has become slower, others rise."""
     rising, bits = state.rising, state.seat_bits
     above = level * (1 + _SAME)
-    seat = np.int64(tables.links(state)[link].first)
+    seat = np.int64(tables.link(state, link).first)
     while seat != NONE:
         slot = seat >> bits
-        seat = np.int64(tables.seats(state)[seat].next)
-        flow = tables.flows(state)[slot]
+        seat = np.int64(tables.seat(state, seat).next)
+        flow = tables.flow(state, slot)
         mark, old = flow.mark, flow.level
         if mark != rising and (mark > rising or old <= above):
             continue
@@ -201,8 +205,10 @@ def fix(state: Any, link: int, level: float) -> None:
             flow.bottleneck = link
             continue
         give(state, slot, link, level)
+        tables.changed(state)[state.num_changed] = slot
+        state.num_changed += 1
         if level < old:
-            path = tables.paths(state)[flow.path]
+            path = tables.path(state, flow.path)
             for at in range(path.first, path.first + path.num_links):
                 other = np.int64(tables.path_links(state)[at])
                 if other != link:
@@ -212,12 +218,10 @@ def fix(state: Any, link: int, level: float) -> None:
 @part
 def give(state: Any, slot: int, bottleneck: int, level: float) -> None:
     """Give a flow a new rate; what it has moved at the old one is behind it."""
-    flow = tables.flows(state)[slot]
+    flow = tables.flow(state, slot)
     moved = flow.bytes_per_s * (state.now_s - flow.since_s)
     flow.left_bytes = max(flow.left_bytes - moved, 0.0)  # rounding may take it below
     flow.since_s = state.now_s
     flow.bottleneck = bottleneck
     flow.level = level
     flow.bytes_per_s = level * flow.weight
-    tables.changed(state)[state.num_changed] = slot
-    state.num_changed += 1

@@ -21,16 +21,16 @@ from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 @part
 def tell(state: Any, group: int, rank: int) -> None:
     """Note what Python has to hear of."""
-    tables.told(state)[state.num_told].group = group
-    tables.told(state)[state.num_told].rank = rank
+    tables.telling(state, state.num_told).group = group
+    tables.telling(state, state.num_told).rank = rank
     state.num_told += 1
 
 
 @part
 def advance(state: Any, row: int, step: int) -> None:
     """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
-    rank = tables.ranks(state)[row]
-    group = tables.groups(state)[rank.group]
+    rank = tables.rank(state, row)
+    group = tables.group(state, rank.group)
     local = row - group.first_rank
     while True:
         rank.step = step
@@ -54,9 +54,9 @@ def advance(state: Any, row: int, step: int) -> None:
 @part
 def resume(state: Any, row: int) -> None:
     """Let a rank go on whose pause is over, before it enters or before its messages of a step."""
-    step = tables.ranks(state)[row].step
+    step = tables.rank(state, row).step
     if step < 0:
-        advance(state, row, 0)
+        advance(state, row, np.int64(0))
     elif not begin_step(state, row):
         advance(state, row, step + 1)
 
@@ -64,8 +64,8 @@ def resume(state: Any, row: int) -> None:
 @part
 def begin_step(state: Any, row: int) -> bool:
     """Let a rank send and receive what is its own in its step; return whether there is anything."""
-    rank = tables.ranks(state)[row]
-    group = tables.groups(state)[rank.group]
+    rank = tables.rank(state, row)
+    group = tables.group(state, rank.group)
     lists = tables.steps(state)[group.steps + rank.step] + row - group.first_rank
     first, last = np.int64(tables.own_first(state)[lists]), np.int64(tables.own_first(state)[lists + 1])
     if first == last:
@@ -74,9 +74,9 @@ def begin_step(state: Any, row: int) -> bool:
     rank.at = rank.step
     for index in range(first, last):
         number = np.int64(tables.own(state)[index])
-        message = tables.messages(state)[number]
+        message = tables.message(state, number)
         other = group.first_rank + message.src + message.dst - (row - group.first_rank)
-        if tables.ranks(state)[other].at == rank.step:
+        if tables.rank(state, other).at == rank.step:
             slot = new_flow(state, rank.group, number, np.int64(message.path), message.num_bytes, 1.0)
             post(state, slot, state.now_s)
     return True
@@ -85,17 +85,17 @@ def begin_step(state: Any, row: int) -> bool:
 @part
 def arrived(state: Any, slot: int) -> None:
     """Note that a message has come to its end; where the receiver adds it, that is next."""
-    flow = tables.flows(state)[slot]
-    if tables.groups(state)[flow.group].num_steps < 0:
+    flow = tables.flow(state, slot)
+    if tables.group(state, flow.group).num_steps < 0:
         number, message = flow.group, flow.message
         drop_flow(state, slot)
-        finish(state, number, tables.groups(state)[number].first_rank + message)
+        finish(state, number, tables.group(state, number).first_rank + message)
         return
-    message = tables.messages(state)[flow.message]
+    message = tables.message(state, flow.message)
     is_to_add = flow.stage != ADDING and message.adding != NONE
     if is_to_add and begin_adding(state, slot, np.int64(message.adding), flow.num_bytes * BYTES_MOVED_PER_ADDED):
         return
-    first_rank = tables.groups(state)[flow.group].first_rank
+    first_rank = tables.group(state, flow.group).first_rank
     drop_flow(state, slot)
     _finish_message_of(state, first_rank + message.src)
     if message.dst != message.src:
@@ -105,7 +105,7 @@ def arrived(state: Any, slot: int) -> None:
 @part
 def _finish_message_of(state: Any, row: int) -> None:
     """Note that a message of a rank's step is done with; after the last one the rank goes on."""
-    rank = tables.ranks(state)[row]
+    rank = tables.rank(state, row)
     rank.unfinished -= 1
     if rank.unfinished == 0:
         advance(state, row, rank.step + 1)
@@ -114,8 +114,8 @@ def _finish_message_of(state: Any, row: int) -> None:
 @part
 def finish(state: Any, number: int, row: int) -> None:
     """Note that a rank has done its part, or that a single message has ended."""
-    group = tables.groups(state)[number]
-    tables.ranks(state)[row].end_s = state.now_s
+    group = tables.group(state, number)
+    tables.rank(state, row).end_s = state.now_s
     group.num_left -= 1
     if group.num_left == 0:
         tell(state, number, NONE)

@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 
 from clustersim.network.compiled.heap import HEAP
-from clustersim.network.compiled.jit import table
+from clustersim.network.compiled.jit import row, table
 
 INFINITE = np.inf
-NONE = -1
-NEVER = 1 << 62
+NONE = np.int64(-1)
+NEVER = np.int64(1 << 62)
 NUM_LANES = 16  # latencies that have a queue of their own; messages of all others wait in a heap
 
-ON_THE_WAY, MOVING, ADDING = 0, 1, 2  # stages of a flow: latency, the wire, the receiver's memory
+ON_THE_WAY, MOVING, ADDING = (
+    np.int64(0),
+    np.int64(1),
+    np.int64(2),
+)  # stages of a flow: latency, the wire, the receiver's memory
 
 _INT, _SHORT, _REAL = np.int64, np.int32, np.float64
 
@@ -68,7 +72,9 @@ FLOW = np.dtype(
 )
 SEAT = np.dtype([("next", _SHORT), ("before", _SHORT)])  # a place of a flow in the list of a link
 PATH = np.dtype([("first", _INT), ("num_links", _INT), ("lane", _INT), ("latency_s", _REAL)])
-LANE = np.dtype([("first", _INT), ("last", _INT)])  # messages that wait for the same latency, in order
+LANE = np.dtype(
+    [("first", _INT), ("last", _INT), ("first_s", _REAL)]
+)  # messages that wait for the same latency, in order
 MESSAGE = np.dtype(
     [("src", _SHORT), ("dst", _SHORT), ("path", _SHORT), ("adding", _SHORT), ("num_bytes", _REAL)],
     align=True,
@@ -152,21 +158,23 @@ def grown(array: np.ndarray, num_rows: int) -> np.ndarray:
     return larger
 
 
-# In kernels: the tables of a state.
-links = table("links", TABLES["links"])
-flows = table("flows", TABLES["flows"])
-seats = table("seats", TABLES["seats"])
-paths = table("paths", TABLES["paths"])
+# In kernels: a row of a table, by its number.
+link = row("links", TABLES["links"])
+flow = row("flows", TABLES["flows"])
+seat = row("seats", TABLES["seats"])
+path = row("paths", TABLES["paths"])
+lane = row("lanes", TABLES["lanes"])
+message = row("messages", TABLES["messages"])
+rank = row("ranks", TABLES["ranks"])
+group = row("groups", TABLES["groups"])
+telling = row("told", TABLES["told"])
+
+# In kernels: the tables of plain numbers.
 path_links = table("path_links", TABLES["path_links"])
-lanes = table("lanes", TABLES["lanes"])
-messages = table("messages", TABLES["messages"])
 own = table("own", TABLES["own"])
 own_first = table("own_first", TABLES["own_first"])
 steps = table("steps", TABLES["steps"])
 delays = table("delays", TABLES["delays"])
-ranks = table("ranks", TABLES["ranks"])
-groups = table("groups", TABLES["groups"])
-told = table("told", TABLES["told"])
 free = table("free", TABLES["free"])
 started = table("started", TABLES["started"])
 left = table("left", TABLES["left"])
