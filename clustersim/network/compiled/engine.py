@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,9 @@ class CompiledEngine:
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool):
         self.wiring = Wiring(topology, costs)
-        self.programs = Programs(self.wiring, adds)
+        self.programs = Programs(self.wiring, adds, costs.eager_bytes)
         self._delays = Pool(np.dtype(np.float64))
+        self._early = Blocks(np.dtype(np.int64)) if costs.eager_bytes > 0 else None
         self._ranks = Blocks(RANK)
         self._groups = Blocks(GROUP)
         self._most_flows: dict[int, int] = {}  # of each group in progress
@@ -84,7 +85,10 @@ class CompiledEngine:
             delays = self._delays.add(np.ascontiguousarray(delay_s, dtype=float).ravel())
         group = self._add_group(schedule.num_ranks, schedule.num_steps, program.most_flows)
         row = self.groups[group]
-        row["steps"], row["delays"] = program.first_step, delays
+        row["steps"], row["delays"], row["first_message"] = program.first_step, delays, program.first_message
+        if self._early is not None:
+            row["early"], row["num_messages"] = self._early.take(program.num_messages), program.num_messages
+            self._refresh()
         return group
 
     def begin_messages(self, num_messages: int) -> int:
@@ -156,6 +160,8 @@ class CompiledEngine:
         """Forget a group that is done."""
         row = self.groups[group]
         self._ranks.release(int(row["first_rank"]), int(row["num_ranks"]))
+        if self._early is not None and row["num_messages"]:
+            self._early.release(int(row["early"]), int(row["num_messages"]))
         self._groups.release(group, 1)
         del self._most_flows[group]
 
@@ -167,7 +173,7 @@ class CompiledEngine:
 
     def _add_group(self, num_ranks: int, num_steps: int, most_flows: int) -> int:
         group, first_rank = self._groups.take(1), self._ranks.take(num_ranks)
-        self._groups.array[group] = (first_rank, num_ranks, num_steps, num_ranks, 0, NONE)
+        self._groups.array[group] = (first_rank, num_ranks, num_steps, num_ranks, 0, NONE, 0, 0, 0)
         block = self._ranks.array[first_rank : first_rank + num_ranks]
         block["group"], block["step"], block["at"], block["awaited"] = group, NONE, NONE, NEVER
         block["end_s"] = np.nan
@@ -187,6 +193,7 @@ class CompiledEngine:
             own_first=programs.own_first.array,
             steps=programs.steps.array,
             delays=self._delays.array,
+            **({} if self._early is None else {"early": self._early.array}),
             ranks=self.ranks,
             groups=self.groups,
         )
@@ -199,9 +206,9 @@ class CompiledEngine:
 
 
 class Blocks:
-    """Rows that are taken and given back in blocks."""
+    """Rows that are taken, all zero, and given back in blocks."""
 
-    def __init__(self, kind: np.dtype[np.void]):
+    def __init__(self, kind: np.dtype[Any]):
         self._pool = Pool(kind)
         self._free: dict[int, list[int]] = {}
 
@@ -212,7 +219,11 @@ class Blocks:
     def take(self, num_rows: int) -> int:
         """Return the first of so many rows."""
         free = self._free.get(num_rows)
-        return free.pop() if free else self._pool.add(np.zeros(num_rows, self._pool.array.dtype))
+        if free:
+            first = free.pop()
+            self._pool.array[first : first + num_rows] = np.zeros(num_rows, self._pool.array.dtype)
+            return first
+        return self._pool.add(np.zeros(num_rows, self._pool.array.dtype))
 
     def release(self, first: int, num_rows: int) -> None:
         """Give back a block as it was taken."""

@@ -18,6 +18,8 @@ class Program(NamedTuple):
     """A schedule between some nodes: where its steps begin, and how many of its messages can be under way at once."""
 
     first_step: int
+    first_message: int
+    num_messages: int
     most_flows: int
 
 
@@ -89,8 +91,9 @@ class Wiring:
 class Programs:
     """The schedules that have been played, as rows. Steps that are alike share their messages."""
 
-    def __init__(self, wiring: Wiring, adds: bool):
+    def __init__(self, wiring: Wiring, adds: bool, eager_bytes: float):
         self._wiring = wiring
+        self._eager_bytes = eager_bytes
         self._adds = adds
         self.messages = Pool(MESSAGE)
         self.own = Pool(np.dtype(np.int32))
@@ -109,21 +112,33 @@ class Programs:
     def _make(self, schedule: Schedule, nodes: np.ndarray) -> Program:
         lists: dict[Hashable, int] = {}
         steps = np.zeros(schedule.num_steps, dtype=np.int64)
-        most_sent = np.zeros(schedule.num_ranks, dtype=np.int64)
+        most, first_message = np.zeros(schedule.num_ranks, dtype=np.int64), self.messages.num_rows
         for number in range(schedule.num_steps):
             pattern = schedule.pattern(number)
             if pattern not in lists:
                 columns = schedule.step(number)
                 lists[pattern] = self._add_step(columns, nodes)
-                np.maximum(most_sent, np.bincount(columns.src, minlength=schedule.num_ranks), out=most_sent)
+                np.maximum(most, self._num_flows_of(columns, schedule.num_ranks), out=most)
             steps[number] = lists[pattern]
-        return Program(self.steps.add(steps), int(most_sent.sum()))
+        num_messages = self.messages.num_rows - first_message
+        return Program(self.steps.add(steps), first_message, num_messages, int(most.sum()))
+
+    def _num_flows_of(self, columns: Step, num_ranks: int) -> np.ndarray:
+        """Return how many messages each rank [num_ranks] can have under way in a step.
+
+        A message is under way while its sender is in its step; one that was early is added in its receiver's.
+        """
+        sent = np.bincount(columns.src, minlength=num_ranks)
+        return sent + np.bincount(columns.dst, minlength=num_ranks) if self._eager_bytes > 0 else sent
 
     def _add_step(self, columns: Step, nodes: np.ndarray) -> int:
         """Add the messages of a step; return where the ranks' lists of them begin."""
         rows = np.zeros(len(columns.src), MESSAGE)
         rows["src"], rows["dst"], rows["num_bytes"] = columns.src, columns.dst, columns.num_bytes
         rows["path"] = self._wiring.between(nodes[columns.src], nodes[columns.dst]) + np.arange(len(rows))
+        rows["eager"] = (
+            (columns.num_bytes <= self._eager_bytes) & (self._eager_bytes > 0) & (columns.src != columns.dst)
+        )
         rows["adding"] = NONE
         if self._adds:
             for message in np.flatnonzero(columns.reduce).tolist():

@@ -63,10 +63,11 @@ def resume(state: Any, row: int) -> None:
 
 @part
 def begin_step(state: Any, row: int) -> bool:
-    """Let a rank send and receive what is its own in its step; return whether there is anything."""
+    """Let a rank send and receive what is its own in its step; return whether anything is left to wait for."""
     rank = tables.rank(state, row)
     group = tables.group(state, rank.group)
-    lists = tables.steps(state)[group.steps + rank.step] + row - group.first_rank
+    local = row - group.first_rank
+    lists = tables.steps(state)[group.steps + rank.step] + local
     first, last = np.int64(tables.own_first(state)[lists]), np.int64(tables.own_first(state)[lists + 1])
     if first == last:
         return False
@@ -75,31 +76,79 @@ def begin_step(state: Any, row: int) -> bool:
     for index in range(first, last):
         number = np.int64(tables.own(state)[index])
         message = tables.message(state, number)
-        other = group.first_rank + message.src + message.dst - (row - group.first_rank)
-        if tables.rank(state, other).at == rank.step:
+        if message.eager and message.dst == local:
+            _receive_if_early(state, row, number)
+        elif message.eager or tables.rank(state, group.first_rank + message.src + message.dst - local).at == rank.step:
             slot = new_flow(state, rank.group, number, np.int64(message.path), message.num_bytes, 1.0)
+            tables.flow(state, slot).step = rank.step
             post(state, slot, state.now_s)
+    if rank.unfinished == 0:
+        rank.at = NONE
+        return False
     return True
+
+
+@part
+def _receive_if_early(state: Any, row: int, number: int) -> None:
+    """Let a rank take an eager message that has come before it."""
+    rank = tables.rank(state, row)
+    group = tables.group(state, rank.group)
+    early, place = tables.early(state), group.early + number - group.first_message
+    if early[place] == 0:
+        return
+    early[place] -= 1
+    message = tables.message(state, number)
+    slot = new_flow(state, rank.group, number, np.int64(message.path), message.num_bytes, 1.0)
+    if not _is_to_add(state, slot):
+        drop_flow(state, slot)
+        rank.unfinished -= 1
 
 
 @part
 def arrived(state: Any, slot: int) -> None:
     """Note that a message has come to its end; where the receiver adds it, that is next."""
     flow = tables.flow(state, slot)
-    if tables.group(state, flow.group).num_steps < 0:
+    group = tables.group(state, flow.group)
+    if group.num_steps < 0:
         number, message = flow.group, flow.message
         drop_flow(state, slot)
-        finish(state, number, tables.group(state, number).first_rank + message)
-        return
+        finish(state, number, group.first_rank + message)
+    elif tables.message(state, flow.message).eager:
+        _arrived_eager(state, slot)
+    elif not _is_to_add(state, slot):
+        message = tables.message(state, flow.message)
+        drop_flow(state, slot)
+        _finish_message_of(state, group.first_rank + message.src)
+        if message.dst != message.src:
+            _finish_message_of(state, group.first_rank + message.dst)
+
+
+@part
+def _arrived_eager(state: Any, slot: int) -> None:
+    """Let the sender of an eager message go on, and its receiver add it, now or when it comes to this step."""
+    flow = tables.flow(state, slot)
+    group = tables.group(state, flow.group)
     message = tables.message(state, flow.message)
-    is_to_add = flow.stage != ADDING and message.adding != NONE
-    if is_to_add and begin_adding(state, slot, np.int64(message.adding), flow.num_bytes * BYTES_MOVED_PER_ADDED):
-        return
-    first_rank = tables.group(state, flow.group).first_rank
-    drop_flow(state, slot)
-    _finish_message_of(state, first_rank + message.src)
-    if message.dst != message.src:
-        _finish_message_of(state, first_rank + message.dst)
+    has_been_added, step = flow.stage == ADDING, flow.step
+    is_awaited = has_been_added or tables.rank(state, group.first_rank + message.dst).at == step
+    if not is_awaited:
+        tables.early(state)[group.early + flow.message - group.first_message] += 1
+    if not is_awaited or not _is_to_add(state, slot):
+        drop_flow(state, slot)
+        if is_awaited:
+            _finish_message_of(state, group.first_rank + message.dst)
+    if not has_been_added:
+        _finish_message_of(state, group.first_rank + message.src)
+
+
+@part
+def _is_to_add(state: Any, slot: int) -> bool:
+    """Begin to add a message that has arrived, where that takes time and has not been done; return whether it has begun."""
+    flow = tables.flow(state, slot)
+    adding = np.int64(tables.message(state, flow.message).adding)
+    if flow.stage == ADDING or adding == NONE:
+        return False
+    return begin_adding(state, slot, adding, flow.num_bytes * BYTES_MOVED_PER_ADDED)
 
 
 @part

@@ -76,7 +76,7 @@ LANE = np.dtype(
     [("first", _INT), ("last", _INT), ("first_s", _REAL)]
 )  # messages that wait for the same latency, in order
 MESSAGE = np.dtype(
-    [("src", _SHORT), ("dst", _SHORT), ("path", _SHORT), ("adding", _SHORT), ("num_bytes", _REAL)],
+    [("src", _SHORT), ("dst", _SHORT), ("path", _SHORT), ("adding", _SHORT), ("eager", _SHORT), ("num_bytes", _REAL)],
     align=True,
 )
 RANK = np.dtype(
@@ -97,6 +97,9 @@ GROUP = np.dtype(
         ("num_left", _INT),
         ("steps", _INT),  # where its steps begin
         ("delays", _INT),  # where its pauses begin, or -1
+        ("first_message", _INT),
+        ("num_messages", _INT),
+        ("early", _INT),  # where its counts of messages that came before their receiver begin
     ]
 )
 TOLD = np.dtype([("group", _INT), ("rank", _INT)])  # a rank has come to an awaited step; rank -1: all are done
@@ -114,6 +117,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "own_first": np.dtype(_INT),  # of a step, rank by rank and one more: where the rank's messages begin in `own`
     "steps": np.dtype(_INT),  # of a group, step by step: where it begins in `own_first`
     "delays": np.dtype(_REAL),  # of a group, rank by rank, step by step
+    "early": np.dtype(_INT),  # of a group, message by message: how many came before their receiver
     "ranks": RANK,
     "groups": GROUP,
     "told": TOLD,
@@ -175,6 +179,7 @@ own = table("own", TABLES["own"])
 own_first = table("own_first", TABLES["own_first"])
 steps = table("steps", TABLES["steps"])
 delays = table("delays", TABLES["delays"])
+early = table("early", TABLES["early"])
 free = table("free", TABLES["free"])
 started = table("started", TABLES["started"])
 left = table("left", TABLES["left"])
