@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import simpy
 
 from clustersim.devices import GpuDevice
 from clustersim.network import Network
+from clustersim.stragglers import STRAGGLERS, paces
 from clustersim.topology import load_topology
 
 
@@ -21,6 +23,18 @@ def test_kernels_queue_on_one_stream(gpu):
     first, second = (gpu.env.process(gpu.compute(1.0)) for _ in range(2))
     gpu.env.run(first & second)
     assert gpu.env.now == 2.0
+
+
+def test_a_kernel_waits_for_a_pause_to_end(gpu):
+    pause = STRAGGLERS["pauses"].model_validate({"kind": "pauses", "at": ["500 ms", "4 s"], "lasts": "3 s"})
+    (pace,) = paces([pause], 0, np.zeros(1)) or []
+    network = gpu._network
+    paced = GpuDevice(gpu.env, network, 1, pace)
+    first, second = (gpu.env.process(paced.compute(1.0)) for _ in range(2))
+    gpu.env.run(first)
+    assert gpu.env.now == pytest.approx(4.0)  # half a second before the pause, half after it, when the next begins
+    gpu.env.run(second)
+    assert gpu.env.now == pytest.approx(8.0)
 
 
 def test_a_copy_takes_bytes_over_the_pcie_rate(gpu):

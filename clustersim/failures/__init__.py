@@ -1,0 +1,29 @@
+"""Failures: when GPUs and hosts fail, and what checkpoints, lost work and restarts make of a long training.
+
+Two levels. A few iterations are played on the clock, which gives the time of one; days of training are
+then a renewal process of failures over iterations of that time. So this room needs no clock and no links:
+how long a checkpoint takes to write is told to it.
+"""
+
+from __future__ import annotations
+
+from clustersim.failures.interval import best_interval, daly_s, expected_s, young_s
+from clustersim.failures.lifetimes import Failure, failure_times, job_mtbf_s
+from clustersim.failures.recovery import Downtime, Recovery, recover
+from clustersim.failures.spec import Checkpoint, Failures, Lifetime
+
+__all__ = [
+    "Checkpoint",
+    "Downtime",
+    "Failure",
+    "Failures",
+    "Lifetime",
+    "Recovery",
+    "best_interval",
+    "daly_s",
+    "expected_s",
+    "failure_times",
+    "job_mtbf_s",
+    "recover",
+    "young_s",
+]

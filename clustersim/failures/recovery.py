@@ -1,0 +1,113 @@
+"""What failures make of a training: work between checkpoints, lost where a failure comes before the next one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clustersim.errors import SimulationError
+from clustersim.failures.lifetimes import Failure
+from clustersim.units import format_duration
+
+_MOST_FAILURES = 200_000
+_NEVER = Failure(math.inf, "nothing", -1)
+
+
+class Downtime(NamedTuple):
+    """One stop: what failed and when, the seconds of work and checkpoint that were lost, and until it went on."""
+
+    failure: Failure
+    lost_s: float
+    until_s: float
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Where the time of a long training went. The four parts sum to `total_s`.
+
+    `useful_s` is work that was kept, `checkpoint_s` the writing of those that were finished, `lost_s` what
+    was done since the last one when a failure came, `restart_s` from each failure until work went on.
+    """
+
+    useful_s: float
+    checkpoint_s: float
+    lost_s: float
+    restart_s: float
+    num_checkpoints: int
+    num_failures: int
+    downtimes: tuple[Downtime, ...]
+
+    @property
+    def total_s(self) -> float:
+        return self.useful_s + self.checkpoint_s + self.lost_s + self.restart_s
+
+
+def recover(work_s: float, interval_s: float, write_s: float, down_s: float, failures: Iterable[Failure]) -> Recovery:
+    """Return what becomes of `work_s` of training that is saved after every `interval_s` of it.
+
+    Writing takes `write_s`, in which training stands still; after the last interval nothing is written.
+    After a failure `down_s` pass (detection, restart, reading) until work goes on from the last checkpoint,
+    and they pass again from a failure that comes within them. The intervals between two failures are one
+    division, so that the cost is that of the failures.
+    """
+    coming = _Coming(failures)
+    now_s, saved_s, lost_s, restart_s = 0.0, 0.0, 0.0, 0.0
+    num_checkpoints, downtimes = 0, []
+    while True:
+        available_s = coming.first.time_s - now_s
+        left_s = work_s - saved_s
+        num_writes = writes_needed(left_s, interval_s)
+        if left_s + num_writes * write_s <= available_s:
+            break
+        kept = min(num_writes, int(available_s // (interval_s + write_s)))
+        saved_s += kept * interval_s
+        num_checkpoints += kept
+        failure, until_s = coming.first, coming.until_restarted(down_s)
+        downtimes.append(Downtime(failure, available_s - kept * (interval_s + write_s), until_s))
+        lost_s += downtimes[-1].lost_s
+        restart_s += until_s - failure.time_s
+        now_s = until_s
+    num_checkpoints += num_writes
+    return Recovery(
+        work_s, num_checkpoints * write_s, lost_s, restart_s, num_checkpoints, coming.num_passed, tuple(downtimes)
+    )
+
+
+def writes_needed(work_s: float, interval_s: float) -> int:
+    """Return how many checkpoints are written in this much work: after every interval but the last.
+
+    >>> writes_needed(30.0, 10.0), writes_needed(31.0, 10.0), writes_needed(3.0, 10.0)
+    (2, 3, 0)
+    """
+    return max(0, math.ceil(work_s / interval_s * (1 - 1e-12)) - 1)
+
+
+def never_ends(mtbf_s: float, down_s: float) -> SimulationError:
+    """Return the error of a training that failures keep from ending."""
+    return SimulationError(
+        f"the training does not end: something fails every {format_duration(mtbf_s)} on average, and a restart takes "
+        f"{format_duration(down_s)} beside the work that is lost; save more often, restart more quickly, or give a "
+        "longer mtbf"
+    )
+
+
+class _Coming:
+    """Failures that are still to come; `first` is the next."""
+
+    def __init__(self, failures: Iterable[Failure]):
+        self._rest: Iterator[Failure] = iter(failures)
+        self.num_passed = 0
+        self.first = next(self._rest, _NEVER)
+
+    def until_restarted(self, down_s: float) -> float:
+        """Pass the next failure and those that come while the job is down; return when it goes on."""
+        until_s = self.first.time_s
+        while self.first.time_s <= until_s:
+            until_s = self.first.time_s + down_s
+            self.num_passed += 1
+            if self.num_passed > _MOST_FAILURES:
+                raise never_ends(self.first.time_s / self.num_passed, down_s)
+            self.first = next(self._rest, _NEVER)
+        return until_s
