@@ -24,7 +24,7 @@ from clustersim.scenario.tree import Node, check_extent, from_python
 from clustersim.scenario.tree import Path as KeyPath
 from clustersim.workload import load_workload
 
-_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz")
+_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")
 _ROUNDS = 4  # of judging what is right beside what is wrong
 _CROSSING = {"num_gpus", "batch"}  # keys that others are judged by
 _STAND_INS: dict[str, Any] = {

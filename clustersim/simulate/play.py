@@ -12,7 +12,7 @@ from clustersim.network import Network
 from clustersim.program import Iteration
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
-from clustersim.stragglers import Draws, are_steady
+from clustersim.stragglers import Draws, are_steady, paces
 from clustersim.strategies import Job
 from clustersim.topology import Topology
 
@@ -43,7 +43,8 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
     env = simpy.Environment()
     network = network_over(env, setup.topology, transport, exact)
     moved_per_parameter = 4 * (3 + point.optimizer.state_bytes_per_parameter / 2)
-    draws = Draws(point.stragglers, seed, setup.topology.gpu_hosts[gpus])
+    hosts = setup.topology.gpu_hosts[gpus]
+    draws = Draws(point.stragglers, seed, hosts)
     job = Job(
         env=env,
         network=network,
@@ -54,6 +55,7 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
         update_bytes_per_byte=moved_per_parameter / setup.wire_bytes_per_parameter,
         num_iterations=num_iterations,
         seed=seed,
+        paces=paces(point.stragglers, seed, hosts),
     )
     env.run(point.strategy.start(job, tell))
     return outcome_of(job)

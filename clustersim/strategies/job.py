@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.program import Bucket, Iteration
 from clustersim.results import Timesheet, UpdateLog
+from clustersim.stragglers import Pace
 from clustersim.strategies.window import Window
 
 
@@ -21,7 +22,8 @@ from clustersim.strategies.window import Window
 class Job:
     """Workers on `gpus` [num_ranks]. Each goes through `plans(rank, iteration)`.
 
-    What it computes is slowed by `slowdown(rank, iteration)`. `num_iterations` updates are to be counted, after those
+    What it computes is slowed by `slowdown(rank, iteration)`, and goes at the rank's pace where there are `paces`
+    [num_ranks]. `num_iterations` updates are to be counted, after those
     in which the job finds its pace. `update_bytes_per_byte` is how many bytes the optimizer moves for each byte
     of gradient, which is what an update costs in a server's memory.
 
@@ -40,6 +42,7 @@ class Job:
     update_bytes_per_byte: float
     num_iterations: int
     seed: int = 0
+    paces: Sequence[Pace] | None = None
     times: Timesheet = field(init=False)
     updates: UpdateLog = field(default_factory=UpdateLog)
     algorithms: tuple[str, ...] = ()
@@ -64,7 +67,8 @@ class Job:
 
     @cached_property
     def devices(self) -> list[GpuDevice]:
-        return [GpuDevice(self.env, self.network, int(gpu)) for gpu in self.gpus]
+        paces = [None] * self.num_ranks if self.paces is None else self.paces
+        return [GpuDevice(self.env, self.network, int(gpu), pace) for gpu, pace in zip(self.gpus, paces, strict=True)]
 
     @cached_property
     def hosts(self) -> np.ndarray:
