@@ -12,6 +12,7 @@ from clustersim.scenario.point import Point
 from clustersim.scenario.reference import reference_page
 from clustersim.scenario.scenario import Scenario, SweepPoint
 from clustersim.scenario.schema import json_schema
+from clustersim.scenario.straggler_checks import link_table
 
 __all__ = [
     "Baseline",
@@ -24,6 +25,7 @@ __all__ = [
     "build_topology",
     "check_point",
     "json_schema",
+    "link_table",
     "load_scenario",
     "reference_page",
 ]

@@ -11,8 +11,8 @@ import numpy as np
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
 from clustersim.scenario.point import Point
+from clustersim.scenario.straggler_checks import straggler_mistakes, trace_mistakes
 from clustersim.scenario.tree import Place
-from clustersim.stragglers import ComputeStraggler, OfHosts
 from clustersim.topology import Topology, TopologySpec, place
 from clustersim.workload import load_workload, read_profile
 from clustersim.workload.precision import precision_on
@@ -48,6 +48,7 @@ def _compute_mistakes(point: Point) -> Iterator[Mistake]:
         yield from _mistakes_of("compute.single_gpu.gpu", partial(load_gpu, rate.gpu))
     if profile is not None:
         yield from _mistakes_of("compute.profile", partial(read_profile, profile))
+    yield from trace_mistakes(point)
 
 
 def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
@@ -66,17 +67,7 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
         return
     gpus = place(point.placement, topology, point.num_gpus, point.seed)
     yield from _gpu_mistakes(point, topology, gpus)
-    yield from _host_mistakes(point, len(np.unique(topology.gpu_hosts[gpus])))
-
-
-def _host_mistakes(point: Point, num_hosts: int) -> Iterator[Mistake]:
-    for number, straggler in enumerate(point.stragglers):
-        of = straggler.of if isinstance(straggler, ComputeStraggler) else None
-        beyond = [host for host in of.hosts if host >= num_hosts] if isinstance(of, OfHosts) else []
-        if beyond:
-            message = f"the job is on {num_hosts} hosts, numbered from 0 (got {beyond[0]})"
-            allowed = f"0 to {num_hosts - 1}"
-            yield Mistake(message, f"stragglers.{number}.of.hosts", got=str(beyond[0]), allowed=allowed)
+    yield from straggler_mistakes(point, topology, gpus)
 
 
 def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:

@@ -86,6 +86,26 @@ Mistakes = Callable[..., list[Mistake]]
         ("stragglers: [{kind: gamma, cv: 1, of: {hosts: [9]}}]", "stragglers.0.of.hosts", 47, "the job is on 4 hosts"),
         ("stragglers: [{kind: gamma, cv: 1, of: {host: [1]}}]", "stragglers.0.of.host", 40, "did you mean 'hosts'?"),
         ("stragglers: [{kind: lognormal}]", "stragglers.0", 14, "a lognormal needs one of 'cv' and 'sigma'"),
+        (
+            "stragglers: [{kind: link-outages, every: 1 h, lasts: 1 s, of: {hosts: [9]}}]",
+            "stragglers.0.of.hosts",
+            71,
+            "the job is on 4 hosts",
+        ),
+        (
+            "stragglers: [{kind: link-outages, every: 1 h, lasts: 1 s, of: {kinds: [acces]}}]",
+            "stragglers.0.of",
+            63,
+            "no kind of link in this cluster is called 'acces'; did you mean 'access'?",
+        ),
+        (
+            "stragglers: [{kind: slow-periods, factor: 2, every: 1 s, lasts: -1 s}]",
+            "stragglers.0.lasts",
+            65,
+            "it must not be negative",
+        ),
+        ("stragglers: [{kind: gamma, cv: -0.1}]", "stragglers.0.cv", 32, "expected a number above 0 (got -0.1)"),
+        ("stragglers: [{kind: trace, file: gone.csv}]", "stragglers.0.file", 34, "'gone.csv' cannot be read: No such"),
         ("epochs: 3", "epochs", 9, "Give dataset_size as well"),
         ("epochs: 0\ndataset_size: 10", "epochs", 9, "expected a number above 0 (got 0)"),
         ("baseline: {hours: 3, source: x}", "baseline.hours", 19, "where epochs and dataset_size say how long"),
@@ -108,6 +128,13 @@ def test_one_mistake_gives_one_message_at_its_place(
     assert (mistake.key, mistake.column) == (key, column)
     assert mistake.source_line is not None
     assert mistake.source_line in added.splitlines()
+
+
+def test_a_trace_with_text_in_it_is_told_with_its_own_lines(mistakes: Mistakes, tmp_path: Path) -> None:
+    (tmp_path / "measured.csv").write_text("seconds\n0.1\nslow\n0.2\n-1\n")
+    found = mistakes("stragglers: [{kind: trace, file: measured.csv}]")
+    told = [(Path(each.file or "").name, each.line, each.key, each.got) for each in found]
+    assert told == [("measured.csv", 3, "seconds", "slow"), ("measured.csv", 5, "seconds", "-1")]
 
 
 @pytest.mark.parametrize(
