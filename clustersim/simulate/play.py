@@ -12,6 +12,7 @@ from clustersim.network import Network
 from clustersim.program import Iteration
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
+from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, paces
 from clustersim.strategies import Job
 from clustersim.topology import Topology
@@ -57,6 +58,7 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
         seed=seed,
         paces=paces(point.stragglers, seed, hosts),
     )
+    disturb_links(network, point.stragglers, seed, gpus)
     env.run(point.strategy.start(job, tell))
     return outcome_of(job)
 

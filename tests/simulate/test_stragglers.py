@@ -1,0 +1,156 @@
+"""Stragglers reach the forecast: what the closed forms of the slowest say comes out of the whole simulation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import clustersim
+from clustersim.collectives import closed_form
+
+WORKLOAD = """
+name: one-layer
+layers:
+  - {name: a, parameter_bytes: 4000000, activation_bytes: 4000, forward_s: 0.02, backward_s: 0.04}
+"""
+COMPUTE_S = 0.06
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "one-layer.yaml").write_text(WORKLOAD)
+    return {
+        "model": str(tmp_path / "one-layer.yaml"),
+        "num_gpus": 4,
+        "batch": {"per_gpu": 8},
+        "topology": {"kind": "star", "num_hosts": 8, "gpu": "k80", "link": "1 GB/s", "hop": 0},
+        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole"},
+        "optimizer": {"kind": "sgd"},
+    }
+
+
+def ideal(scenario: dict[str, Any]) -> dict[str, Any]:
+    """Return the scenario with a network that takes no time to speak of."""
+    return scenario | {"topology": scenario["topology"] | {"link": "1000000 GB/s"}}
+
+
+def compute_s(scenario: dict[str, Any]) -> float:
+    return clustersim.simulate({**scenario, "num_gpus": 1}).iteration_s
+
+
+def expected_maximum(law: Any, num: int) -> float:
+    """Return the mean of the largest of so many draws: the integral of x n F(x)^(n - 1) f(x)."""
+    return integrate.quad(lambda u: law.ppf(u ** (1 / num)), 0, 1, limit=400)[0]
+
+
+@pytest.mark.parametrize(
+    ("straggler", "law"),
+    [
+        ({"kind": "exponential", "cv": 0.3}, stats.expon(loc=0.7, scale=0.3)),
+        ({"kind": "lognormal", "sigma": 0.4}, stats.lognorm(0.4, scale=math.exp(-0.08))),
+        ({"kind": "gamma", "cv": 0.5}, stats.gamma(4, scale=0.25)),
+    ],
+)
+@pytest.mark.parametrize("num_gpus", [2, 8])
+def test_a_synchronous_iteration_lasts_as_long_as_the_slowest_draw(
+    scenario: dict[str, Any], straggler: dict[str, Any], law: Any, num_gpus: int
+) -> None:
+    scenario = ideal(scenario)
+    alone_s, num_iterations = compute_s(scenario), 400
+    run = clustersim.simulate(
+        scenario | {"num_gpus": num_gpus, "stragglers": [straggler], "num_iterations": num_iterations}
+    )
+    assert np.mean(run.iterations_s) == pytest.approx(run.iteration_s, rel=1e-9)
+    error = 4 * np.std(run.iterations_s) / math.sqrt(num_iterations)
+    # the update, a sliver of the iteration, is not in step with the rest: a rank is as slow in it as before
+    assert run.iteration_s == pytest.approx(alone_s * expected_maximum(law, num_gpus), abs=error + 1e-3 * alone_s)
+
+
+def test_the_maximum_of_exponentials_is_the_harmonic_number() -> None:
+    law = stats.expon(loc=0.7, scale=0.3)
+    assert expected_maximum(law, 8) == pytest.approx(0.7 + 0.3 * sum(1 / k for k in range(1, 9)), rel=1e-6)
+
+
+def test_gpus_of_one_host_that_draw_the_same_do_not_wait_for_each_other(scenario: dict[str, Any]) -> None:
+    cluster = {"kind": "star", "num_hosts": 2, "host": {"gpu": "k80", "num_gpus": 4}, "link": "1000000 GB/s", "hop": 0}
+    scenario = scenario | {"topology": cluster, "num_iterations": 30}
+    spread = {"kind": "lognormal", "cv": 0.3}
+    apart, together = (
+        clustersim.simulate(scenario | {"stragglers": [spread | {"host_correlation": c}]}) for c in (0, 1)
+    )
+    assert together.breakdown_s["waiting"] == pytest.approx(0.0, abs=1e-9)
+    assert apart.breakdown_s["waiting"] > 0.1 * apart.iteration_s
+
+
+def test_slow_periods_of_a_lone_gpu_cost_their_share(scenario: dict[str, Any]) -> None:
+    slow = {"kind": "slow-periods", "factor": 3, "every": "1 s", "lasts": "200 ms"}
+    alone_s = compute_s(scenario)
+    run = clustersim.simulate(scenario | {"num_gpus": 1, "stragglers": [slow], "num_iterations": 4000})
+    assert run.iteration_s == pytest.approx(alone_s / (0.8 + 0.2 / 3), rel=0.05)
+    assert run.breakdown_s["compute"] == pytest.approx(run.iteration_s)
+
+
+def test_pauses_of_the_whole_job_cost_it_less_than_pauses_of_each_gpu(scenario: dict[str, Any]) -> None:
+    pause = {"kind": "pauses", "every": "1 s", "lasts": "50 ms"}
+    scenario = ideal(scenario) | {"num_gpus": 8, "num_iterations": 150}
+    alone_s = compute_s(scenario)
+    together, apart = (clustersim.simulate(scenario | {"stragglers": [pause | {"per": per}]}) for per in ("job", "gpu"))
+    assert together.iteration_s == pytest.approx(alone_s / 0.95, rel=0.01)
+    assert apart.iteration_s > alone_s * (1 + 4 * 0.05)  # nearly every one of the eight pauses stops all
+
+
+def test_a_trace_in_order_gives_its_own_times(scenario: dict[str, Any], tmp_path: Path) -> None:
+    times_s = [0.06, 0.09, 0.12]
+    (tmp_path / "times.csv").write_text("worker,seconds\n" + "".join(f"0,{time}\n" for time in times_s))
+    trace = {
+        "kind": "trace",
+        "file": str(tmp_path / "times.csv"),
+        "column": "seconds",
+        "order": "in-order",
+        "relative_to": "60 ms",
+    }
+    update_s = compute_s(scenario) - COMPUTE_S
+    run = clustersim.simulate(scenario | {"num_gpus": 1, "stragglers": [trace], "num_iterations": 30})
+    factors = np.array(times_s) / 0.06
+    assert sorted({round(time, 9) for time in run.iterations_s}) == pytest.approx(
+        sorted(np.round(factors * (COMPUTE_S + update_s), 9))
+    )
+
+
+def exchange_s(rate: float) -> float:
+    return closed_form("all-reduce", "ring", 4, 4e6, 0.0, rate)
+
+
+@pytest.mark.parametrize("factor", [2.0, 10.0])
+def test_a_link_that_is_always_slow_is_the_rate_of_the_ring(scenario: dict[str, Any], factor: float) -> None:
+    slow = {"kind": "link-slow-downs", "factor": factor, "at": [0], "lasts": "10 h", "of": {"hosts": [2]}}
+    run = clustersim.simulate(scenario | {"stragglers": [slow]})
+    assert run.iteration_s == pytest.approx(compute_s(scenario) + exchange_s(1e9 / factor), rel=1e-9)
+
+
+def test_an_outage_stops_the_exchange_until_it_is_over(scenario: dict[str, Any]) -> None:
+    alone_s, usual_s = compute_s(scenario), clustersim.simulate(scenario).iteration_s
+    outage = {"kind": "link-outages", "lasts": "3 s", "of": {"hosts": [1]}}
+    update_s = alone_s - COMPUTE_S
+    begins_s = 2 * usual_s + COMPUTE_S + 0.001  # in the exchange of the third iteration
+    run = clustersim.simulate(scenario | {"stragglers": [outage | {"at": [f"{begins_s:.9f} s"]}], "num_iterations": 5})
+    assert update_s < 1e-3
+    assert max(run.iterations_s) == pytest.approx(usual_s + 3.0, rel=1e-9)
+    assert sorted(run.iterations_s)[-2] == pytest.approx(usual_s, rel=1e-9)
+
+
+def test_trouble_comes_at_the_same_times_whatever_the_strategy(scenario: dict[str, Any]) -> None:
+    slow = {"kind": "slow-periods", "factor": 5, "at": ["100 ms"], "lasts": "10 h", "of": [0]}
+    ring, server = (
+        clustersim.simulate(
+            ideal(scenario) | {"strategy": strategy, "stragglers": [slow], "num_iterations": 20, "num_gpus": 2}
+        )
+        for strategy in (scenario["strategy"], {"kind": "server"})
+    )
+    assert ring.iteration_s == pytest.approx(server.iteration_s, rel=0.01)
+    assert ring.iterations_s[-1] == pytest.approx(5 * compute_s(scenario), rel=1e-3)
