@@ -24,9 +24,5 @@ _KEYS = {
     },
 }
 
-_STRATEGIES = ("gossip", "hierarchical", "local")
-
-LATER: dict[str, str] = {key: _NOT_YET.format(what=what) for key, what in _KEYS.items()} | {
-    f"strategy.kind={kind}": f"this version does not simulate the strategy '{kind}' yet" for kind in _STRATEGIES
-}
-"""Why a key (`failures`) or a kind (`strategy.kind=async`) is refused, by dotted path."""
+LATER: dict[str, str] = {key: _NOT_YET.format(what=what) for key, what in _KEYS.items()}
+"""Why a key (`failures`), or a kind (`strategy.kind=...`), is refused, by dotted path."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -118,6 +119,7 @@ class Point(Spec):
             *self._layout_mistakes(),
             *self._length_mistakes(),
             *self._straggler_mistakes(),
+            *self._strategy_mistakes(),
             *self._size_mistakes(),
         ]
         if mistakes:
@@ -158,6 +160,10 @@ class Point(Spec):
                 )
             )
         return mistakes
+
+    def _strategy_mistakes(self) -> list[Mistake]:
+        found = self.strategy.mistakes(self.num_gpus)
+        return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
 
     def _size_mistakes(self) -> list[Mistake]:
         most = _MOST_CYCLES // self.num_gpus

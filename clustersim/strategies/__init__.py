@@ -9,12 +9,15 @@ from clustersim.strategies.all_reduce import AllReduce
 from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.backup import Backup
 from clustersim.strategies.bounded_staleness import BoundedStaleness
+from clustersim.strategies.desk import Exchange
+from clustersim.strategies.gossip import Gossip
+from clustersim.strategies.hierarchical import Hierarchical
 from clustersim.strategies.job import Job
+from clustersim.strategies.local import Local
 from clustersim.strategies.server import Server
 from clustersim.strategies.servers import Servers
 from clustersim.strategies.softsync import Softsync
 from clustersim.strategies.strategy import Strategy
-from clustersim.strategies.synchronous import Exchange
 from clustersim.strategies.window import Window
 
 STRATEGIES: Registry[type[Strategy]] = Registry(
@@ -24,6 +27,9 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
         "async": Async,
         "backup": Backup,
         "bounded-staleness": BoundedStaleness,
+        "gossip": Gossip,
+        "hierarchical": Hierarchical,
+        "local": Local,
         "server": Server,
         "softsync": Softsync,
     },

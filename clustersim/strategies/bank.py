@@ -135,11 +135,10 @@ class Bank:
         gradient.version_written = max(gradient.version_written, version_written)
         gradient.num_bytes += shard.num_bytes
         gradient.applied_bytes += shard.num_bytes if applied else 0.0
+        gradient.applied_parts += applied
         gradient.parts_left -= 1
         if not gradient.parts_left:
             self._log(gradient)
-        if applied and self._job.window is not None:
-            self._job.window.applied()
 
     def _log(self, gradient: Gradient) -> None:
         job, written = self._job, gradient.version_written
@@ -148,3 +147,5 @@ class Bank:
         job.times.applied_share[gradient.rank, gradient.iteration] = share
         read, rate = written - 1 - gradient.staleness, self._rate_of(gradient.staleness)
         job.updates.add(Update(job.env.now, gradient.rank, read, written, rate, accepted))
+        if job.window is not None:
+            job.window.applied(gradient.applied_parts)

@@ -16,8 +16,9 @@ class Gradient:
     parts_left: int
     staleness: int = 0  # of its oldest part
     version_written: int = 0
+    num_bytes: float = 0.0  # of the parts that have been applied or dropped
     applied_bytes: float = 0.0
-    num_bytes: float = 0.0
+    applied_parts: int = 0
 
 
 @dataclass(eq=False)

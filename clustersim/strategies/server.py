@@ -9,9 +9,10 @@ from pydantic import Field
 
 from clustersim.collectives import Schedule, Step
 from clustersim.strategies.algorithm import by_host
+from clustersim.strategies.desk import Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.servers import Servers, update_s
-from clustersim.strategies.synchronous import Exchange, Synchronous
+from clustersim.strategies.synchronous import Synchronous
 
 
 class Server(Synchronous):

@@ -38,10 +38,10 @@ class Window:
         self._num_before, self._num_counted = num_before, num_counted
         self._tell = tell
 
-    def applied(self) -> None:
-        """Note that a part of a gradient has been applied, after what is complete stands in the log."""
-        self._num_applied += 1
-        if self._num_applied == self._num_before:
+    def applied(self, num_parts: int) -> None:
+        """Note that a gradient stands in the log, of which so many parts have been applied."""
+        self._num_applied += num_parts
+        if self._num_applied >= self._num_before and self.start_s > self._env.now:
             self.start_s, self.first_row = self._env.now, len(self._updates)
         if self._num_applied >= self._num_before + self._num_counted and self.start_s < self._env.now < self.end_s:
             self.end_s, self.last_row = self._env.now, len(self._updates)

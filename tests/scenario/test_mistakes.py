@@ -145,7 +145,6 @@ def test_a_trace_with_text_in_it_is_told_with_its_own_lines(mistakes: Mistakes, 
         ("input: {samples_per_s: 100}", "does not simulate reading and decoding samples yet"),
         ("parallelism: {tensor: 2}", "does not simulate any layout but data parallelism yet"),
         ("parallelism: {kind: paths}", "does not simulate any layout but data parallelism yet"),
-        ("strategy: {kind: gossip}", "does not simulate the strategy 'gossip' yet"),
     ],
 )
 def test_what_comes_later_is_refused_and_never_ignored(mistakes: Mistakes, added: str, words: str) -> None:

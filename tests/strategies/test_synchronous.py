@@ -166,8 +166,9 @@ def test_an_algorithm_that_nobody_knows_is_refused_with_the_nearest():
 @given(seed=st.integers(0, 100), overlap=st.booleans(), buckets=st.sampled_from(["layer", "whole", "10 MB"]))
 @settings(max_examples=8, deadline=None)
 def test_parts_fill_every_iteration_and_are_not_negative(kind, seed, overlap, buckets):
-    slowdown = np.random.default_rng(seed).lognormal(0, 0.3, (5, 2))
-    job = play(STRATEGIES[kind](overlap=overlap, buckets=buckets), 5, slowdown, layers=[(0.01, 0.02, 9 * MB)] * 4)
+    slowdown = np.random.default_rng(seed).lognormal(0, 0.3, (5, 8))
+    knobs = {"buckets": buckets} if kind == "local" else {"buckets": buckets, "overlap": overlap}
+    job = play(STRATEGIES[kind](**knobs), 5, slowdown, layers=[(0.01, 0.02, 9 * MB)] * 4)
     split = parts(job.times)
     total = sum(split.values())
     assert total == pytest.approx(job.times.end_s - job.times.begin_s, rel=1e-9)

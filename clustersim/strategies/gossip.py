@@ -1,0 +1,118 @@
+"""Gossip: workers average with their neighbours only, and nobody knows the whole."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Literal
+
+import simpy
+from pydantic import Field, field_validator
+
+from clustersim.collectives import Schedule, Step
+from clustersim.errors import InputError, Mistake
+from clustersim.results import Update
+from clustersim.strategies.day import Outbox, Process, compute, update
+from clustersim.strategies.desk import Desk, Exchange
+from clustersim.strategies.graphs import GRAPHS, Edge, diameter, mixing_matrix, neighbours, spectral_gap
+from clustersim.strategies.job import Job
+from clustersim.strategies.pairs import Pairs
+from clustersim.strategies.strategy import Tell
+from clustersim.strategies.synchronous import Synchronous
+from clustersim.strategies.window import Window, counted_updates
+
+
+class Gossip(Synchronous):
+    """Every worker has a copy of the model, and averages it with its neighbours' in each iteration.
+
+    In step with the neighbours, who may be an iteration apart at most (D-PSGD; Lian et al., 2017); or, `asynchronous`,
+    with one random neighbour at a time, whenever that one is free (AD-PSGD; Lian et al., 2018). With `overlap` the
+    copy is averaged while the gradient is computed on it, and otherwise when it has been.
+    """
+
+    kind: Literal["gossip"] = "gossip"
+    graph: str | tuple[Edge, ...] = Field(
+        default="ring",
+        description="who averages with whom: `ring`, `wheel`, `torus`, `random-regular`, `complete`, or pairs of "
+        "workers such as `[[0, 1], [1, 2]]`",
+    )
+    degree: int = Field(default=4, ge=1, description="neighbours of each worker, for `random-regular`")
+    asynchronous: bool = Field(default=False, description="average with one neighbour at a time, in nobody's step")
+
+    @field_validator("graph")
+    @classmethod
+    def _graph_is_known(cls, value: str | tuple[Edge, ...]) -> str | tuple[Edge, ...]:
+        if isinstance(value, str):
+            GRAPHS[value]
+        return value
+
+    def neighbours(self, num_workers: int) -> list[list[int]]:
+        """Return the neighbours of each worker [num_workers]."""
+        edges = GRAPHS[self.graph](num_workers, self.degree) if isinstance(self.graph, str) else self.graph
+        return neighbours(num_workers, edges)
+
+    def mistakes(self, num_workers: int) -> list[Mistake]:
+        try:
+            self.neighbours(num_workers)
+        except InputError as error:
+            key = "degree" if self.graph == "random-regular" else "graph"
+            return [Mistake(each.message, key=key, got=each.got, allowed=each.allowed) for each in error.mistakes]
+        return []
+
+    def warnings(self) -> tuple[str, ...]:
+        if "degree" in self.model_fields_set and self.graph != "random-regular":
+            return ("strategy.degree means something to random-regular only",)
+        return ()
+
+    def facts(self, num_workers: int) -> dict[str, float]:
+        """Return the spectral gap of the mixing matrix, which says how fast the copies come to agree."""
+        return {"spectral_gap": spectral_gap(mixing_matrix(self.neighbours(num_workers)))}
+
+    def iterations(self, job: Job) -> tuple[int, int]:
+        """Leave out as many iterations as it takes until the slowest worker is felt by all."""
+        before = 1 + diameter(self.neighbours(job.num_ranks))
+        return before, before + job.num_iterations
+
+    def exchange(self, job: Job, num_bytes: float) -> Exchange:
+        """Schedule one step in which every worker sends its copy to all neighbours, who add it to theirs."""
+        near = self.neighbours(job.num_ranks)
+        src = [worker for worker, others in enumerate(near) for _ in others]
+        dst = [other for others in near for other in others]
+        steps = [Step.of(src, dst, num_bytes, reduce=True)] if src else []
+        return Exchange(Schedule.from_steps(job.num_ranks, steps), job.buffer_nodes(), "gossip", len(steps))
+
+    def desk(self, job: Job) -> Desk:
+        exchanges = [self.exchange(job, bucket.num_bytes) for bucket in job.buckets]
+        return Desk(job, exchanges, neighbours=self.neighbours(job.num_ranks))
+
+    def iterate(self, job: Job, desk: Desk | Pairs, rank: int, iteration: int) -> Process:
+        """Average the copy with those of neighbours, compute a gradient on it, update."""
+        outbox = Outbox(job, desk, rank, iteration)
+        if self.overlap:
+            outbox.send_all()
+        yield from compute(job, rank, iteration)
+        if not self.overlap:
+            outbox.send_all()
+        yield from outbox.emptied()
+        yield from update(job, rank, iteration)
+
+    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
+        """Let the workers gossip in step, or each at its own pace."""
+        if not self.asynchronous:
+            return super().start(job, tell)
+        pairs = Pairs(job, self.neighbours(job.num_ranks))
+        job.algorithms, job.gradients_per_update = ("gossip",) * len(job.buckets), 1
+        before, counted = counted_updates(job.num_ranks, job.num_iterations, 1, job.num_ranks)
+        job.window = Window(job.env, job.updates, range(job.num_ranks), before, counted, tell)
+        for rank in range(job.num_ranks):
+            job.env.process(self._free_worker(job, pairs, job.window, rank))
+        return job.window.finished
+
+    def _free_worker(self, job: Job, pairs: Pairs, window: Window, rank: int) -> Process:
+        """Train on one GPU at its own pace. A version is an update of anybody's copy, as in the paper."""
+        for iteration in count():
+            version_read = len(job.updates)
+            yield from self.iterate(job, pairs, rank, iteration)
+            job.times.end_s[rank, iteration] = job.env.now
+            job.updates.add(Update(job.env.now, rank, version_read, len(job.updates) + 1, 1.0, True))
+            window.applied(1)
+            window.ended(rank)

@@ -1,0 +1,80 @@
+"""Hierarchical: synchronous inside a host, asynchronous between hosts."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Literal
+
+import simpy
+
+from clustersim.collectives import BROADCAST, REDUCE
+from clustersim.program import Bucket
+from clustersim.strategies.algorithm import by_host
+from clustersim.strategies.bank import Bank
+from clustersim.strategies.day import Outbox, Process, Where, compute
+from clustersim.strategies.desk import Desk, Exchange
+from clustersim.strategies.job import Job
+from clustersim.strategies.rule import Rule
+from clustersim.strategies.served import Stale
+from clustersim.strategies.strategy import Tell
+from clustersim.strategies.window import Window
+
+
+class Hierarchical(Stale):
+    """The workers of a host add their gradients; the host's first worker takes the sum to asynchronous servers.
+
+    Inside a host, a binomial tree adds and hands out. An update is a host's; with one GPU a host this is `async`,
+    with one host it is synchronous.
+    """
+
+    kind: Literal["hierarchical"] = "hierarchical"
+
+    def rule(self, num_workers: int) -> Rule:
+        return Rule(gradients_per_update=1)
+
+    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
+        """Let the workers of every host go round together until what counts is done."""
+        groups = by_host(job.hosts)
+        bank = Bank(job, self.rule(len(groups)), self.servers.nodes(job), self.learning_rate)
+        job.pushing, job.gradients_per_update = [group[0] for group in groups], 1
+        job.window = bank.window(len(groups), tell)
+        for group in groups:
+            meeting = _HostMeeting(job, group, bank)
+            for rank in group:
+                job.env.process(self._host_worker(job, meeting, job.window, rank))
+        return job.window.finished
+
+    def _host_worker(self, job: Job, meeting: _HostMeeting, window: Window, rank: int) -> Process:
+        """Train on one GPU: forward, backward, add each bucket inside the host, have fresh parameters back, repeat."""
+        for iteration in count():
+            outbox = Outbox(job, meeting, rank, iteration)
+            yield from compute(job, rank, iteration, outbox.send)
+            yield from outbox.emptied()
+            job.times.end_s[rank, iteration] = job.env.now
+            window.ended(rank)
+
+
+class _HostMeeting:
+    """The workers of one host on their way to the servers and back."""
+
+    def __init__(self, job: Job, ranks: list[int], bank: Bank):
+        self._env, self._bank = job.env, bank
+        self._leader = ranks[0]
+        self._places = {rank: place for place, rank in enumerate(ranks)}
+        nodes = [job.buffer_nodes()[rank] for rank in ranks]
+        sizes = [bucket.num_bytes for bucket in job.buckets]
+        up = [REDUCE["tree"](len(ranks), size) for size in sizes]
+        down = [BROADCAST["tree"](len(ranks), size) for size in sizes]
+        self._up = Desk(job, [Exchange(each, nodes, "tree", each.num_steps) for each in up], ranks)
+        self._down = Desk(job, [Exchange(each, nodes, "tree", each.num_steps) for each in down], ranks)
+
+    def goes_anywhere(self, bucket: int) -> bool:
+        """Say that every bucket leaves its GPU."""
+        return True
+
+    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event) -> Process:
+        """Add a bucket over the host, take the sum to the servers, hand the parameters out in the host."""
+        yield from self._up.exchange(where, bucket, pushed)
+        if where[0] == self._leader:
+            yield from self._bank.exchange(where, bucket, self._env.event())
+        yield self._down.enter(where).done(self._places[where[0]])

@@ -1,0 +1,44 @@
+"""Local SGD: workers train by themselves and average their weights now and then."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Literal
+
+from pydantic import Field
+
+from clustersim.strategies.among_themselves import AmongThemselves
+from clustersim.strategies.day import Outbox, Process, compute, update
+from clustersim.strategies.desk import Desk
+from clustersim.strategies.job import Job
+
+
+class Local(AmongThemselves):
+    """Every worker updates its own copy of the model; every `steps` iterations the copies are averaged (Stich, 2019).
+
+    Averaging is an all-reduce of all weights after the update. Whole rounds of `steps` iterations are simulated.
+    """
+
+    kind: Literal["local"] = "local"
+    steps: int = Field(default=4, ge=1, description="iterations between two averagings")
+    overlap: Literal[False] = Field(
+        default=False, description="weights are averaged when they are complete, which leaves nothing to overlap with"
+    )
+
+    @property
+    def is_periodic(self) -> bool:
+        return False
+
+    def iterations(self, job: Job) -> tuple[int, int]:
+        """Return one round, and that round and as many as hold all the iterations that count."""
+        return self.steps, (1 + ceil(job.num_iterations / self.steps)) * self.steps
+
+    def iterate(self, job: Job, desk: Desk, rank: int, iteration: int) -> Process:
+        """Go forward and backward, update the own copy, and average with the others at the end of a round."""
+        yield from compute(job, rank, iteration)
+        yield from update(job, rank, iteration)
+        job.times.computed_s[rank, iteration] = job.times.exchanged_s[rank, iteration] = job.env.now
+        if (iteration + 1) % self.steps == 0:
+            outbox = Outbox(job, desk, rank, iteration)
+            outbox.send_all()
+            yield from outbox.emptied()

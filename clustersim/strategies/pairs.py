@@ -1,0 +1,67 @@
+"""Workers that average in pairs: each with one neighbour at a time, chosen by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import simpy
+
+from clustersim.program import Bucket
+from clustersim.seeding import stream
+from clustersim.strategies.day import Process, Where
+from clustersim.strategies.job import Job
+
+
+class Pairs:
+    """Pairwise averaging: a worker chooses a neighbour, waits until both are free, and they swap what they have.
+
+    Nobody takes part in two averagings at once. A neighbour takes part beside its computing. Pairs take turns
+    in the order in which they came, so nobody waits in a circle.
+    """
+
+    def __init__(self, job: Job, neighbours: Sequence[Sequence[int]]):
+        self._job, self._neighbours = job, neighbours
+        self._nodes = job.buffer_nodes()
+        self._free = [simpy.Resource(job.env, capacity=1) for _ in neighbours]
+        self._choices = [stream(job.seed, "gossip", rank) for rank in range(len(neighbours))]
+        self._chosen: dict[int, tuple[int, int]] = {}
+
+    def goes_anywhere(self, bucket: int) -> bool:
+        """Say whether there is anybody to average with."""
+        return len(self._neighbours) > 1
+
+    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event) -> Process:
+        """Average a bucket with the neighbour of this iteration."""
+        rank, iteration, _ = where
+        if self._neighbours[rank]:
+            other = self._neighbour(rank, iteration)
+            with self._free[rank].request() as own, self._free[other].request() as others:
+                yield own
+                yield others
+                times = self._job.times
+                times.awaited_s[where], times.awaited_rank[where] = self._job.env.now, other
+                yield from self._swap(rank, other, bucket.num_bytes)
+        pushed.succeed()
+
+    def _neighbour(self, rank: int, iteration: int) -> int:
+        """Return the neighbour that a worker averages with in an iteration, the same for all buckets."""
+        if self._chosen.get(rank, (-1, -1))[0] != iteration:
+            near = self._neighbours[rank]
+            self._chosen[rank] = iteration, near[int(self._choices[rank].integers(len(near)))]
+        return self._chosen[rank][1]
+
+    def _swap(self, rank: int, other: int, num_bytes: float) -> Process:
+        """Send both ways at once, then average at both ends; where messages are staged, the neighbour copies too."""
+        job, network = self._job, self._job.network
+        if job.is_staged:
+            yield from job.devices[other].copy_out(num_bytes)
+        ends = self._nodes[rank], self._nodes[other]
+        there, back = network.transfer(*ends, num_bytes), network.transfer(*ends[::-1], num_bytes)
+        yield there
+        yield back
+        if network.adds:
+            own, others = (network.add(node, num_bytes) for node in ends)
+            yield own
+            yield others
+        if job.is_staged:
+            yield from job.devices[other].copy_in(num_bytes)
