@@ -8,16 +8,21 @@ whose rates can change.
 
 from clustersim.network.collective import Collective, PlayTimes
 from clustersim.network.engine import Counts
+from clustersim.network.environment import Environment
 from clustersim.network.fair_share import SHARING, max_min_rates
-from clustersim.network.network import FlowRate, Network, TransferTimes
+from clustersim.network.network import FlowRate, Network
+from clustersim.network.stuck import Stuck
+from clustersim.network.transfer import TransferTimes
 
 __all__ = [
     "SHARING",
     "Collective",
     "Counts",
+    "Environment",
     "FlowRate",
     "Network",
     "PlayTimes",
+    "Stuck",
     "TransferTimes",
     "max_min_rates",
 ]

@@ -45,6 +45,15 @@ class Agenda(Generic[Item]):
             due += self._items.pop(heappop(times))
         return due
 
+    def remove(self, time_s: float, item: Item) -> None:
+        """Strike out an item that is noted for a time."""
+        together = self._items[time_s]
+        together.remove(item)
+        if not together:
+            del self._items[time_s]
+            self.times.remove(time_s)
+            heapify(self.times)
+
     def items(self) -> Iterator[tuple[float, Item]]:
         """Yield what is noted, with its time, in no order of time."""
         return ((time_s, item) for time_s, together in self._items.items() for item in together)
@@ -69,7 +78,10 @@ class Endings:
         self._num_flows = 0
 
     def expect(self, flow: Flow, time_s: float) -> None:
-        """Note when a flow will end, in place of what was noted for it before."""
+        """Note when a flow will end, in place of what was noted for it before; never is a time as well."""
+        if time_s == INFINITE:
+            self.forget(flow)
+            return
         if flow.end_s == INFINITE:
             self._num_flows += 1
         flow.end_s = time_s
@@ -82,6 +94,12 @@ class Endings:
             together.append(flow)
         if self._num_entries > 2 * self._num_flows + _SPARE_ENTRIES:
             self._clean()
+
+    def forget(self, flow: Flow) -> None:
+        """Note that a flow will not end, as far as anybody knows."""
+        if flow.end_s < INFINITE:
+            flow.end_s = INFINITE
+            self._num_flows -= 1
 
     def take(self, latest_s: float) -> list[Flow]:
         """Remove and return the flows that end by then; their `end_s` is infinite again."""

@@ -11,7 +11,14 @@ from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
 from clustersim.network.engine import Engine
 from clustersim.network.flow import Flow, Path
-from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Paths, Plan, Plans
+from clustersim.network.open_step import Added, OpenStep
+from clustersim.network.paths import Paths
+from clustersim.network.plans import Plans
+
+_SPARE_STEPS = 64  # that are kept open although nobody is in them
+
+Standing = tuple[list[int], list[int], list[tuple[int, tuple[int, ...]]]]
+"""Steps that ranks have come to, messages that they wait for, and eager messages that wait for them."""
 
 
 class PlayTimes(NamedTuple):
@@ -28,6 +35,7 @@ class Wires(Protocol):
     engine: Engine
     known_paths: Paths
     plans: Plans
+    collectives: dict[Collective, None]
 
     def before_acting(self) -> None: ...
     def after_acting(self) -> None: ...
@@ -36,35 +44,41 @@ class Wires(Protocol):
 class Collective:
     """One collective in progress. `finished` fires, with `PlayTimes`, when every rank is done.
 
-    A message starts when both its ends have reached its step (rendezvous). A rank goes on when its own
-    messages of the step have ended, after its own pause. A step is opened by the first rank that reaches
-    it and dropped by the last that leaves it, so memory grows with the ranks.
+    A message starts when both its ends have reached its step (rendezvous), an eager one when its sender has. A
+    rank goes on when its own messages of the step have ended, after its own pause. What a message does follows
+    from where its ranks are, so memory grows with the ranks, however far they drift apart.
     """
 
     def __init__(self, wires: Wires, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None):
         shape = (schedule.num_ranks, schedule.num_steps)
         if delay_s is not None and (np.shape(delay_s) != shape or not (np.asarray(delay_s) >= 0).all()):
             raise InputError(f"delay_s must have one delay of 0 or more per rank and step, so the shape {shape}")
+        num_ranks = schedule.num_ranks
         self.nodes = nodes
         self.finished: simpy.Event = wires.env.event()
         self.wires = wires
-        self._engine = wires.engine
+        self.engine = wires.engine
+        self.adds = wires.adds
         self.schedule = schedule
         self._num_steps = schedule.num_steps
         self._delay_s = None if delay_s is None else np.asarray(delay_s, dtype=float)
-        self.steps: dict[int, OpenStep] = {}
+        self._most_open = 2 * num_ranks + _SPARE_STEPS
         self._nodes_key = nodes.tobytes()
         self._kept = wires.plans.kept(schedule)
-        self._entered = [False] * schedule.num_ranks
-        self.reached_steps = [-1] * schedule.num_ranks  # step that each rank has come to
-        self._end_s = np.full(schedule.num_ranks, np.nan)
-        self._num_left = schedule.num_ranks
+        self._entered = [False] * num_ranks
+        self.steps: dict[int, OpenStep] = {}  # those that ranks are in, and some that they have been in
+        self.reached_steps = [-1] * num_ranks  # step that each rank has come to
+        self.at_steps = [-1] * num_ranks  # step in which each rank sends and receives, -1 while it pauses
+        self.unfinished = [0] * num_ranks  # messages of each rank's step that are not over for it
+        self.arrived: dict[int, set[int]] = {}  # by sender: eager messages that are there before their receiver
+        self._end_s = np.full(num_ranks, np.nan)
+        self._num_left = num_ranks
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
-        self.awaited_steps = [
-            schedule.num_steps + 1
-        ] * schedule.num_ranks  # nearest step of each rank that is waited for
-        if not schedule.num_ranks:
-            self._engine.tell(self.finished, PlayTimes(self._end_s))
+        self.awaited_steps = [self._num_steps + 1] * num_ranks  # nearest step of each rank that is waited for
+        if num_ranks:
+            wires.collectives[self] = None
+        else:
+            self.engine.tell(self.finished, PlayTimes(self._end_s))
 
     def enter(self, *ranks: int) -> None:
         """Let ranks take part from now on."""
@@ -79,8 +93,8 @@ class Collective:
         """Let every rank take part from its own time on, none of which is before now."""
         for rank, time_s in enumerate(times_s):
             self._note_entry(rank)
-            if time_s > self._engine.now_s:
-                self._engine.pause(time_s, self, rank)
+            if time_s > self.engine.now_s:
+                self.engine.pause(time_s, self, rank)
             else:
                 self._advance(rank, 0)
 
@@ -98,15 +112,18 @@ class Collective:
             self.awaited_steps[rank] = min(step, self.awaited_steps[rank])
         return event
 
+    def awaited_outside(self) -> list[int]:
+        """Return the ranks that have not entered, for whose part or whole somebody waits who is no rank here."""
+        awaits_all = bool(self.finished.callbacks) and max(self.at_steps, default=-1) < 0
+        return [rank for rank, has in enumerate(self._entered) if not has and (awaits_all or rank in self._waiting)]
+
     def resume(self, rank: int) -> None:
         """Let a rank go on whose pause is over, before it enters or before its messages of a step."""
         step = self.reached_steps[rank]
         if step < 0:
             self._advance(rank, 0)
-        elif self.steps[step].unfinished[rank]:
-            self.steps[step].admit(rank)
-        else:
-            self.leave_step(rank, step)
+        elif not self.steps[step].admit(rank):
+            self.leave_step(rank)
 
     def may_repeat(self, step: int) -> bool:
         """Return whether the step after this one is like it, and nobody pauses."""
@@ -118,27 +135,46 @@ class Collective:
         """Return how often so many steps fit in before a step that somebody waits for, or the end."""
         ahead = [min(due, self._num_steps) - 1 for due in self.awaited_steps]
         rooms = [due - step for due, step in zip(ahead, self.reached_steps, strict=True)]
-        return min(min(rooms), self._num_steps - 1 - max(self.steps)) // period
+        return min(rooms) // period
 
     def num_alike(self, step: int, most: int) -> int:
-        """Return how many steps, at most so many, follow the open ones and are the same as `step` and all of those."""
-        last = max(self.steps)
+        """Return how many steps, at most so many, follow the last reached and are as `step` and all since then."""
+        last = max(self.reached_steps)
         return self.wires.plans.alike_until(self.schedule, step, last + most, self.wires.adds) - last
+
+    def standing(self) -> Standing:
+        """Return where the ranks are, none of which pauses, and what is over for them."""
+        arrived = sorted((rank, tuple(sorted(messages))) for rank, messages in self.arrived.items())
+        return self.reached_steps.copy(), self.unfinished.copy(), arrived
+
+    def place(self, flow: Flow) -> tuple[int, bool] | None:
+        """Return the step of a message of this collective and whether it is being added; None if it is no such."""
+        sender = flow.sender
+        step = sender.step if isinstance(sender, Added) else sender
+        if not isinstance(step, OpenStep) or step.collective is not self:
+            return None
+        return step.number, step is not sender
 
     def shift(self, steps: int) -> None:
         """Let every rank have done so many steps more, all of which are alike."""
         self.reached_steps = [reached + steps for reached in self.reached_steps]
-        self.steps = {number + steps: open_step for number, open_step in self.steps.items()}
+        self.at_steps = self.reached_steps.copy()  # nobody pauses
+        self.steps = {number + steps: open_step for number, open_step in self.steps.items() if open_step.num_inside}
         for number, open_step in self.steps.items():
             open_step.number = number
 
-    def leave_step(self, rank: int, step: int) -> None:
-        """Take a rank to the step behind one whose messages it has done."""
-        open_step = self.steps[step]
-        open_step.num_to_leave -= 1
-        if not open_step.num_to_leave:
-            del self.steps[step]
+    def leave_step(self, rank: int) -> None:
+        """Take a rank to the step behind its own, whose messages it has done."""
+        step = self.reached_steps[rank]
+        self.steps[step].num_inside -= 1
+        self.at_steps[rank] = -1
+        if self.arrived:
+            self.arrived.pop(rank, None)
         self._advance(rank, step + 1)
+
+    def adding_path(self, rank: int) -> Path:
+        """Return the path of adding in a rank's memory."""
+        return self.wires.known_paths.adding(int(self.nodes[rank]), rank)
 
     def _note_entry(self, rank: int) -> None:
         if self._entered[rank]:
@@ -148,7 +184,7 @@ class Collective:
     def _advance(self, rank: int, step: int) -> None:
         """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
         if not rank:
-            self._engine.stepped = self
+            self.engine.stepped = self
         while True:
             self.reached_steps[rank] = step
             if step >= self.awaited_steps[rank]:
@@ -157,109 +193,40 @@ class Collective:
                 self._finish(rank)
                 return
             open_step = self.steps.get(step) or self._open(step)
-            if open_step.delay_s is not None and open_step.delay_s[rank] > 0:
-                self._engine.pause(self._engine.now_s + open_step.delay_s[rank], self, rank)
+            open_step.num_inside += 1
+            if self._delay_s is not None:
+                pause_s = self._delay_s.item(rank, step)
+                if pause_s > 0:
+                    self.engine.pause(self.engine.now_s + pause_s, self, rank)
+                    return
+            if open_step.admit(rank):
                 return
-            if open_step.unfinished[rank]:
-                open_step.admit(rank)
-                return
-            open_step.num_to_leave -= 1
-            if not open_step.num_to_leave:
-                del self.steps[step]
+            open_step.num_inside -= 1
             step += 1
 
     def _open(self, step: int) -> OpenStep:
-        plan = self._kept.get((self._nodes_key, step)) or self.wires.plans.step(self.schedule, self.nodes, step)
-        delay_s = None if self._delay_s is None else self._delay_s[:, step].tolist()
-        open_step = self.steps[step] = OpenStep(self, step, plan, delay_s)
+        """Return a step that nobody is in; of those that have been left, a few are kept for ranks that come later."""
+        if len(self.steps) > self._most_open:
+            self.steps = {number: open_step for number, open_step in self.steps.items() if open_step.num_inside}
+        plan = self._kept.get((self._nodes_key, self.schedule.pattern(step)))
+        if plan is None:
+            plan = self.wires.plans.step(self.schedule, self.nodes, step)
+        open_step = self.steps[step] = OpenStep(self, step, plan)
         return open_step
 
     def _tell(self, rank: int, step: int) -> None:
         """Fire what waits for this rank to have come this far."""
         waiting = self._waiting.pop(rank)
         for _, event in (entry for entry in waiting if entry[0] <= step):
-            self._engine.tell(event)
+            self.engine.tell(event)
         later = [entry for entry in waiting if entry[0] > step]
         if later:
             self._waiting[rank] = later
         self.awaited_steps[rank] = min((entry[0] for entry in later), default=self._num_steps + 1)
 
     def _finish(self, rank: int) -> None:
-        self._end_s[rank] = self._engine.now_s
+        self._end_s[rank] = self.engine.now_s
         self._num_left -= 1
         if not self._num_left:
-            self._engine.tell(self.finished, PlayTimes(self._end_s))
-
-
-class OpenStep:
-    """A step that ranks have reached and not all have left; the sender of its messages.
-
-    `unfinished` [num_ranks] are the messages of each rank that have not ended.
-    """
-
-    __slots__ = ("_absent", "_adds", "_plan", "collective", "delay_s", "num_to_leave", "number", "unfinished")
-
-    def __init__(self, collective: Collective, number: int, plan: Plan, delay_s: list[float] | None):
-        self.number = number
-        self.delay_s = delay_s
-        self.num_to_leave = len(collective.nodes)
-        self.unfinished = plan.pattern.num_messages.copy()
-        self.collective = collective
-        self._plan = plan
-        self._adds = plan.reduce if collective.wires.adds else None
-        self._absent = plan.pattern.num_ends.copy()  # ends of each message that have not come
-
-    def standing(self) -> tuple[list[int], list[int]]:
-        """Return how many messages of each rank have not ended, and how many ends of each message are to come."""
-        return self.unfinished.copy(), self._absent.copy()
-
-    def admit(self, rank: int) -> None:
-        """Let a rank send and receive, and those of its messages start whose other end is here."""
-        (pattern, num_bytes, _), absent = self._plan, self._absent
-        engine = self.collective.wires.engine
-        for message in pattern.messages[rank]:
-            absent[message] -= 1
-            if not absent[message]:
-                path = pattern.paths[message]
-                flow = Flow(path, num_bytes[message], 1.0, self, message)
-                engine.arrivals.add(engine.now_s + path.latency_s, flow)
-
-    def ended(self, flow: Flow) -> None:
-        """Note that a message has arrived; where the receiver adds it, that comes next."""
-        message = flow.message
-        if self._adds is not None and self._adds[message]:
-            num_bytes = flow.num_bytes * BYTES_MOVED_PER_ADDED
-            adding = Flow(self._adding_path(message), num_bytes, 1.0, Added(self), message)
-            self.collective.wires.engine.start(adding)
-        else:
-            self.over(message)
-
-    def over(self, message: int) -> None:
-        """Note that a message is done with, and with it the step for ranks that have no more."""
-        unfinished, pattern = self.unfinished, self._plan.pattern
-        src, dst = pattern.src[message], pattern.dst[message]
-        unfinished[src] -= 1
-        if not unfinished[src]:
-            self.collective.leave_step(src, self.number)
-        if dst != src:
-            unfinished[dst] -= 1
-            if not unfinished[dst]:
-                self.collective.leave_step(dst, self.number)
-
-    def _adding_path(self, message: int) -> Path:
-        collective = self.collective
-        rank = self._plan.pattern.dst[message]
-        return collective.wires.known_paths.adding(int(collective.nodes[rank]), rank)
-
-
-class Added:
-    """The sender of a message that has arrived and is being added in the receiver's memory."""
-
-    __slots__ = ("step",)
-
-    def __init__(self, step: OpenStep):
-        self.step = step
-
-    def ended(self, flow: Flow) -> None:
-        """Note that the message is added."""
-        self.step.over(flow.message)
+            del self.wires.collectives[self]
+            self.engine.tell(self.finished, PlayTimes(self._end_s))

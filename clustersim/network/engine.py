@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import simpy
 
 from clustersim.network.agenda import Agenda, Endings
-from clustersim.network.flow import Flow, Link
-from clustersim.network.max_min import MaxMin
+from clustersim.network.flow import INFINITE, Flow, Link
 
 _SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
 
@@ -29,6 +28,22 @@ class Pausing(Protocol):
     def resume(self, rank: int) -> None: ...
 
 
+class Sharing(Protocol):
+    """A way of sharing links. `num_solves` and `num_levels` count the work done."""
+
+    num_solves: int
+    num_levels: int
+
+    def share(
+        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], retuned: Iterable[Link] = ()
+    ) -> list[Flow]:
+        """Let flows start, after others have left links and links have new rates; return the flows whose rates are new.
+
+        All of them stand on their links already, or no longer. `Flow.left_bytes` is brought up to date of those
+        whose rate changes. A rate may be 0.
+        """
+
+
 class Engine:
     """Plays instant after instant up to where it is told; what SimPy waits for is collected in `told`.
 
@@ -36,7 +51,7 @@ class Engine:
     until nothing more is due; one share of the links follows.
     """
 
-    def __init__(self, sharing: MaxMin) -> None:
+    def __init__(self, sharing: Sharing) -> None:
         self.now_s = 0.0
         self.told: list[tuple[simpy.Event, Any]] = []
         self.arrivals: Agenda[Flow] = Agenda()
@@ -47,6 +62,8 @@ class Engine:
         self._sharing = sharing
         self._started: list[Flow] = []
         self._left: dict[Link, None] = {}  # links that have lost a flow and carry others
+        self._retuned: dict[Link, None] = {}  # links that have a new rate
+        self._is_stale = False  # whether somebody has changed what is on the wire since it was shared
         self._num_instants = self._num_flows = 0
 
     @property
@@ -59,6 +76,8 @@ class Engine:
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
+        if self._is_stale:
+            return self.now_s
         time_s = self._endings.next_s()
         for times in (self._pauses.times, self.arrivals.times):
             if times and times[0] < time_s:
@@ -84,9 +103,30 @@ class Engine:
         """Let SimPy know, as soon as its clock is here."""
         self.told.append((event, value))
 
-    def post(self, flow: Flow) -> None:
-        """Send a message: latency first, then the wire."""
-        self.arrivals.add(self.now_s + flow.path.latency_s, flow)
+    def post(self, flow: Flow, start_s: float) -> float:
+        """Send a message at a time that is not before now, latency first; return when it comes to the wire."""
+        arrives_s = start_s + flow.path.latency_s
+        self.arrivals.add(arrives_s, flow)
+        return arrives_s
+
+    def call_off(self, flow: Flow, arrives_s: float) -> float:
+        """Take a message away that came or comes to the wire at a time; return the bytes that it has moved."""
+        links = flow.path.links
+        if not links or flow not in links[0].flows:
+            self.arrivals.remove(arrives_s, flow)
+            return 0.0
+        moved_bytes = flow.num_bytes - flow.left_bytes + flow.bytes_per_s * (self.now_s - flow.since_s)
+        moved_bytes = min(moved_bytes, flow.num_bytes)  # rounding may take it above
+        self._endings.forget(flow)
+        self._leave(flow, moved_bytes)
+        self._is_stale = True
+        return moved_bytes
+
+    def set_rate(self, link: Link, bytes_per_s: float) -> None:
+        """Let a link be faster or slower from now on."""
+        link.bytes_per_s = bytes_per_s
+        self._retuned[link] = None
+        self._is_stale = True
 
     def pause(self, until_s: float, who: Pausing, rank: int) -> None:
         """Call `resume(rank)` at a later time."""
@@ -108,6 +148,7 @@ class Engine:
         """Do everything that is due by now, until nothing more follows from it; then share the links."""
         self.now_s = now_s
         self._num_instants += 1
+        self._is_stale = False
         latest_s = now_s + _SAME_INSTANT * abs(now_s)
         endings, pauses, arrivals = self._endings, self._pauses, self.arrivals
         while True:
@@ -122,24 +163,29 @@ class Engine:
                     self.start(flow)
             else:
                 break
-        if self._started or self._left:
+        if self._started or self._left or self._retuned:
             self._share()
 
     def _end(self, flow: Flow) -> None:
-        num_bytes = flow.num_bytes
+        self._leave(flow, flow.num_bytes)
+        flow.sender.ended(flow)
+
+    def _leave(self, flow: Flow, moved_bytes: float) -> None:
         for link in flow.path.links:
             flows = link.flows
             del flows[flow]
-            link.carried_bytes += num_bytes
+            link.carried_bytes += moved_bytes
             if flows:
                 self._left[link] = None
-        flow.sender.ended(flow)
 
     def _share(self) -> None:
         now_s = self.now_s
-        changed = self._sharing.share(now_s, self._started, self._left)
+        changed = self._sharing.share(now_s, self._started, self._left, self._retuned)
         self._started, self._left = [], {}
+        if self._retuned:
+            self._retuned = {}
         for flow in changed:
-            self._endings.expect(flow, now_s + flow.left_bytes / flow.bytes_per_s)
+            rate = flow.bytes_per_s
+            self._endings.expect(flow, now_s + flow.left_bytes / rate if rate > 0 else INFINITE)
         for look in self.after_share:
             look(now_s)

@@ -20,15 +20,23 @@ class Link:
         self.queued = 0  # which entry of the solver's queue is valid
 
 
+def _rate_of(link: Link) -> float:
+    return link.bytes_per_s
+
+
 class Path:
     """Links from one node to another, and the time before a first byte moves on them."""
 
-    __slots__ = ("latency_s", "links", "narrowest")
+    __slots__ = ("latency_s", "links")
 
     def __init__(self, links: tuple[Link, ...], latency_s: float):
         self.links = links
         self.latency_s = latency_s
-        self.narrowest = min(links, key=lambda link: link.bytes_per_s, default=None)
+
+    @property
+    def narrowest(self) -> Link | None:
+        """The link with the lowest rate at this time, if there is any."""
+        return min(self.links, key=_rate_of, default=None)
 
 
 class Sender(Protocol):
@@ -40,7 +48,8 @@ class Sender(Protocol):
 class Flow:
     """A message on its way. It moves at `bytes_per_s` since `since_s`; `left_bytes` is what was left then.
 
-    `level` is the rate per weight, set by the full link `bottleneck`; `mark` is the solver's.
+    `level` is the rate per weight, set by the full link `bottleneck`; `mark` is the solver's. It is due to end
+    at `end_s`, which is infinite where it does not move.
     """
 
     __slots__ = (

@@ -34,37 +34,43 @@ class MaxMin:
         self._num_queued = 0
         self._changed: list[Flow] = []
 
-    def share(self, now_s: float, started: Iterable[Flow], left: Iterable[Link]) -> list[Flow]:
-        """Let flows start, after others have left links; return the flows whose rates are new.
+    def share(
+        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], retuned: Iterable[Link] = ()
+    ) -> list[Flow]:
+        """Let flows start, after others have left links and links have new rates; return the flows whose rates are new.
 
         All of them stand on their links already, or no longer. A flow that is alone on its path gets the
-        rate of its narrowest link, without a solve.
+        rate of its narrowest link, without a solve. A retuned link releases the flows that it held back, and
+        one that has become too slow for what is on it takes part in the solve.
         """
         self._now_s, self._changed = now_s, []
         self._rising += 2
         rising: list[Flow] = []
         for link in left:
             self._release(link, rising)
+        for link in retuned:
+            self._release(link, rising)
         for flow in started:
+            narrowest = flow.path.links[0]
             for link in flow.path.links:
                 if len(link.flows) > 1:
                     flow.mark = self._rising
                     rising.append(flow)
                     break
+                if link.bytes_per_s < narrowest.bytes_per_s:
+                    narrowest = link
             else:
-                self._let_go(flow)
-        if rising:
-            self._solve(rising)
+                self._let_go(flow, narrowest)
+        if rising or retuned:
+            self._solve(rising, retuned)
         return self._changed
 
-    def _let_go(self, flow: Flow) -> None:
+    def _let_go(self, flow: Flow, narrowest: Link) -> None:
         """Give a flow all that its narrowest link has."""
-        link = flow.path.narrowest
-        assert link is not None
-        flow.bottleneck = link
-        flow.bytes_per_s = link.bytes_per_s
-        flow.level = link.bytes_per_s / flow.weight
-        flow.since_s = self._now_s
+        self._settle(flow)
+        flow.bottleneck = narrowest
+        flow.bytes_per_s = narrowest.bytes_per_s
+        flow.level = narrowest.bytes_per_s / flow.weight
         self._changed.append(flow)
 
     def _release(self, link: Link, rising: list[Flow]) -> None:
@@ -75,10 +81,11 @@ class MaxMin:
                 flow.mark = mark
                 rising.append(flow)
 
-    def _solve(self, rising: list[Flow]) -> None:
+    def _solve(self, rising: list[Flow], retuned: Iterable[Link]) -> None:
         self.num_solves += 1
         self._floor, self._num_rising, self._sees_standing = 0.0, len(rising), False
         queue = self._queue
+        self._queue_all(dict.fromkeys(link for link in retuned if link.flows))
         self._queue_links_of(rising)
         while queue and (self._num_rising or self._sees_standing):
             level, entry, link = heappop(queue)
@@ -99,7 +106,7 @@ class MaxMin:
         queue.clear()
         for flow in rising:
             if flow.mark == self._rising:  # only links without a limit
-                self._let_go(flow)
+                self._let_go(flow, flow.path.links[0])
 
     def _queue_links_of(self, flows: list[Flow]) -> None:
         """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
@@ -113,6 +120,9 @@ class MaxMin:
                     narrowest = link
             if narrowest is not None:
                 links[narrowest] = None
+        self._queue_all(links)
+
+    def _queue_all(self, links: Iterable[Link]) -> None:
         for link in links:
             level = self._level(link)
             if level < INFINITE:
@@ -187,10 +197,14 @@ class MaxMin:
         return released
 
     def _give(self, flow: Flow, level: float) -> None:
-        """Give a flow a new rate; what it has moved at the old one is behind it."""
-        left_bytes = flow.left_bytes - flow.bytes_per_s * (self._now_s - flow.since_s)
-        flow.left_bytes = left_bytes if left_bytes > 0 else 0.0  # rounding may take it below
-        flow.since_s = self._now_s
+        """Give a flow a new rate."""
+        self._settle(flow)
         flow.level = level
         flow.bytes_per_s = level * flow.weight
         self._changed.append(flow)
+
+    def _settle(self, flow: Flow) -> None:
+        """Put behind a flow what it has moved at its rate until now."""
+        left_bytes = flow.left_bytes - flow.bytes_per_s * (self._now_s - flow.since_s)
+        flow.left_bytes = left_bytes if left_bytes > 0 else 0.0  # rounding may take it below
+        flow.since_s = self._now_s

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clustersim.network.collective import Added, Collective, OpenStep
+from clustersim.network.collective import Collective, Standing
 from clustersim.network.engine import Engine
 from clustersim.network.flow import INFINITE
 from clustersim.network.paths import Paths
@@ -21,7 +21,6 @@ _LONGEST_PERIOD = 4  # steps
 _FEWEST_PERIODS = 3  # before the next event of SimPy: to find one, to multiply one, and one to spare
 _GROWTH = 1.25  # of the steps between two attempts
 
-Standing = list[tuple[int, list[int], list[int]]]
 OnTheWay = list[tuple[int, int, bool, int]]
 
 
@@ -30,8 +29,7 @@ class _State(NamedTuple):
 
     step: int
     now_s: float
-    ranks: list[int]  # step of each rank, from that of rank 0
-    standing: Standing  # open steps, and of each the messages that have not started or ended
+    standing: Standing  # steps counted from that of rank 0
     on_the_way: OnTheWay  # step, message, whether it is being added, and the link that holds it back
     times_s: list[float]  # until each of those arrives or ends
     carried_bytes: list[float]  # by each link in use
@@ -81,22 +79,19 @@ class Repeats:
         engine, step = self._engine, collective.reached_steps[0]
         rows: list[tuple[int, int, bool, int, float]] = []
         for time_s, flow in engine.on_the_way():
-            sender = flow.sender
-            adding = isinstance(sender, Added)
-            of = sender.step if isinstance(sender, Added) else sender
-            if not isinstance(of, OpenStep) or of.collective is not collective:
+            place = collective.place(flow)
+            if place is None:
                 return None
             held_back = -1 if flow.bottleneck is None else flow.bottleneck.number
-            rows.append((of.number - step, flow.message, adding, held_back, time_s - engine.now_s))
+            rows.append((place[0] - step, flow.message, place[1], held_back, time_s - engine.now_s))
         if engine.is_pausing:
             return None
         rows.sort()
-        standing = [(number - step, *open_step.standing()) for number, open_step in sorted(collective.steps.items())]
+        reached_steps, unfinished, arrived = collective.standing()
         return _State(
             step,
             engine.now_s,
-            [reached - step for reached in collective.reached_steps],
-            standing,
+            ([reached - step for reached in reached_steps], unfinished, arrived),
             [row[:4] for row in rows],
             [row[4] for row in rows],
             [link.carried_bytes for link in self._paths.links.values()],
@@ -108,7 +103,7 @@ class Repeats:
         num = collective.most_repeats(steps)
         if until_s < INFINITE:
             num = min(num, int((until_s - state.now_s) / seconds) - 1) if seconds > 0 else 0
-        num = collective.num_alike(min(base.standing)[0] + base.step, num * steps) // steps if num > 0 else 0
+        num = collective.num_alike(min(base.standing[0]) + base.step, num * steps) // steps if num > 0 else 0
         if num < 1:
             return
         self._engine.shift(num * seconds)
@@ -122,7 +117,7 @@ class Repeats:
 
 
 def _are_same(one: _State, other: _State) -> bool:
-    if one.ranks != other.ranks or one.standing != other.standing or one.on_the_way != other.on_the_way:
+    if one.standing != other.standing or one.on_the_way != other.on_the_way:
         return False
     if len(one.carried_bytes) != len(other.carried_bytes):
         return False

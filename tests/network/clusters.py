@@ -9,7 +9,7 @@ import numpy as np
 import simpy
 
 from clustersim.collectives import Schedule
-from clustersim.network import Network
+from clustersim.network import Environment, Network
 from clustersim.topology import Topology, load_topology
 
 
@@ -38,6 +38,18 @@ def line(num_gpus: int, bytes_per_s: float = 1e9, latency_s: float = 0.0) -> nx.
         for ends in pairs:
             graph.add_edge(*ends, bytes_per_s=bytes_per_s, latency_s=latency_s)
     return graph
+
+
+def make_network(cluster: nx.DiGraph | Topology, env: simpy.Environment | None = None, **options: Any) -> Network:
+    """Return a network over a cluster, on a clock of its own if none is given: the engine that tests are about."""
+    topology = cluster if isinstance(cluster, Topology) else load_topology(cluster)
+    return Network(env or Environment(), topology, **options)
+
+
+def link_between(network: Network, src: str, dst: str) -> int:
+    """Return the number of the link from one node to a neighbour."""
+    (link,) = network.topology.route(network.topology.node(src), network.topology.node(dst)).tolist()
+    return int(link)
 
 
 def time_schedule(graph: nx.DiGraph | Topology, schedule: Schedule, **costs: Any) -> float:

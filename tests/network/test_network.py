@@ -25,7 +25,7 @@ def network_on(graph: nx.DiGraph, **costs: float) -> Network:
 def test_a_lone_transfer_takes_latency_and_bytes_over_rate():
     network = network_on(star(2))
     times = network.env.run(network.transfer(0, 1, 5e6))
-    assert times == pytest.approx((0.0, 2e-6 + 5e-3), abs=1e-15)
+    assert times == pytest.approx((0.0, 2e-6 + 5e-3, 5e6), abs=1e-15)
 
 
 def test_overhead_adds_and_efficiency_divides():

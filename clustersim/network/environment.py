@@ -1,0 +1,52 @@
+"""The clock that networks are played on: SimPy's own, which also says who is left waiting for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import simpy
+from simpy.core import EmptySchedule, SimTime
+
+from clustersim.errors import SimulationError
+
+_MOST_TOLD = 8  # of those who wait
+
+
+class Waiting(Protocol):
+    """A network as its clock sees it."""
+
+    def stuck(self) -> Sequence[object]: ...
+
+
+class Environment(simpy.Environment):
+    """SimPy's environment, for simulations with networks; each registers itself in `networks`.
+
+    The clock has seconds as floats. What is due at one time is processed first come, first served, except that
+    networks come after everything else that is due then: a process that acts at that time is heard before any
+    message moves on. What a network's processes then begin at the same time comes before it again, and so on,
+    until nothing is due. Within an instant of the network messages end first, then ranks go on, then messages
+    reach their links, and links are shared once, after that.
+
+    If nothing is scheduled any more while messages or ranks of a collective stand still, that is told as a
+    `SimulationError`, where SimPy would end quietly or say that no events are left.
+    """
+
+    def __init__(self, initial_time: SimTime = 0):
+        super().__init__(initial_time)
+        self.networks: list[Waiting] = []
+
+    def step(self) -> None:
+        """Process the next event."""
+        try:
+            super().step()
+        except EmptySchedule:
+            self._tell_who_is_stuck()
+            raise
+
+    def _tell_who_is_stuck(self) -> None:
+        stuck = [str(wait) for network in self.networks for wait in network.stuck()]
+        if stuck:
+            more = [f"and {len(stuck) - _MOST_TOLD:,} more"] if len(stuck) > _MOST_TOLD else []
+            lines = "\n  ".join([*stuck[:_MOST_TOLD], *more])
+            raise SimulationError(f"at {self.now} s nothing can happen any more, but somebody waits:\n  {lines}")

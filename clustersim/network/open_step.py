@@ -1,0 +1,171 @@
+"""A step that ranks of a collective are in: which of its messages are sent, have arrived, and are over."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from clustersim.network.engine import Engine
+from clustersim.network.flow import Flow, Path
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+from clustersim.network.plans import Plan
+
+
+class Ranks(Protocol):
+    """What a step needs of its collective. Lists have an entry for each rank [num_ranks]."""
+
+    reached_steps: list[int]  # step that each rank has come to, -1 before it enters
+    at_steps: list[int]  # step in which each rank sends and receives, -1 while it pauses
+    unfinished: list[int]  # its messages of that step that are not over for it
+    arrived: dict[int, set[int]]  # by sender: eager messages of its step that are there before their receiver
+    engine: Engine
+    adds: bool
+
+    def leave_step(self, rank: int) -> None: ...
+    def adding_path(self, rank: int) -> Path: ...
+
+
+class OpenStep:
+    """A step of a collective, and the sender of its messages.
+
+    A message starts when both its ends are in the step (rendezvous) and is over for both at once. An eager one
+    starts with its sender and is over for it when it has come to its end. There it waits for its receiver.
+    """
+
+    __slots__ = ("_plan", "collective", "num_inside", "number")
+
+    def __init__(self, collective: Ranks, number: int, plan: Plan):
+        self.number = number
+        self.collective = collective
+        self.num_inside = 0  # ranks that have come to this step and not left it
+        self._plan = plan
+
+    def admit(self, rank: int) -> bool:
+        """Let a rank send and receive what is its own; return whether there is anything that it must wait for."""
+        plan, collective, number = self._plan, self.collective, self.number
+        own = plan.pattern.own[rank]
+        if not own:
+            return False
+        at_steps = collective.at_steps
+        at_steps[rank] = number
+        collective.unfinished[rank] = len(own)
+        if plan.eager is not None:
+            self._admit_eager(rank, own, plan.eager)
+            return collective.unfinished[rank] > 0
+        engine, paths, num_bytes = collective.engine, plan.pattern.paths, plan.num_bytes
+        arrivals, now_s = engine.arrivals, engine.now_s
+        for message, other in own:
+            if at_steps[other] == number:
+                path = paths[message]
+                arrivals.add(now_s + path.latency_s, Flow(path, num_bytes[message], 1.0, self, message))
+        return True
+
+    def _admit_eager(self, rank: int, own: list[tuple[int, int]], eager: list[bool]) -> None:
+        collective, number, src = self.collective, self.number, self._plan.pattern.src
+        for message, other in own:
+            if not eager[message]:
+                starts = collective.at_steps[other] == number
+            elif src[message] == rank:
+                starts = True
+            else:
+                starts = False
+                if self._has_arrived(message, other) and self._is_received(message):
+                    collective.unfinished[rank] -= 1
+            if starts:
+                path = self._plan.pattern.paths[message]
+                flow = Flow(path, self._plan.num_bytes[message], 1.0, self, message)
+                collective.engine.post(flow, collective.engine.now_s)
+
+    def _has_arrived(self, message: int, sender: int) -> bool:
+        """Return whether an eager message is at its end: a sender goes on when its own messages are."""
+        step = self.collective.reached_steps[sender]
+        return step > self.number or (step == self.number and message in self.collective.arrived.get(sender, ()))
+
+    def ended(self, flow: Flow) -> None:
+        """Note that a message has come to its end."""
+        message, plan = flow.message, self._plan
+        if not self._is_eager(message):
+            if self._is_received(message):
+                self.over(message)
+            return
+        collective, src, dst = self.collective, plan.pattern.src[message], plan.pattern.dst[message]
+        if collective.at_steps[dst] != self.number:
+            collective.arrived.setdefault(src, set()).add(message)
+        elif self._is_received(message):
+            self._finish_one_of(dst)
+        self._finish_one_of(src)
+
+    def over(self, message: int) -> None:
+        """Note that a message is over for its receiver and, unless it was eager, for its sender."""
+        src, dst = self.ends(message)
+        if not self._is_eager(message):
+            self._finish_one_of(src)
+        if dst != src:
+            self._finish_one_of(dst)
+
+    def _is_received(self, message: int) -> bool:
+        """Begin to add a message that has arrived, if the receiver adds it; return whether nothing is left to do."""
+        collective, plan = self.collective, self._plan
+        if not collective.adds or not plan.reduce[message]:
+            return True
+        path = collective.adding_path(plan.pattern.dst[message])
+        num_bytes = plan.num_bytes[message] * BYTES_MOVED_PER_ADDED
+        if not path.links or not num_bytes:
+            return True
+        collective.engine.start(Flow(path, num_bytes, 1.0, Added(self), message))
+        return False
+
+    def _finish_one_of(self, rank: int) -> None:
+        unfinished = self.collective.unfinished
+        unfinished[rank] -= 1
+        if not unfinished[rank]:
+            self.collective.leave_step(rank)
+
+    def standing(self) -> tuple[list[int], list[int]]:
+        """Return how many messages of each rank are not over, and how many ends of each message are to come.
+
+        Both are 0 for what is done with. An eager message does not wait for its receiver, who counts all the same.
+        """
+        collective, pattern, number = self.collective, self._plan.pattern, self.number
+        is_here = [at_step == number for at_step in collective.at_steps]
+        is_past = [step > number for step in collective.reached_steps]
+        unfinished = [
+            0 if past else left if here else len(own)
+            for past, here, left, own in zip(is_past, is_here, collective.unfinished, pattern.own, strict=True)
+        ]
+        ends = (({src, dst}) for src, dst in zip(pattern.src, pattern.dst, strict=True))
+        return unfinished, [sum(not is_here[rank] and not is_past[rank] for rank in both) for both in ends]
+
+    def missing(self, rank: int) -> list[int]:
+        """Return the ranks that have not come to this step, and without which a rank here cannot go on."""
+        pattern, reached_steps = self._plan.pattern, self.collective.reached_steps
+        return [
+            other
+            for message, other in pattern.own[rank]
+            if reached_steps[other] < self.number and not (self._is_eager(message) and pattern.dst[message] == other)
+        ]
+
+    def waiting_for(self, message: int, is_added: bool) -> tuple[int, ...]:
+        """Return the ranks here that cannot go on before a message that was sent, or is being added, is over."""
+        src, dst = self._plan.pattern.src[message], self._plan.pattern.dst[message]
+        ends = (dst,) if is_added and self._is_eager(message) else tuple({src: None, dst: None})
+        return tuple(rank for rank in ends if self.collective.at_steps[rank] == self.number)
+
+    def ends(self, message: int) -> tuple[int, int]:
+        """Return the ranks that send and receive a message."""
+        return self._plan.pattern.src[message], self._plan.pattern.dst[message]
+
+    def _is_eager(self, message: int) -> bool:
+        return self._plan.eager is not None and self._plan.eager[message]
+
+
+class Added:
+    """The sender of a message that has arrived and is being added in the receiver's memory."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, step: OpenStep):
+        self.step = step
+
+    def ended(self, flow: Flow) -> None:
+        """Note that the message is added."""
+        self.step.over(flow.message)

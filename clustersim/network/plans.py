@@ -1,0 +1,122 @@
+"""The steps of schedules as they are played, and which of them come again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from clustersim.collectives.schedule import Schedule, Step
+from clustersim.network.paths import Paths
+
+_MOST_MESSAGES = 1 << 17  # in patterns that are kept, and in plans
+
+
+class Pattern:
+    """Who sends to whom in a step, over which paths. A message is known by its number in the step.
+
+    `own` [num_ranks] are the messages of each rank, sent or received, each with the rank at its other end.
+    """
+
+    __slots__ = ("dst", "own", "paths", "src")
+
+    def __init__(self, paths: Paths, nodes: np.ndarray, columns: Step):
+        self.src: list[int] = columns.src.tolist()
+        self.dst: list[int] = columns.dst.tolist()
+        ends = zip(nodes[columns.src].tolist(), nodes[columns.dst].tolist(), strict=True)
+        self.paths = [paths.between(*both) for both in ends]
+        self.own: list[list[tuple[int, int]]] = [[] for _ in range(len(nodes))]
+        for number, (src, dst) in enumerate(zip(self.src, self.dst, strict=True)):
+            self.own[src].append((number, dst))
+            if dst != src:
+                self.own[dst].append((number, src))
+
+
+class Plan(NamedTuple):
+    """A step as it is played: its pattern, and of each message what it has to do.
+
+    That is its bytes, whether the receiver adds it and, where there is such a message, whether it is eager.
+    """
+
+    pattern: Pattern
+    num_bytes: list[float]
+    reduce: list[bool]
+    eager: list[bool] | None
+
+
+class Plans:
+    """The steps of schedules between some nodes. What comes again, in one schedule or the next, is worked out once.
+
+    Patterns are told apart by senders and receivers. Of plans and patterns no more than a number of messages is
+    kept: a long schedule repeats few patterns in many steps.
+    """
+
+    def __init__(self, paths: Paths, eager_bytes: float = 0.0):
+        self._paths = paths
+        self._eager_bytes = eager_bytes
+        self._patterns: dict[tuple[bytes, bytes, bytes], Pattern] = {}
+        self._num_messages = 0
+        self._num_planned = 0
+        self._alike: WeakKeyDictionary[Schedule, dict[int, tuple[int, bool]]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, Hashable], Plan]] = WeakKeyDictionary()
+
+    def kept(self, schedule: Schedule) -> dict[tuple[bytes, Hashable], Plan]:
+        """Return the steps that are kept of a schedule, by nodes and pattern; they go when the schedule goes."""
+        return self._kept.setdefault(schedule, {})
+
+    def step(self, schedule: Schedule, nodes: np.ndarray, number: int) -> Plan:
+        """Work out a step of a schedule between these nodes [num_ranks]."""
+        columns = schedule.step(number)
+        plan = Plan(
+            self._pattern(nodes, columns), columns.num_bytes.tolist(), columns.reduce.tolist(), self._eager(columns)
+        )
+        self._num_planned += len(columns.src)
+        if self._num_planned > _MOST_MESSAGES:
+            for kept in self._kept.values():
+                kept.clear()
+            self._num_planned = len(columns.src)
+        self.kept(schedule)[nodes.tobytes(), schedule.pattern(number)] = plan
+        return plan
+
+    def _eager(self, columns: Step) -> list[bool] | None:
+        """Return which messages do not wait for their receiver; to itself, a rank need not wait in any case."""
+        if not self._eager_bytes:
+            return None
+        eager = (columns.num_bytes <= self._eager_bytes) & (columns.src != columns.dst)
+        return eager.tolist() if eager.any() else None
+
+    def alike_until(self, schedule: Schedule, step: int, last: int, adds: bool) -> int:
+        """Return the last step, at most `last`, up to which all have the messages of `step`.
+
+        With `adds`, the same must be added. What has been found is kept with the schedule.
+        """
+        known = self._alike.setdefault(schedule, {})
+        until, is_end = known.get(step, (step, False))
+        if until < last and not is_end:
+            first = schedule.step(step)
+            while until < last and not is_end:
+                is_end = not _are_alike(first, schedule.step(until + 1), adds)
+                until += not is_end
+            known[step] = until, is_end
+        return min(until, last)
+
+    def _pattern(self, nodes: np.ndarray, columns: Step) -> Pattern:
+        key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes()
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            pattern = Pattern(self._paths, nodes, columns)
+            self._num_messages += len(pattern.src)
+            if self._num_messages > _MOST_MESSAGES:
+                self._patterns.clear()
+                self._num_messages = len(pattern.src)
+            self._patterns[key] = pattern
+        return pattern
+
+
+def _are_alike(one: Step, other: Step, adds: bool) -> bool:
+    columns = [(one.src, other.src), (one.dst, other.dst), (one.num_bytes, other.num_bytes)]
+    if adds:
+        columns.append((one.reduce, other.reduce))
+    return all(a is b or np.array_equal(a, b) for a, b in columns)

@@ -1,0 +1,72 @@
+"""Who waits for ever on a network on which nothing can happen any more, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from clustersim.network.collective import Collective
+from clustersim.network.flow import Flow, Link
+
+LinkName = Callable[[int], str]
+
+
+class Stuck(NamedTuple):
+    """A rank of a collective at a step, or a message of none (both None), and what it waits for, in words."""
+
+    rank: int | None
+    step: int | None
+    waits_for: str
+
+    def __str__(self) -> str:
+        if self.rank is None:
+            return self.waits_for
+        where = "" if self.step is None else f" at step {self.step}"
+        return f"rank {self.rank}{where} {self.waits_for}"
+
+
+def find_stuck(collectives: Iterable[Collective], flows: Iterable[Flow], link_name: LinkName) -> list[Stuck]:
+    """Return who waits, given the collectives in progress and the flows on the wire, none of which moves."""
+    stalled: dict[Collective, list[Flow]] = {collective: [] for collective in collectives}
+    found = []
+    for flow in flows:
+        owner = next((collective for collective in stalled if collective.place(flow)), None)
+        if owner is None:
+            found.append(Stuck(None, None, f"a transfer of {flow.num_bytes:g} bytes {_where(flow, link_name)}"))
+        else:
+            stalled[owner].append(flow)
+    for collective, own in stalled.items():
+        found += sorted([*_behind_messages(collective, own, link_name), *_behind_ranks(collective)])
+    return found
+
+
+def _where(flow: Flow, link_name: LinkName) -> str:
+    narrowest: Link | None = flow.path.narrowest
+    assert narrowest is not None
+    return f"stands still on the link {link_name(narrowest.number)}, which has {narrowest.bytes_per_s:g} bytes/s"
+
+
+def _behind_messages(collective: Collective, flows: Iterable[Flow], link_name: LinkName) -> Iterator[Stuck]:
+    """Yield the ranks that wait for messages that stand still."""
+    for flow in flows:
+        number, is_added = collective.place(flow) or (0, False)
+        step = collective.steps[number]
+        src, dst = step.ends(flow.message)
+        for rank in step.waiting_for(flow.message, is_added):
+            if is_added:
+                what = f"the adding of the message from rank {src} to rank {dst}"
+            else:
+                what = f"its message to rank {dst}" if rank == src else f"the message from rank {src}"
+            yield Stuck(rank, number, f"waits for {what}, which {_where(flow, link_name)}")
+
+
+def _behind_ranks(collective: Collective) -> Iterator[Stuck]:
+    """Yield the ranks that wait for others to come to their step, and those that others wait for outside."""
+    reached_steps = collective.reached_steps
+    for rank, number in enumerate(collective.at_steps):
+        if number >= 0:
+            for other in dict.fromkeys(collective.steps[number].missing(rank)):
+                is_where = "has not entered" if reached_steps[other] < 0 else f"is at step {reached_steps[other]}"
+                yield Stuck(rank, number, f"waits for rank {other}, which {is_where}")
+    for rank in collective.awaited_outside():
+        yield Stuck(rank, None, "has not entered its collective, for which somebody waits")
