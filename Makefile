@@ -7,7 +7,7 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-torch test-browser test-all check reference clean
+.PHONY: demo test test-torch test-browser test-all check reference bench clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
@@ -32,6 +32,10 @@ test-all: test test-torch test-browser
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
 	$(VENV)/bin/clustersim schema > scenarios/scenario.schema.json
+
+# BENCH="--quick", BENCH="--only jitter --rounds 3": see docs/benchmarks.md.
+bench: $(VENV)/.installed-test
+	$(python) -m tests.benchmarks $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

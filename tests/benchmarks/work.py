@@ -16,8 +16,8 @@ RATE = 7e9  # 56 Gbit/s
 STEP_LATENCY_S = 2e-6
 
 
-def star(num_gpus: int) -> Topology:
-    return load_topology({"kind": "star", "num_hosts": num_gpus, "link": "7 GB/s", "hop": "1 us"})
+def star(num_gpus: int, hop: str = "1 us") -> Topology:
+    return load_topology({"kind": "star", "num_hosts": num_gpus, "link": "7 GB/s", "hop": hop})
 
 
 def torus(*dims: int) -> Topology:
