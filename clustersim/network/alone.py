@@ -1,0 +1,82 @@
+"""When the ranks of a collective are done that meets nobody else on the network, without playing it.
+
+A message that is alone on its links ends a latency and bytes / narrowest rate after both its ends have come,
+and a rank goes on when its own messages have ended. So the times of all ranks at one step follow from those
+at the step before, whatever their entries and pauses. Where steps repeat, nobody pauses and all ranks have
+gone on by one and the same time, they do so again, and the rest of the repeats is one multiplication.
+
+A forecast is given only if no message of the collective holds back another (see `crowding`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from clustersim.collectives.schedule import Schedule
+from clustersim.network.lone_play import NOTHING_BEGUN, Begun, Lone, LonePlay, Standing
+from clustersim.network.lone_step import LoneSteps
+from clustersim.network.outline import Outline, outline
+from clustersim.network.paths import Costs
+from clustersim.topology import Topology
+
+_MOST_KEPT_MESSAGES = 1 << 17
+
+
+class Alone:
+    """Forecasts collectives that are alone on a network. What is known of a schedule goes when the schedule goes."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        costs: Costs,
+        adds: bool,
+        eager_bytes: float = 0.0,
+        bytes_per_s: np.ndarray | None = None,
+    ):
+        """Payload rates of links may be given [num_links]; else they are those of the sheets times `efficiency`."""
+        if bytes_per_s is None:
+            bytes_per_s = topology.links.bytes_per_s * costs.efficiency
+            memories = list(topology.adders.values())
+            bytes_per_s[memories] = topology.links.bytes_per_s[memories]
+        self._maker = LoneSteps(topology, costs, adds, eager_bytes, bytes_per_s)
+        self._outlines: WeakKeyDictionary[Schedule, dict[bytes, Outline | None]] = WeakKeyDictionary()
+        self._num_messages = 0
+
+    def forecast(
+        self,
+        schedule: Schedule,
+        nodes: np.ndarray,
+        standing: Standing,
+        delay_s: np.ndarray | None = None,
+        awaited: Iterable[tuple[int, int]] = (),
+    ) -> Lone | None:
+        """Return how a collective among these nodes [num_ranks] goes on from a standing, or None if that is not known.
+
+        Every rank has entered or has its time to enter; rank i pauses `delay_s[i, step]` before a step. `awaited`
+        are ranks and steps, none before the step that its rank has come to.
+        """
+        known = self._outline(schedule, nodes)
+        if known is None or not known.moves:
+            return None
+        if delay_s is not None and not delay_s.any():
+            delay_s = None
+        return LonePlay(known, schedule.num_steps, standing, delay_s, list(awaited)).result()
+
+    def _outline(self, schedule: Schedule, nodes: np.ndarray) -> Outline | None:
+        kept = self._outlines.setdefault(schedule, {})
+        key = nodes.tobytes()
+        if key not in kept:
+            found = outline(schedule, nodes, self._maker)
+            self._num_messages += 1 if found is None else found.num_messages
+            if self._num_messages > _MOST_KEPT_MESSAGES:
+                self._outlines.clear()
+                self._num_messages = 0 if found is None else found.num_messages
+                kept = self._outlines.setdefault(schedule, {})
+            kept[key] = found
+        return kept[key]
+
+
+__all__ = ["NOTHING_BEGUN", "Alone", "Begun", "Lone", "Standing"]

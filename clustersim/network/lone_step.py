@@ -1,0 +1,214 @@
+"""The messages of a step and the time that each takes when it meets no other on its links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from clustersim.collectives.schedule import Step
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, adders
+from clustersim.topology import Topology
+
+_MOST_EMPTY = 4  # entries of a table for each one that is filled; with more, segments are quicker
+
+
+class Uses(NamedTuple):
+    """Which message crosses which link: first all that are sent, then all that are added, in columns [num_uses]."""
+
+    link: np.ndarray
+    message: np.ndarray
+    num_sent: int
+
+
+class Spans(NamedTuple):
+    """When each message gets on the wire and leaves it, when its adding begins and when it is over [num_messages]."""
+
+    on_s: np.ndarray
+    off_s: np.ndarray
+    add_s: np.ndarray
+    over_s: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class LoneStep:
+    """A step as it goes when nothing is shared, in columns [num_messages].
+
+    A message that starts at t is on the wire from t + `latency_s`, off it after another `wire_s`, and over
+    after another `adding_s`. Where `eager`, it starts without its receiver and is added when that has come.
+    Rates are those that the path allows. `uses` has links by number; the core that rank i adds on is
+    link `num_links + i`.
+    """
+
+    num_ranks: int
+    src: np.ndarray
+    dst: np.ndarray
+    num_bytes: np.ndarray
+    latency_s: np.ndarray
+    wire_s: np.ndarray
+    adding_s: np.ndarray
+    wire_bytes_per_s: np.ndarray
+    adding_bytes_per_s: np.ndarray
+    eager: np.ndarray | None
+    uses: Uses
+
+    @cached_property
+    def adds(self) -> bool:
+        return bool(self.adding_s.any())
+
+    @cached_property
+    def takes_part(self) -> np.ndarray:
+        """[num_ranks] whether a rank has messages."""
+        part = np.zeros(self.num_ranks, dtype=bool)
+        part[self.src] = part[self.dst] = True
+        return part
+
+    @cached_property
+    def carried_bytes(self) -> np.ndarray:
+        """[num_uses] bytes that each message moves over each link."""
+        num_bytes: np.ndarray = self.num_bytes[self.uses.message]
+        num_bytes[self.uses.num_sent :] *= BYTES_MOVED_PER_ADDED
+        return num_bytes
+
+    def spans(self, admitted_s: np.ndarray) -> Spans:
+        """Return when each message moves, given when each rank began to send and receive [num_ranks]."""
+        from_s, to_s = admitted_s.take(self.src), admitted_s.take(self.dst)
+        start_s = np.maximum(from_s, to_s)
+        if self.eager is not None:
+            start_s = np.where(self.eager, from_s, start_s)
+        on_s = start_s + self.latency_s
+        off_s = add_s = on_s + self.wire_s
+        if self.eager is not None:
+            add_s = np.where(self.eager, np.maximum(off_s, to_s), off_s)
+        return Spans(on_s, off_s, add_s, add_s + self.adding_s if self.adds else add_s)
+
+    def done_s(self, admitted_s: np.ndarray, spans: Spans) -> np.ndarray:
+        """Return when each rank is through with its messages [num_ranks]; without any, when it began."""
+        own = self._own
+        ends_s = spans.over_s
+        if own.is_padded:
+            parts = [ends_s, _NEVER]
+            if self.eager is not None:
+                parts.insert(1, np.where(self.eager, spans.off_s, spans.over_s))
+            ends_s = np.concatenate(parts)
+        over_s = ends_s.take(own.ends)
+        if own.ranks is None:
+            done_s: np.ndarray = np.maximum(admitted_s, over_s.max(axis=0))
+            return done_s
+        done_s = admitted_s.copy()
+        done_s[own.ranks] = np.maximum(admitted_s[own.ranks], np.maximum.reduceat(over_s, own.starts))
+        return done_s
+
+    @cached_property
+    def _own(self) -> _Own:
+        """Where each rank finds the ends of its messages, in over_s, then those for senders where some are eager."""
+        num = len(self.src)
+        sent = np.flatnonzero(self.src != self.dst)
+        ranks = np.concatenate([self.src[sent], self.dst])
+        ends = np.concatenate([sent if self.eager is None else sent + num, np.arange(num)])
+        counts = np.bincount(ranks, minlength=self.num_ranks)
+        order = np.argsort(ranks, kind="stable")
+        starts = np.cumsum(counts) - counts
+        most = int(counts.max(initial=1))
+        if most * self.num_ranks > _MOST_EMPTY * max(len(ranks), self.num_ranks):
+            who = np.flatnonzero(counts)
+            return _Own(ends[order], who, starts[who], self.eager is not None)
+        table = np.full((most, self.num_ranks), num if self.eager is None else 2 * num)
+        table[np.arange(len(ranks)) - starts[ranks[order]], ranks[order]] = ends[order]
+        return _Own(table, None, starts, bool(self.eager is not None or (counts < most).any()))
+
+
+_NEVER = np.array([-np.inf])
+
+
+class _Own(NamedTuple):
+    """The ends of each rank's messages: a table [most of a rank, num_ranks], or segments of those who have any.
+
+    Where `is_padded`, some are no ends of messages as they are, but of senders alone, or of none.
+    """
+
+    ends: np.ndarray
+    ranks: np.ndarray | None
+    starts: np.ndarray
+    is_padded: bool
+
+
+class LoneSteps:
+    """Works out steps between nodes of a topology."""
+
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, eager_bytes: float, bytes_per_s: np.ndarray):
+        self.adds = adds
+        self.num_links = len(topology.links)
+        self.bytes_per_s = bytes_per_s
+        self._topology = topology
+        self._costs = costs
+        self._eager_bytes = eager_bytes
+
+    def step(self, columns: Step, nodes: np.ndarray) -> LoneStep:
+        """Return a step of a collective among these nodes [num_ranks]."""
+        src, dst = columns.src, columns.dst
+        first, links, latency_s = self._ways(nodes[src], nodes[dst])
+        sent = np.repeat(np.arange(len(src)), np.diff(first))
+        wire_bytes_per_s = _narrowest(first, self.bytes_per_s[links])
+        core, adding_bytes_per_s, adder = self._adding(columns, nodes)
+        added = np.flatnonzero(np.isfinite(adding_bytes_per_s))
+        on_core = np.flatnonzero(np.isfinite(core))
+        used = np.concatenate([links, adder[added], self.num_links + dst[on_core]])
+        message = np.concatenate([sent, added, on_core])
+        moves = columns.num_bytes[message] > 0
+        uses = Uses(used[moves], message[moves], int(np.count_nonzero(moves[: len(sent)])))
+        eager = columns.num_bytes <= self._eager_bytes
+        with np.errstate(divide="ignore", invalid="ignore"):  # over a link that stands still it takes for ever
+            wire_s = np.where(columns.num_bytes > 0, columns.num_bytes / wire_bytes_per_s, 0.0)
+        adding_s = BYTES_MOVED_PER_ADDED * columns.num_bytes / adding_bytes_per_s
+        return LoneStep(
+            len(nodes), src, dst, columns.num_bytes, latency_s, wire_s, adding_s, wire_bytes_per_s,
+            adding_bytes_per_s, eager if self._eager_bytes > 0 and eager.any() else None, uses,
+        )  # fmt: skip
+
+    def core_bytes_per_s(self, nodes: np.ndarray) -> np.ndarray:
+        """Return what each rank's own core moves when it adds [num_ranks], infinite where nothing holds it back."""
+        kinds, which = np.unique(nodes, return_inverse=True)
+        own = [adders(self._topology, self._costs, node)[1] for node in kinds.tolist()]
+        return np.array([rates[0] if rates else np.inf for rates in own])[which]
+
+    def _ways(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the routes as their first places [n + 1] and links, and the time before a first byte moves [n]."""
+        first, links = self._topology.routes(src, dst)
+        hosts = self._topology.node_hosts
+        overhead_s = np.full(len(src), self._costs.overhead_s)
+        if self._costs.host_overhead_s is not None:
+            overhead_s[(hosts[src] == hosts[dst]) & (hosts[src] >= 0)] = self._costs.host_overhead_s
+        latency_s = np.zeros(len(src))
+        on_way = np.flatnonzero(np.diff(first))
+        if len(on_way):
+            latency_s[on_way] = np.add.reduceat(self._topology.links.latency_s[links], first[on_way])
+            latency_s[on_way] += overhead_s[on_way]
+        return first, links, latency_s
+
+    def _adding(self, columns: Step, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return of each message the rate of the receiver's core and of its adding, and the memory's link.
+
+        The rates are infinite, and the link is -1, where adding takes no time.
+        """
+        num = len(columns.src)
+        core, rate, adder = np.full(num, np.inf), np.full(num, np.inf), np.full(num, -1)
+        added = np.flatnonzero(columns.reduce) if self.adds else np.empty(0, dtype=np.int64)
+        where, which = np.unique(nodes[columns.dst[added]], return_inverse=True)
+        links = [adders(self._topology, self._costs, node)[0] for node in where.tolist()]
+        adder[added] = np.array([own[0] if own else -1 for own in links], dtype=np.int64)[which]
+        slow = added[adder[added] >= 0]
+        core[slow] = self.core_bytes_per_s(nodes[columns.dst[slow]])
+        rate[slow] = np.minimum(core[slow], self.bytes_per_s[adder[slow]])
+        return core, rate, adder
+
+
+def _narrowest(first: np.ndarray, bytes_per_s: np.ndarray) -> np.ndarray:
+    """Return the least rate on each route, infinite where it has no link."""
+    narrowest = np.full(len(first) - 1, np.inf)
+    on_way = np.flatnonzero(np.diff(first))
+    if len(on_way):
+        narrowest[on_way] = np.minimum.reduceat(bytes_per_s, first[on_way])
+    return narrowest
