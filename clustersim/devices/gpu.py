@@ -7,6 +7,7 @@ from typing import Any
 
 import simpy
 
+from clustersim.devices.queue import Queue
 from clustersim.network import Network
 from clustersim.stragglers import Pace
 from clustersim.topology import Node
@@ -31,31 +32,33 @@ class GpuDevice:
         self.number = number
         self.node = Node(topology.gpus[number])
         self.host_memory = Node(topology.memory[number])
-        self.stream = simpy.Resource(env, capacity=1)
-        self.out_engine = simpy.Resource(env, capacity=1)
-        self.in_engine = simpy.Resource(env, capacity=1)
+        self.stream = Queue(env)
+        self.out_engine = Queue(env)
+        self.in_engine = Queue(env)
         self._network = network
         self._pace = pace
 
     def compute(self, seconds: float) -> Process:
         """Occupy the compute stream with work that takes so many seconds at full pace."""
-        with self.stream.request() as turn:
-            if not turn.triggered:
-                yield turn
-            if self._pace is not None:
-                seconds = self._pace.end_s(self.env.now, seconds) - self.env.now
-            yield self.env.timeout(seconds)
+        turn = self.stream.come()
+        if turn is not None:
+            yield turn
+        if self._pace is not None:
+            seconds = self._pace.end_s(self.env.now, seconds) - self.env.now
+        yield self.env.timeout(seconds)
+        self.stream.go()
 
     def copy_out(self, num_bytes: float) -> Process:
         """Copy from GPU memory to the memory of its host."""
-        with self.out_engine.request() as turn:
-            if not turn.triggered:
-                yield turn
-            yield self._network.transfer(self.node, self.host_memory, num_bytes)
+        yield from self._copy(self.out_engine, self.node, self.host_memory, num_bytes)
 
     def copy_in(self, num_bytes: float) -> Process:
         """Copy from the memory of its host to GPU memory."""
-        with self.in_engine.request() as turn:
-            if not turn.triggered:
-                yield turn
-            yield self._network.transfer(self.host_memory, self.node, num_bytes)
+        yield from self._copy(self.in_engine, self.host_memory, self.node, num_bytes)
+
+    def _copy(self, engine: Queue, src: Node, dst: Node, num_bytes: float) -> Process:
+        turn = engine.come()
+        if turn is not None:
+            yield turn
+        yield self._network.transfer(src, dst, num_bytes)
+        engine.go()

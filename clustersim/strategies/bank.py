@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Sequence
 
 import simpy
 
+from clustersim.devices import Queue
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.program import Bucket
 from clustersim.results import Update
-from clustersim.strategies.day import Process, Where
+from clustersim.strategies.day import Process, Where, fire
 from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Gradient, Part, Rule, Shard
 from clustersim.strategies.window import Window, counted_updates
@@ -24,7 +25,7 @@ class Bank:
 
     def __init__(self, job: Job, rule: Rule, nodes: Sequence[Hashable], rate_of: Callable[[int], float]):
         self._job, self._rule, self._nodes, self._rate_of = job, rule, nodes, rate_of
-        self._turns = [simpy.Resource(job.env, capacity=1) for _ in nodes]
+        self._queues = [Queue(job.env) for _ in nodes]
         self._buffers = job.buffer_nodes()
         self._gradients: dict[int, Gradient] = {}
         self._shards = [
@@ -48,13 +49,13 @@ class Bank:
         """Say that every bucket goes to the servers."""
         return True
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event) -> Process:
+    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Push a bucket to all servers at once, each its share; pull each share when it may be read."""
         rank, iteration, number = where
         gradient = self._gradient(rank, iteration)
         parts = [Part(gradient, self._job.env.now, shard.read[rank]) for shard in self._shards[number]]
         yield from self._together([self._push(part, shard) for part, shard in self._with_shards(parts, number)])
-        pushed.succeed()
+        fire(pushed)
         yield from self._together([self._pull(part, shard, where) for part, shard in self._with_shards(parts, number)])
 
     def _with_shards(self, parts: list[Part], number: int) -> list[tuple[Part, Shard]]:
@@ -79,19 +80,26 @@ class Bank:
         """Send a part to its server, and have it served there in its turn."""
         network, node = self._job.network, self._nodes[shard.server]
         yield network.transfer(self._buffers[part.gradient.rank], node, shard.num_bytes)
-        with self._turns[shard.server].request() as turn:
-            if not turn.triggered:
-                yield turn
-            if not self._rule.takes(shard, part):
-                self._settle(part, shard, shard.version + 1, applied=False)
-                return
-            if self._rule.gradients_per_update > 1 and network.adds:
-                yield network.add(node, shard.num_bytes)
-            shard.pending.append(part)
-            if len(shard.pending) == self._rule.gradients_per_update:
-                moved = shard.num_bytes * self._job.update_bytes_per_byte
-                yield network.add(node, moved / BYTES_MOVED_PER_ADDED)
-                self._update(shard)
+        queue = self._queues[shard.server]
+        turn = queue.come()
+        if turn is not None:
+            yield turn
+        if self._rule.takes(shard, part):
+            yield from self._serve(part, shard)
+        else:
+            self._settle(part, shard, shard.version + 1, applied=False)
+        queue.go()
+
+    def _serve(self, part: Part, shard: Shard) -> Process:
+        """Add a part to those that are pending, and update with them when they are enough."""
+        network, node, rule = self._job.network, self._nodes[shard.server], self._rule
+        if rule.gradients_per_update > 1 and network.adds:
+            yield network.add(node, shard.num_bytes)
+        shard.pending.append(part)
+        if len(shard.pending) == rule.gradients_per_update:
+            moved = shard.num_bytes * self._job.update_bytes_per_byte
+            yield network.add(node, moved / BYTES_MOVED_PER_ADDED)
+            self._update(shard)
 
     def _update(self, shard: Shard) -> None:
         """Apply what is pending; let those go on who wait for the new version."""

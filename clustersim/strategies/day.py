@@ -23,9 +23,15 @@ class Meeting(Protocol):
         """Say whether a bucket leaves its worker; that of a lone worker need not."""
         ...
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event) -> Process:
-        """Exchange a bucket; fire `pushed` when the worker's next one may follow."""
+    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
+        """Exchange a bucket; fire `pushed` when the worker's next one may follow (None: there is none)."""
         ...
+
+
+def fire(event: simpy.Event | None) -> None:
+    """Let an event happen that somebody may wait for."""
+    if event is not None:
+        event.succeed()
 
 
 def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None = None) -> Process:
@@ -60,30 +66,40 @@ class Outbox:
         job.times.make_room(iteration)
         self._job, self._meeting = job, meeting
         self._rank, self._iteration = rank, iteration
+        self._plan = job.plans(rank, iteration)
         self._deliveries: list[simpy.Process] = []
         self._ahead: simpy.Event | None = None
+        self._last: Process | None = None
 
     def send(self, number: int, bucket: Bucket) -> None:
-        """Let a bucket set off."""
-        pushed = self._job.env.event()
-        where = (self._rank, self._iteration, number)
-        delivery = _deliver(self._job, self._meeting, where, bucket, self._ahead, pushed)
-        self._deliveries.append(self._job.env.process(delivery))
-        self._ahead = pushed
+        """Let a bucket set off, as backward proceeds. The worker itself takes one for which it computes no longer."""
+        delivery = self._delivery(number, bucket)
+        if bucket is self._plan.buckets[-1] and bucket.ready_s >= self._plan.backward_s:
+            self._last = delivery
+        else:
+            self._deliveries.append(self._job.env.process(delivery))
 
     def send_all(self) -> None:
         """Let all buckets set off, one after the other."""
-        for number, bucket in enumerate(self._job.plans(self._rank, self._iteration).buckets):
-            self.send(number, bucket)
+        for number, bucket in enumerate(self._plan.buckets):
+            self._deliveries.append(self._job.env.process(self._delivery(number, bucket)))
 
     def emptied(self) -> Process:
         """Wait until all buckets are back."""
+        if self._last is not None:
+            yield from self._last
         yield from self._deliveries
         self._job.times.exchanged_s[self._rank, self._iteration] = self._job.env.now
 
+    def _delivery(self, number: int, bucket: Bucket) -> Process:
+        ahead, is_last = self._ahead, bucket is self._plan.buckets[-1]
+        self._ahead = None if is_last else self._job.env.event()
+        where = (self._rank, self._iteration, number)
+        return _deliver(self._job, self._meeting, where, bucket, ahead, self._ahead)
+
 
 def _deliver(
-    job: Job, meeting: Meeting, where: Where, bucket: Bucket, ahead: simpy.Event | None, pushed: simpy.Event
+    job: Job, meeting: Meeting, where: Where, bucket: Bucket, ahead: simpy.Event | None, pushed: simpy.Event | None
 ) -> Process:
     """Take one bucket through the exchange, after the one ahead of it has been pushed.
 

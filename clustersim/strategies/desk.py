@@ -11,7 +11,7 @@ import simpy
 from clustersim.collectives import Schedule
 from clustersim.network import Collective
 from clustersim.program import Bucket
-from clustersim.strategies.day import Process, Where
+from clustersim.strategies.day import Process, Where, fire
 from clustersim.strategies.job import Job
 
 
@@ -60,13 +60,13 @@ class Desk:
         """Say whether a bucket goes anywhere; that of a lone worker need not."""
         return self._exchanges[bucket].schedule.num_steps > 0
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event) -> Process:
+    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Take a rank through the collective of its bucket."""
         collective = self.enter(where)
         self._note_arrival(where)
         place = self._places[where[0]]
         yield collective.reached(place, self._exchanges[where[2]].follow)
-        pushed.succeed()
+        fire(pushed)
         yield collective.done(place)
 
     def enter(self, where: Where) -> Collective:

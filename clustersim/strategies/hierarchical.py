@@ -58,7 +58,7 @@ class _HostMeeting:
     """The workers of one host on their way to the servers and back."""
 
     def __init__(self, job: Job, ranks: list[int], bank: Bank):
-        self._env, self._bank = job.env, bank
+        self._bank = bank
         self._leader = ranks[0]
         self._places = {rank: place for place, rank in enumerate(ranks)}
         nodes = [job.buffer_nodes()[rank] for rank in ranks]
@@ -72,9 +72,9 @@ class _HostMeeting:
         """Say that every bucket leaves its GPU."""
         return True
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event) -> Process:
+    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Add a bucket over the host, take the sum to the servers, hand the parameters out in the host."""
         yield from self._up.exchange(where, bucket, pushed)
         if where[0] == self._leader:
-            yield from self._bank.exchange(where, bucket, self._env.event())
+            yield from self._bank.exchange(where, bucket, None)
         yield self._down.enter(where).done(self._places[where[0]])

@@ -8,7 +8,7 @@ import simpy
 
 from clustersim.program import Bucket
 from clustersim.seeding import stream
-from clustersim.strategies.day import Process, Where
+from clustersim.strategies.day import Process, Where, fire
 from clustersim.strategies.job import Job
 
 
@@ -30,7 +30,7 @@ class Pairs:
         """Say whether there is anybody to average with."""
         return len(self._neighbours) > 1
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event) -> Process:
+    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Average a bucket with the neighbour of this iteration."""
         rank, iteration, _ = where
         if self._neighbours[rank]:
@@ -41,7 +41,7 @@ class Pairs:
                 times = self._job.times
                 times.awaited_s[where], times.awaited_rank[where] = self._job.env.now, other
                 yield from self._swap(rank, other, bucket.num_bytes)
-        pushed.succeed()
+        fire(pushed)
 
     def _neighbour(self, rank: int, iteration: int) -> int:
         """Return the neighbour that a worker averages with in an iteration, the same for all buckets."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import simpy
 
-from clustersim.devices import GpuDevice
+from clustersim.devices import GpuDevice, Queue
 from clustersim.network import Network
 from clustersim.stragglers import STRAGGLERS, paces
 from clustersim.topology import load_topology
@@ -59,3 +59,22 @@ def test_two_copies_one_way_queue_for_the_engine(gpu):
     both = [gpu.env.process(gpu.copy_in(3e9)) for _ in range(2)]
     gpu.env.run(both[0])
     assert gpu.env.now == pytest.approx(2 * time)
+
+
+def test_a_queue_serves_in_the_order_in_which_they_came():
+    env, served = simpy.Environment(), []
+    queue = Queue(env)
+
+    def customer(name: str):
+        turn = queue.come()
+        if turn is not None:
+            yield turn
+        yield env.timeout(1.0)
+        served.append((name, env.now))
+        queue.go()
+
+    for name in "abc":
+        env.process(customer(name))
+    env.run()
+    assert served == [("a", 1.0), ("b", 2.0), ("c", 3.0)]
+    assert queue.come() is None
