@@ -20,6 +20,7 @@ from clustersim.network.compiled.tables import (
     SEAT,
     STATE,
     TABLES,
+    Growth,
     Pool,
     grown,
 )
@@ -41,13 +42,15 @@ class CompiledEngine:
     """Plays groups: collectives, and messages that belong to none. A group is known by its row."""
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool):
-        self.wiring = Wiring(topology, costs)
-        self.programs = Programs(self.wiring, adds, costs.eager_bytes)
-        self._delays = Pool(np.dtype(np.float64))
-        self._early = Blocks(np.dtype(np.int64)) if costs.eager_bytes > 0 else None
-        self._ranks = Blocks(RANK)
-        self._groups = Blocks(GROUP)
-        self._most_flows: dict[int, int] = {}  # of each group in progress
+        growth = self._growth = Growth()
+        self.wiring = Wiring(topology, costs, growth)
+        self.programs = Programs(self.wiring, adds, costs.eager_bytes, growth)
+        self._delays = Pool(np.dtype(np.float64), growth)
+        self._early = Blocks(np.dtype(np.int64), growth) if costs.eager_bytes > 0 else None
+        self._ranks = Blocks(RANK, growth)
+        self._groups = Blocks(GROUP, growth)
+        self._most_flows: dict[int, int] = {}  # of each collective in progress
+        self._num_flows = 0  # that there may be
         self._memory = _Memory()
         self._state = self._memory.state
         self.next_s = np.inf
@@ -88,7 +91,6 @@ class CompiledEngine:
         row["steps"], row["delays"], row["first_message"] = program.first_step, delays, program.first_message
         if self._early is not None:
             row["early"], row["num_messages"] = self._early.take(program.num_messages), program.num_messages
-            self._refresh()
         return group
 
     def begin_messages(self, num_messages: int) -> int:
@@ -97,6 +99,7 @@ class CompiledEngine:
 
     def enter(self, group: int, ranks: np.ndarray, now_s: float, times_s: np.ndarray | None = None) -> None:
         """Let ranks take part, now or each from its time on."""
+        self._refresh()
         rows = self.groups[group]["first_rank"] + ranks
         instants.enter(self._state, now_s, rows, np.full(len(rows), now_s) if times_s is None else times_s)
         self.next_s = now_s
@@ -125,6 +128,16 @@ class CompiledEngine:
         flow = instants.send(self._state, now_s, group, paths, num_bytes, weight, starts)
         self.next_s = now_s
         return int(flow)
+
+    def send_one(self, path: int, num_bytes: float, weight: float, now_s: float) -> tuple[int, int]:
+        """Send a message; return its group and its flow."""
+        group, rank = self._groups.take(1), self._ranks.take(1)
+        self._most_flows[group] = 1
+        self._expect_flows(1)
+        self._refresh()
+        flow = instants.send_one(self._state, now_s, group, rank, path, num_bytes, weight)
+        self.next_s = now_s
+        return group, int(flow)
 
     def cancel(self, flow: int, now_s: float) -> float:
         """Call off a message that is on its way; return the bytes that it has moved."""
@@ -163,7 +176,7 @@ class CompiledEngine:
         if self._early is not None and row["num_messages"]:
             self._early.release(int(row["early"]), int(row["num_messages"]))
         self._groups.release(group, 1)
-        del self._most_flows[group]
+        self._num_flows -= self._most_flows.pop(group)
 
     def _take_told(self) -> list[Told]:
         num_told = int(self._state["num_told"][0])
@@ -178,11 +191,18 @@ class CompiledEngine:
         block["group"], block["step"], block["at"], block["awaited"] = group, NONE, NONE, NEVER
         block["end_s"] = np.nan
         self._most_flows[group] = most_flows
-        self._refresh()
+        self._expect_flows(most_flows)
         return group
+
+    def _expect_flows(self, num_flows: int) -> None:
+        self._num_flows += num_flows
+        self._growth.has_been |= self._num_flows > len(self._memory["flows"])
 
     def _refresh(self) -> None:
         """Take over arrays that have grown, and make room for all flows that there may be."""
+        if not self._growth.has_been:
+            return
+        self._growth.has_been = False
         programs, wiring, memory = self.programs, self.wiring, self._memory
         memory.set(
             links=wiring.links.array,
@@ -201,15 +221,15 @@ class CompiledEngine:
         memory.reserve("left", len(wiring.links.array))
         memory.reserve_heap("full", len(wiring.links.array))
         memory.reserve_heap("pauses", len(self.ranks))
-        memory.reserve_flows(sum(self._most_flows.values()), wiring.longest)
+        memory.reserve_flows(self._num_flows, wiring.longest)
         self._state["num_lanes"] = wiring.num_lanes
 
 
 class Blocks:
     """Rows that are taken, all zero, and given back in blocks."""
 
-    def __init__(self, kind: np.dtype[Any]):
-        self._pool = Pool(kind)
+    def __init__(self, kind: np.dtype[Any], growth: Growth):
+        self._pool = Pool(kind, growth)
         self._free: dict[int, list[int]] = {}
 
     @property

@@ -130,6 +130,42 @@ def send(
 
 
 @kernel
+def send_one(
+    states: np.ndarray, now_s: float, number: int, rank: int, path: int, num_bytes: float, weight: float
+) -> int:
+    """Send a message that is a group by itself; return its row."""
+    state = states[0]
+    state.now_s = max(state.now_s, now_s)
+    group = tables.group(state, number)
+    group.first_rank, group.num_ranks, group.num_left = rank, 1, 1
+    group.num_steps = NONE
+    slot = new_flow(state, number, np.int64(0), path, num_bytes, weight)
+    post(state, slot, state.now_s)
+    return slot
+
+
+@kernel
+def adopt(
+    states: np.ndarray, slots: np.ndarray, due_s: np.ndarray, since_s: np.ndarray, links: np.ndarray, rates: np.ndarray
+) -> None:
+    """Go on with flows [num_flows] that somebody else has begun; their rows are filled in but for these columns.
+
+    `due_s` is when each arrives at its links or ends, `links` the one that holds it back at its rate.
+    """
+    state = states[0]
+    for index in range(len(slots)):
+        slot = np.int64(slots[index])
+        flow = tables.flow(state, slot)
+        if flow.stage != ON_THE_WAY:
+            put_on_links(state, slot, flow.stage)
+            flow.since_s, flow.bottleneck, flow.bytes_per_s = since_s[index], links[index], rates[index]
+            flow.level = flow.bytes_per_s / flow.weight
+        if due_s[index] < INFINITE:
+            put(state.due, slot, due_s[index])
+    state.num_started = 0
+
+
+@kernel
 def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) -> None:
     """Let a link be faster or slower from now on."""
     state = states[0]

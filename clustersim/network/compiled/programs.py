@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from clustersim.collectives.schedule import Schedule, Step
-from clustersim.network.compiled.tables import LINK, MESSAGE, NONE, NUM_LANES, PATH, Pool
+from clustersim.network.compiled.tables import LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
 from clustersim.network.paths import Costs, adders, waits_s
 from clustersim.topology import Topology
 
@@ -26,15 +26,17 @@ class Program(NamedTuple):
 class Wiring:
     """Links and paths as rows. A topology's link has its own number; private links come after."""
 
-    def __init__(self, topology: Topology, costs: Costs):
+    def __init__(self, topology: Topology, costs: Costs, growth: Growth):
         self._topology = topology
         self._costs = costs
-        self.links = Pool(LINK)
-        self.paths = Pool(PATH)
-        self.path_links = Pool(np.dtype(np.int32))
+        self.links = Pool(LINK, growth)
+        self.paths = Pool(PATH, growth)
+        self.path_links = Pool(np.dtype(np.int32), growth)
         self.longest = 1
         self._lanes: dict[float, int] = {}
+        self._growth = growth
         self._adding: dict[tuple[int, int], int] = {}
+        self._singles: dict[tuple[int, int], int] = {}
         rates = topology.links.bytes_per_s * costs.efficiency
         memories = list(topology.adders.values())
         rates[memories] = topology.links.bytes_per_s[memories]
@@ -48,6 +50,13 @@ class Wiring:
         """Add the paths between nodes [num_paths]; return the row of the first."""
         routes = self._topology.routes(src, dst)
         return self._add_paths(routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes))
+
+    def path(self, src: int, dst: int) -> int:
+        """Return the path from node to node."""
+        row = self._singles.get((src, dst))
+        if row is None:
+            row = self._singles[src, dst] = self.between(np.array([src]), np.array([dst]))
+        return row
 
     def adding(self, node: int, rank: int) -> int:
         """Return the path of adding in a node's memory by one of those who add there, or -1 where it takes no time."""
@@ -78,27 +87,31 @@ class Wiring:
         rows["latency_s"] = latency_s
         different, kinds = np.unique(latency_s, return_inverse=True)
         rows["lane"] = np.array([self._lane(each) for each in different.tolist()], dtype=np.int64)[kinds]
-        self.longest = max(self.longest, int(rows["num_links"].max(initial=1)))
+        longest = int(rows["num_links"].max(initial=1))
+        if longest > self.longest:
+            self.longest = longest
+            self._growth.has_been = True
         return self.paths.add(rows)
 
     def _lane(self, latency_s: float) -> int:
         """Return the lane of a latency; those that come late have none."""
         if latency_s not in self._lanes and len(self._lanes) == NUM_LANES:
             return NONE
+        self._growth.has_been |= latency_s not in self._lanes
         return self._lanes.setdefault(latency_s, len(self._lanes))
 
 
 class Programs:
     """The schedules that have been played, as rows. Steps that are alike share their messages."""
 
-    def __init__(self, wiring: Wiring, adds: bool, eager_bytes: float):
+    def __init__(self, wiring: Wiring, adds: bool, eager_bytes: float, growth: Growth):
         self._wiring = wiring
         self._eager_bytes = eager_bytes
         self._adds = adds
-        self.messages = Pool(MESSAGE)
-        self.own = Pool(np.dtype(np.int32))
-        self.own_first = Pool(np.dtype(np.int64))
-        self.steps = Pool(np.dtype(np.int64))
+        self.messages = Pool(MESSAGE, growth)
+        self.own = Pool(np.dtype(np.int32), growth)
+        self.own_first = Pool(np.dtype(np.int64), growth)
+        self.steps = Pool(np.dtype(np.int64), growth)
         self._known: WeakKeyDictionary[Schedule, dict[bytes, Program]] = WeakKeyDictionary()
 
     def program(self, schedule: Schedule, nodes: np.ndarray) -> Program:

@@ -143,7 +143,7 @@ def _arrived_eager(state: Any, slot: int) -> None:
 
 @part
 def _is_to_add(state: Any, slot: int) -> bool:
-    """Begin to add a message that has arrived, where that takes time and has not been done; return whether it has begun."""
+    """Begin to add a message that has arrived and has not been added; return whether that takes time."""
     flow = tables.flow(state, slot)
     adding = np.int64(tables.message(state, flow.message).adding)
     if flow.stage == ADDING or adding == NONE:

@@ -138,18 +138,27 @@ STATE = np.dtype(
 )
 
 
+class Growth:
+    """Whether any array has become another one since somebody looked."""
+
+    def __init__(self) -> None:
+        self.has_been = True
+
+
 class Pool:
     """Rows that are only ever added, in an array that grows by doubling."""
 
-    def __init__(self, kind: np.dtype[Any]):
+    def __init__(self, kind: np.dtype[Any], growth: Growth):
         self.array = np.zeros(16, kind)
         self.num_rows = 0
+        self._growth = growth
 
     def add(self, rows: np.ndarray) -> int:
         """Add rows; return the number of the first."""
         first, last = self.num_rows, self.num_rows + len(rows)
         if last > len(self.array):
             self.array = grown(self.array, last)
+            self._growth.has_been = True
         self.array[first:last] = rows
         self.num_rows = last
         return first
