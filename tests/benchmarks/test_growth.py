@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 
+from clustersim.network import Network
+
+from .machine import calibrate
 from .work import play_flows, play_ring, star, torus
 
 
@@ -50,3 +57,56 @@ def test_links_that_nobody_used_cost_nothing():
     many = play_flows(torus(16, 16, 4), 50, 1e-3).counts
     assert few.flows == many.flows == 50
     assert many.levels <= few.levels
+
+
+def test_flows_at_the_same_load_cost_the_same_each_however_many_there_are():
+    """Twice the hosts and twice the messages a second: as many meet as before, so a flow costs what it did."""
+    few = play_flows(star(64), 400, 2e-4).counts
+    many = play_flows(star(128), 800, 1e-4).counts
+    assert few.levels > 2 * few.flows  # they do meet
+    for counts in (few, many):
+        assert counts.solves <= 2 * counts.flows
+        assert counts.instants <= 2 * counts.flows + 1
+    assert many.levels / many.flows < 1.5 * few.levels / few.flows
+
+
+def test_flows_that_all_start_at_once_are_shared_once_for_each_delay_and_each_end():
+    counts = play_flows(torus(4, 4, 4), 200, 0.0).counts
+    num_delays = 7  # routes of 2 to 8 hops
+    assert counts.instants <= num_delays + counts.flows
+    assert counts.solves <= counts.instants
+
+
+@pytest.mark.parametrize("jitter", [False, True])
+def test_memory_of_a_ring_grows_with_its_ranks_and_not_with_its_messages(jitter):
+    """Twice the ranks send four times the messages; the pauses of all steps, which the caller brings, are apart."""
+    small, large = (
+        peak_bytes(lambda n=n: play_ring(star(n), n, jitter)) - jitter * 8 * num_messages(n) for n in (24, 48)
+    )
+    assert 1.2 * small < large < 2.5 * small
+
+
+def peak_bytes(work: Callable[[], Network]) -> int:
+    """Return the most memory that Python objects and arrays took during a second go at some work."""
+    work()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_messages_a_second_are_worth_so_many_additions():
+    """A message with jitter costs some 200 additions in a Python loop; five times that would be another engine."""
+    cluster = star(32)
+    play_ring(cluster, 32, jitter=True)
+    assert min(additions_a_message(lambda: play_ring(cluster, 32, jitter=True)) for _ in range(2)) < 1000
+
+
+def additions_a_message(work: Callable[[], Network]) -> float:
+    """Return the CPU time of a message, in additions of a Python loop on this machine at this time."""
+    addition_s = calibrate(times=1) / 1e6
+    start = time.process_time()
+    network = work()
+    return (time.process_time() - start) / network.counts.flows / addition_s
