@@ -3,6 +3,7 @@
 No clock, no hardware and no drawing in here; a result can be saved, read and redrawn without simulating.
 """
 
+from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.links import busiest_links, link_classes
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
@@ -14,6 +15,7 @@ from clustersim.results.updates import EVERYBODY, Update, UpdateLog
 __all__ = [
     "BREAKDOWN",
     "EVERYBODY",
+    "FailureTimes",
     "Interval",
     "LinkClass",
     "LinkLoad",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from clustersim.results.failures import FailureTimes
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.trace import Spans
 
@@ -71,7 +72,8 @@ class Run:
     """One forecast. Seconds, bytes, samples per second; shares between 0 and 1.
 
     `layers` are rows of (name, op, forward_s, backward_s, provenance, gradient_bytes) of one GPU;
-    `buckets` rows of (name, num_bytes, algorithm); `worker_breakdown_s` has the breakdown per rank.
+    `buckets` rows of (name, num_bytes, algorithm); `worker_breakdown_s` has the breakdown per rank. `failures`
+    is there where the scenario has failures: their share is the breakdown's `recovery`.
     """
 
     axes: Mapping[str, Any]
@@ -98,6 +100,7 @@ class Run:
     link_classes: tuple[LinkClass, ...] = ()
     links: tuple[LinkLoad, ...] = ()
     rank_names: tuple[str, ...] = ()
+    failures: FailureTimes | None = None
     spans: Spans = field(default_factory=Spans, repr=False)
 
     def __repr__(self) -> str:
@@ -113,6 +116,8 @@ class Run:
         if not detail:
             for key in ("spans", "layers", "links", "worker_breakdown_s", "rank_names", "iterations_s"):
                 del document[key]
+            if document["failures"] is not None:
+                del document["failures"]["downtimes"]
         return document
 
     @classmethod
@@ -124,6 +129,8 @@ class Run:
         values["published"] = tuple(Published(**row) for row in values.get("published", ()))
         values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))
+        if values.get("failures") is not None:
+            values["failures"] = FailureTimes.from_dict(values["failures"])
         values["spans"] = Spans(**values.get("spans", {}))
         for key in ("layers", "buckets"):
             values[key] = tuple(tuple(row) for row in values.get(key, ()))

@@ -11,7 +11,7 @@ import numpy as np
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
 from clustersim.scenario.point import Point
-from clustersim.scenario.straggler_checks import straggler_mistakes, trace_mistakes
+from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
 from clustersim.scenario.tree import Place
 from clustersim.topology import Topology, TopologySpec, place
 from clustersim.workload import load_workload, read_profile
@@ -68,6 +68,7 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
     gpus = place(point.placement, topology, point.num_gpus, point.seed)
     yield from _gpu_mistakes(point, topology, gpus)
     yield from straggler_mistakes(point, topology, gpus)
+    yield from failure_mistakes(point, topology)
 
 
 def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 _NOT_YET = "this version does not simulate {what} yet; leave the key out"
 
 _KEYS = {
-    "failures": "failures",
     "jobs": "several jobs on one cluster",
     "input": "reading and decoding samples",
     **{
@@ -25,4 +24,4 @@ _KEYS = {
 }
 
 LATER: dict[str, str] = {key: _NOT_YET.format(what=what) for key, what in _KEYS.items()}
-"""Why a key (`failures`), or a kind (`strategy.kind=...`), is refused, by dotted path."""
+"""Why a key (`jobs`), or a kind (`strategy.kind=...`), is refused, by dotted path."""

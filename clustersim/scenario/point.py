@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from clustersim.errors import InputError, Mistake
+from clustersim.failures import Failures
 from clustersim.hardware import TRANSPORTS
 from clustersim.scenario.parts import Baseline, Batch, Count, Parallelism, Positive, Published
 from clustersim.spec import Spec
@@ -76,6 +77,9 @@ class Point(Spec):
     compute: ComputeSpec = Field(default=ComputeSpec(), description="where the times of the layers come from")
     stragglers: Annotated[list[AnyStraggler], BeforeValidator(_in_a_list)] = Field(
         default=[], description="who is slow, when, and by how much; the factors multiply"
+    )
+    failures: Failures | None = Field(
+        default=None, description="GPUs and hosts fail in a long training, which goes on from its last checkpoint"
     )
     baseline: Baseline | None = Field(
         default=None, description="what a speedup is relative to; one GPU of the same kind if left out"

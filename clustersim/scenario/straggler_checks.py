@@ -1,4 +1,4 @@
-"""Whether the stragglers of a point meet something that exists: hosts, links, files."""
+"""Whether stragglers and failures of a point meet something that exists: hosts, links, files."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ def straggler_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> It
             except InputError as error:
                 for mistake in error.mistakes:
                     yield Place().told(mistake, f"stragglers.{number}.of")
+
+
+def failure_mistakes(point: Point, topology: Topology) -> Iterator[Mistake]:
+    """Yield whether checkpoints are written to a host that the cluster does not have."""
+    host = None if point.failures is None else point.failures.checkpoint.host
+    if host is not None and host not in topology.gpu_hosts:
+        message = f"the cluster '{topology.name}' has {topology.num_hosts} hosts, numbered from 0 (got {host})"
+        allowed = f"0 to {topology.num_hosts - 1}"
+        yield Mistake(message, "failures.checkpoint.host", got=str(host), allowed=allowed)
 
 
 def link_table(topology: Topology, gpus: np.ndarray) -> LinkTable:

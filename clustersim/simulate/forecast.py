@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from clustersim.results import (
     staleness_summary,
 )
 from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome, mean_parts
 from clustersim.simulate.play import Tell, play
 from clustersim.simulate.setup import Setup, Workloads
@@ -74,7 +75,8 @@ def forecast(
             tell((number + share) / point.replicates)
 
         outcomes.append(play(setup, number, exact, tell_replicate))
-    run = _run(setup, axes or {}, outcomes)
+    outcomes, failure_times = with_failures(setup, outcomes)
+    run = replace(_run(setup, axes or {}, outcomes), failures=failure_times)
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
     return Forecast(run, setup.assumptions(used), (*warnings, *_warnings(setup, run)), tuple(shortcuts))

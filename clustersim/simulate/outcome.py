@@ -16,7 +16,8 @@ class Outcome:
     """One replicate.
 
     `weights` [num_ranks, num_iterations] say how much each iteration counts. `link_bytes` [num_links] are what an
-    iteration sends, on average. `updates` are the rows of the update log that count.
+    iteration sends, on average. `updates` are the rows of the update log that count. `recovery_share` is how many
+    seconds of recovery from failures each second of an iteration costs in the long run, where there are failures.
     """
 
     times: Timesheet
@@ -28,11 +29,12 @@ class Outcome:
     pushing: Sequence[int]
     gradients_per_update: int
     shortcuts: tuple[str, ...]
+    recovery_share: float | None = None
 
     @property
     def iteration_s(self) -> float:
-        """The mean time of one worker's cycle."""
-        return self._mean(self.times.end_s - self.times.begin_s)
+        """The mean time of one worker's cycle, its share of recovery included."""
+        return self._mean(self.times.end_s - self.times.begin_s) * (1 + (self.recovery_share or 0.0))
 
     @property
     def applied_share(self) -> float:
@@ -50,7 +52,8 @@ class Outcome:
         cycle_s = np.average(
             np.nan_to_num(self.times.end_s - self.times.begin_s)[pushing], weights=self.weights[pushing]
         )
-        return float(cycle_s) * (self.gradients_per_update / (len(pushing) * self.applied_share))
+        gradients = self.gradients_per_update / (len(pushing) * self.applied_share)
+        return float(cycle_s) * (1 + (self.recovery_share or 0.0)) * gradients
 
     @property
     def staleness(self) -> np.ndarray:
@@ -66,9 +69,16 @@ class Outcome:
         seconds = np.where(counts, self.times.end_s - self.times.begin_s, 0.0).sum(axis=0)
         return tuple((seconds / np.maximum(counts.sum(axis=0), 1))[counts.any(axis=0)].tolist())
 
+    def parts(self) -> dict[str, np.ndarray]:
+        """Return where the time of each iteration went [num_ranks, num_iterations], recovery included."""
+        split = parts(self.times)
+        if self.recovery_share is not None:
+            split["recovery"] = (self.times.end_s - self.times.begin_s) * self.recovery_share
+        return split
+
     def worker_parts(self) -> tuple[dict[str, float], ...]:
         """Return the mean parts of each worker's iterations that count [num_ranks]."""
-        split = {key: np.where(self.weights > 0, part, 0.0) for key, part in parts(self.times).items()}
+        split = {key: np.where(self.weights > 0, part, 0.0) for key, part in self.parts().items()}
         means = {key: np.average(part, axis=1, weights=self.weights).tolist() for key, part in split.items()}
         return tuple(dict(zip(means, row, strict=True)) for row in zip(*means.values(), strict=True))
 
@@ -137,7 +147,7 @@ def mean_parts(outcomes: Sequence[Outcome]) -> tuple[Mapping[str, np.ndarray], n
     Every outcome weighs the same.
     """
     counts = [outcome.weights > 0 for outcome in outcomes]
-    columns = [parts(outcome.times) for outcome in outcomes]
+    columns = [outcome.parts() for outcome in outcomes]
     joined = {
         key: np.concatenate([column[key][count] for column, count in zip(columns, counts, strict=True)])
         for key in columns[0]

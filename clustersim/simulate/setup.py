@@ -159,6 +159,8 @@ class Setup:
         if self.point.transport == "ideal":
             told.append("Messages cost no overhead and adding gradients no time (transport ideal).")
         told += [f"Compute times vary as the scenario says: {_knobs(spec)}." for spec in self.point.stragglers]
+        if self.point.failures is not None:
+            told.append(f"GPUs and hosts fail and are replaced as the scenario says: {_knobs(self.point.failures)}.")
         if self.point.background_traffic:
             share = f"{self.point.background_traffic:.0%}"
             told.append(f"Other jobs take {share} of every link between switches (background_traffic).")

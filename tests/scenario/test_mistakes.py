@@ -140,7 +140,6 @@ def test_a_trace_with_text_in_it_is_told_with_its_own_lines(mistakes: Mistakes, 
 @pytest.mark.parametrize(
     ("added", "words"),
     [
-        ("failures: {mtbf: 3 h}", "does not simulate failures yet"),
         ("jobs: 2", "does not simulate several jobs on one cluster yet"),
         ("input: {samples_per_s: 100}", "does not simulate reading and decoding samples yet"),
         ("parallelism: {tensor: 2}", "does not simulate any layout but data parallelism yet"),

@@ -1,0 +1,157 @@
+"""The level above the iterations: days of training with failures, checkpoints and restarts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import simpy
+
+from clustersim.failures import (
+    Failures,
+    Recovery,
+    best_interval,
+    daly_s,
+    expected_s,
+    failure_times,
+    job_mtbf_s,
+    recover,
+    young_s,
+)
+from clustersim.failures.lifetimes import Kinds
+from clustersim.results import FailureTimes
+from clustersim.seeding import stream
+from clustersim.simulate.outcome import Outcome
+from clustersim.simulate.play import network_over
+from clustersim.simulate.setup import Setup
+from clustersim.topology import Node
+
+_DEFAULT_LENGTH_S = 30 * 86_400.0
+_MOST_DOWNTIMES = 1000
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """What is the same for all replicates of a long training.
+
+    Checkpoints are written after whole updates, `step_s` each. `rows` are what the best interval was compared
+    with. `kinds` are what can fail.
+    """
+
+    failures: Failures
+    kinds: Kinds
+    step_s: float
+    work_s: float
+    write_s: float
+    best_s: float
+    rows: Sequence[tuple[float, float]]
+
+    @property
+    def mtbf_s(self) -> float:
+        return job_mtbf_s(self.kinds)
+
+    @property
+    def down_s(self) -> float:
+        """From a failure until work goes on: detection, restart, and reading what was written."""
+        return self.failures.detection + self.failures.restart + self.write_s
+
+    @property
+    def interval_s(self) -> float:
+        """Useful time between checkpoints: what the scenario says, in whole updates."""
+        every = self.failures.checkpoint.every
+        named = {"young": young_s(self.write_s, self.mtbf_s), "daly": daly_s(self.write_s, self.mtbf_s)}
+        wanted_s = self.best_s if every == "best" else named[every] if isinstance(every, str) else every
+        return max(1, round(wanted_s / self.step_s)) * self.step_s
+
+    def play(self, seed: int) -> Recovery:
+        """Return one replicate's training, with its own failures."""
+        failures = failure_times(self.kinds, lambda what, number: stream(seed, "failures", what, number))
+        return recover(self.work_s, self.interval_s, self.write_s, self.down_s, failures)
+
+    def told(self, recoveries: Sequence[Recovery]) -> FailureTimes:
+        """Return the figures of all replicates."""
+
+        def mean(column: str) -> float:
+            return float(np.mean([getattr(recovery, column) for recovery in recoveries]))
+
+        memoryless = all(lifetime.shape == 1 for _, lifetime, _ in self.kinds)
+        expected = [
+            expected_s(self.work_s, each, self.write_s, self.down_s, self.mtbf_s) if memoryless else None
+            for each, _ in self.rows
+        ]
+        return FailureTimes(
+            useful_s=mean("useful_s"),
+            checkpoint_s=mean("checkpoint_s"),
+            lost_s=mean("lost_s"),
+            restart_s=mean("restart_s"),
+            num_failures=mean("num_failures"),
+            num_checkpoints=mean("num_checkpoints"),
+            mtbf_s=self.mtbf_s,
+            write_s=self.write_s,
+            down_s=self.down_s,
+            interval_s=self.interval_s,
+            young_s=young_s(self.write_s, self.mtbf_s),
+            daly_s=daly_s(self.write_s, self.mtbf_s),
+            best_s=self.best_s,
+            intervals=tuple((*row, other) for row, other in zip(self.rows, expected, strict=True)),
+            downtimes=tuple(
+                (*each.failure, each.lost_s, each.until_s) for each in recoveries[0].downtimes[:_MOST_DOWNTIMES]
+            ),
+        )
+
+
+def with_failures(setup: Setup, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], FailureTimes | None]:
+    """Return outcomes with the recovery from failures that each second of them costs in the long run.
+
+    Two levels: an iteration takes what it took on average where it was played, and a long training is made
+    of such iterations; between two checkpoints there are so many of them that their spread averages out.
+    """
+    failures = setup.point.failures
+    if failures is None:
+        return list(outcomes), None
+    long_run = _long_run(setup, failures, outcomes)
+    recoveries = [long_run.play(setup.seed(replicate)) for replicate in range(len(outcomes))]
+    shares = [recovery.total_s / recovery.useful_s - 1 for recovery in recoveries]
+    slowed = [replace(each, recovery_share=share) for each, share in zip(outcomes, shares, strict=True)]
+    return slowed, long_run.told(recoveries)
+
+
+def _long_run(setup: Setup, failures: Failures, outcomes: Sequence[Outcome]) -> LongRun:
+    point, gpus = setup.point, setup.gpus(0)
+    kinds = failures.lifetimes(len(gpus), len(np.unique(setup.topology.gpu_hosts[gpus])))
+    step_s = float(np.mean([outcome.update_s for outcome in outcomes]))
+    write_s = checkpoint_s(setup, failures, gpus)
+    work_s = failures.length or _DEFAULT_LENGTH_S
+    if failures.length is None and point.epochs is not None and point.dataset_size is not None:
+        cycle_s = float(np.mean([outcome.iteration_s / outcome.applied_share for outcome in outcomes]))
+        work_s = point.epochs * point.dataset_size / point.global_batch * cycle_s
+    work_s = max(1, math.ceil(work_s / step_s * (1 - 1e-12))) * step_s
+    down_s = failures.detection + failures.restart + write_s
+    best_s, rows = best_interval(
+        work_s, step_s, write_s, down_s, kinds, lambda run: stream(point.seed, "failures", "interval", run)
+    )
+    return LongRun(failures, kinds, step_s, work_s, write_s, best_s, rows)
+
+
+def checkpoint_s(setup: Setup, failures: Failures, gpus: np.ndarray) -> float:
+    """Return how long writing a checkpoint takes: as given, or by sending weights and optimizer state.
+
+    To storage of a rate, the bytes first go to the memory of the writers' hosts and then out at that rate;
+    to a host's memory they go over the network, all writers at once.
+    """
+    target, topology = failures.checkpoint, setup.topology
+    if target.write is not None:
+        return target.write
+    memory = setup.reference.memory_bytes
+    num_bytes = memory["weights"] + memory["optimizer"]
+    writers = gpus[:1] if target.writers == "first" else gpus
+    env = simpy.Environment()
+    network = network_over(env, topology, setup.transport, exact=False)
+    sent = []
+    for gpu in writers.tolist():
+        to = gpu if target.host is None else int(np.flatnonzero(topology.gpu_hosts == target.host)[0])
+        sent.append(network.transfer(Node(topology.gpus[gpu]), Node(topology.memory[to]), num_bytes / len(writers)))
+    env.run(simpy.AllOf(env, sent))
+    return float(env.now) + (0.0 if target.rate is None else num_bytes / target.rate)
