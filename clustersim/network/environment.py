@@ -14,7 +14,10 @@ _MOST_TOLD = 8  # of those who wait
 
 
 class Waiting(Protocol):
-    """A network as its clock sees it."""
+    """A network as its clock sees it, played up to `now_s`."""
+
+    @property
+    def now_s(self) -> float: ...
 
     def stuck(self) -> Sequence[object]: ...
 
@@ -49,4 +52,5 @@ class Environment(simpy.Environment):
         if stuck:
             more = [f"and {len(stuck) - _MOST_TOLD:,} more"] if len(stuck) > _MOST_TOLD else []
             lines = "\n  ".join([*stuck[:_MOST_TOLD], *more])
-            raise SimulationError(f"at {self.now} s nothing can happen any more, but somebody waits:\n  {lines}")
+            now_s = max(self.now, *(network.now_s for network in self.networks))
+            raise SimulationError(f"at {now_s} s nothing can happen any more, but somebody waits:\n  {lines}")

@@ -83,6 +83,11 @@ class Network:
             env.networks.append(self)
 
     @property
+    def now_s(self) -> float:
+        """The time up to which the network has been played, which may be ahead of SimPy's."""
+        return self.engine.now_s
+
+    @property
     def link_bytes(self) -> np.ndarray:
         """[num_links] bytes that each link has carried, in messages that have ended."""
         carried = np.zeros(len(self.topology.links))

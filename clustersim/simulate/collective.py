@@ -11,6 +11,7 @@ import simpy
 from clustersim.collectives import Schedule, busbw_factor
 from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
+from clustersim.network import Environment
 from clustersim.simulate.play import network_over
 from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import Node, Topology, load_topology, place
@@ -68,7 +69,7 @@ def time_collective(
 def _play(
     cluster: Topology, gpus: np.ndarray, schedule: Schedule, num_bytes: float, library: Transport, exact: bool
 ) -> float:
-    env = simpy.Environment()
+    env = Environment()
     network = network_over(env, cluster, library, exact)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":

@@ -8,7 +8,7 @@ import numpy as np
 import simpy
 
 from clustersim.hardware.sheet import Transport
-from clustersim.network import Network
+from clustersim.network import Environment, Network
 from clustersim.program import Iteration
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
@@ -41,7 +41,7 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
 def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: Tell) -> Outcome:
     point, transport = setup.point, setup.transport
     seed, gpus = setup.seed(replicate), setup.gpus(replicate)
-    env = simpy.Environment()
+    env = Environment()
     network = network_over(env, setup.topology, transport, exact)
     moved_per_parameter = 4 * (3 + point.optimizer.state_bytes_per_parameter / 2)
     hosts = setup.topology.gpu_hosts[gpus]

@@ -9,7 +9,7 @@ import numpy as np
 import simpy
 
 from clustersim.collectives import Schedule
-from clustersim.network import Environment, Network
+from clustersim.network import Environment, FlowRate, Network, max_min_rates
 from clustersim.topology import Topology, load_topology
 
 
@@ -57,6 +57,20 @@ def time_schedule(graph: nx.DiGraph | Topology, schedule: Schedule, **costs: Any
     env = simpy.Environment()
     network = Network(env, graph if isinstance(graph, Topology) else load_topology(graph), **costs)
     return float(env.run(network.play(schedule, range(schedule.num_ranks))).end_s.max(initial=0.0))
+
+
+def fair_rates(flows: list[FlowRate], bytes_per_s: np.ndarray, cap_bytes_per_s: float = np.inf) -> np.ndarray:
+    """Return the max-min rates of flows, solved anew, given the rates of links [num_links] and of private ones."""
+    numbers = sorted({link for flow in flows for link in flow.links})
+    place = {number: index for index, number in enumerate(numbers)}
+    longest = max((len(flow.links) for flow in flows), default=1)
+    routes = [[place[link] for link in flow.links] + [len(place)] * (longest - len(flow.links)) for flow in flows]
+    capacity = [cap_bytes_per_s if number < 0 else float(bytes_per_s[number]) for number in numbers]
+    return max_min_rates(
+        np.array(routes, dtype=np.int64).reshape(len(flows), longest),
+        np.array([flow.weight for flow in flows]),
+        np.array([*capacity, np.inf]),
+    )
 
 
 def filled(routes: list[list[int]], weights: list[float], capacity: list[float]) -> np.ndarray:

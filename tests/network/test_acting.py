@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.collectives import ALL_REDUCE
 from clustersim.errors import InputError
-from clustersim.network import FlowRate, Network, max_min_rates
+from clustersim.network import FlowRate, Network
 from clustersim.topology import load_topology
 
-from .clusters import line, link_between, make_network, star
+from .clusters import fair_rates, line, link_between, make_network, star
 
 
 def at(network: Network, time_s: float, act: Callable[[], object]) -> None:
@@ -171,24 +170,11 @@ acts = st.tuples(
 @settings(max_examples=60, deadline=None)
 def test_after_every_act_rates_are_those_of_a_full_solve(acts):
     network = make_network(line(4, 1e9))
-    capacity = np.append(network.topology.links.bytes_per_s, [2e8, np.inf])
+    capacity = network.topology.links.bytes_per_s.copy()
     sent, num_links = [], len(network.topology.links)
 
     def look(time_s: float, flows: list[FlowRate]) -> None:
-        numbers = [[link if link >= 0 else num_links for link in flow.links] for flow in flows]
-        alone = [flow.links[-1] < 0 for flow in flows]
-        longest = max(map(len, numbers), default=1)
-        caps = capacity[:-1].tolist() + [2e8] * sum(alone)
-        position = iter(range(num_links + 1, num_links + 1 + sum(alone)))
-        padded = [
-            [*(row[:-1] + [next(position)] if capped else row), *[len(caps)] * (longest - len(row))]
-            for row, capped in zip(numbers, alone, strict=True)
-        ]
-        full = max_min_rates(
-            np.array(padded, dtype=np.int64).reshape(len(flows), longest),
-            np.ones(len(flows)),
-            np.array([*caps, np.inf]),
-        )
+        full = fair_rates(flows, capacity, 2e8)
         assert [flow.bytes_per_s for flow in flows] == pytest.approx(full, rel=1e-9)
 
     def act(kind: str, which: int, rate: float) -> None:
