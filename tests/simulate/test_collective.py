@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from clustersim.collectives import closed_form
 from clustersim.errors import InputError
 from clustersim.simulate import time_collective
+from clustersim.strategies.algorithm import schedule_collective
+from clustersim.topology import load_topology, place
+from clustersim.topology.placement import Block
 
 STAR = {"kind": "star", "num_hosts": 8, "link": "7 GB/s", "hop": "1 us"}
 
@@ -51,3 +56,31 @@ def test_exact_gives_the_same_times(algorithm):
     quick = time_collective("all-reduce", {**STAR, "num_hosts": 24}, algorithm, 24, [1e3, 1e8])["rows"]
     exact = time_collective("all-reduce", {**STAR, "num_hosts": 24}, algorithm, 24, [1e3, 1e8], exact=True)["rows"]
     assert [row["time_s"] for row in quick] == pytest.approx([row["time_s"] for row in exact], rel=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", ["doubling", "double-tree", "halving-doubling", "hierarchical", "ring", "tree"])
+def test_schedule_and_routes_of_16384_gpus_take_a_few_calls_a_rank(algorithm: str) -> None:
+    def prepare(num_gpus: int) -> tuple[int, int]:
+        cluster = {"kind": "fat-tree", "k": 32, "host": "dgx-1", "link": "100 Gbit/s", "num_hosts": num_gpus // 8}
+        topology = load_topology(cluster)
+        calls = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            gpus = place(Block(), topology, num_gpus, seed=0)
+            _, schedule = schedule_collective("all-reduce", algorithm, topology, gpus, 1e8, "nccl")
+            first = {schedule.pattern(number): number for number in reversed(range(schedule.num_steps))}
+            for number in first.values():
+                step = schedule.step(number)
+                topology.routes(topology.gpus[gpus[step.src]], topology.gpus[gpus[step.dst]])
+        finally:
+            sys.setprofile(None)
+        return calls, len(first)
+
+    (few, few_patterns), (many, many_patterns) = prepare(1024), prepare(16384)
+    assert many_patterns < 2 * few_patterns
+    assert many < 10 * 16384 + 2 * few
