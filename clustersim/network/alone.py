@@ -33,7 +33,6 @@ class Alone:
         topology: Topology,
         costs: Costs,
         adds: bool,
-        eager_bytes: float = 0.0,
         bytes_per_s: np.ndarray | None = None,
     ):
         """Payload rates of links may be given [num_links]; else they are those of the sheets times `efficiency`."""
@@ -41,7 +40,7 @@ class Alone:
             bytes_per_s = topology.links.bytes_per_s * costs.efficiency
             memories = list(topology.adders.values())
             bytes_per_s[memories] = topology.links.bytes_per_s[memories]
-        self._maker = LoneSteps(topology, costs, adds, eager_bytes, bytes_per_s)
+        self._maker = LoneSteps(topology, costs, adds, bytes_per_s)
         self._outlines: WeakKeyDictionary[Schedule, dict[bytes, Outline | None]] = WeakKeyDictionary()
         self._num_messages = 0
 

@@ -19,8 +19,9 @@ _STEPS_AT_ONCE = 64  # of delays that are brought in order
 class Begun(NamedTuple):
     """Messages that had started by the time of a forecast, in columns [num_begun].
 
-    `end_s` is when one leaves the wire; or, where `is_last`, when it is over: being added, it ends then, and
-    for one that is already over it is minus infinity. Of an open step, all that have started are here.
+    `end_s` is when one leaves the wire, or minus infinity if it has and waits there for its receiver. Where
+    `is_last` it is when the message is over for the receiver: being added, it ends then, and it is minus infinity
+    for one that is over already. Of a step, all that have started are here unless their receiver has left it.
     """
 
     step: np.ndarray

@@ -74,7 +74,7 @@ class LoneStep:
 
     def spans(self, admitted_s: np.ndarray) -> Spans:
         """Return when each message moves, given when each rank began to send and receive [num_ranks]."""
-        from_s, to_s = admitted_s.take(self.src), admitted_s.take(self.dst)
+        from_s, to_s = admitted_s[self.src], admitted_s[self.dst]
         start_s = np.maximum(from_s, to_s)
         if self.eager is not None:
             start_s = np.where(self.eager, from_s, start_s)
@@ -93,12 +93,13 @@ class LoneStep:
             if self.eager is not None:
                 parts.insert(1, np.where(self.eager, spans.off_s, spans.over_s))
             ends_s = np.concatenate(parts)
-        over_s = ends_s.take(own.ends)
         if own.ranks is None:
-            done_s: np.ndarray = np.maximum(admitted_s, over_s.max(axis=0))
+            done_s = admitted_s
+            for ends in own.ends:
+                done_s = np.maximum(done_s, ends_s[ends])
             return done_s
         done_s = admitted_s.copy()
-        done_s[own.ranks] = np.maximum(admitted_s[own.ranks], np.maximum.reduceat(over_s, own.starts))
+        done_s[own.ranks] = np.maximum(admitted_s[own.ranks], np.maximum.reduceat(ends_s[own.ends], own.starts))
         return done_s
 
     @cached_property
@@ -138,13 +139,12 @@ class _Own(NamedTuple):
 class LoneSteps:
     """Works out steps between nodes of a topology."""
 
-    def __init__(self, topology: Topology, costs: Costs, adds: bool, eager_bytes: float, bytes_per_s: np.ndarray):
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, bytes_per_s: np.ndarray):
         self.adds = adds
         self.num_links = len(topology.links)
         self.bytes_per_s = bytes_per_s
         self._topology = topology
         self._costs = costs
-        self._eager_bytes = eager_bytes
 
     def step(self, columns: Step, nodes: np.ndarray) -> LoneStep:
         """Return a step of a collective among these nodes [num_ranks]."""
@@ -159,14 +159,20 @@ class LoneSteps:
         message = np.concatenate([sent, added, on_core])
         moves = columns.num_bytes[message] > 0
         uses = Uses(used[moves], message[moves], int(np.count_nonzero(moves[: len(sent)])))
-        eager = columns.num_bytes <= self._eager_bytes
         with np.errstate(divide="ignore", invalid="ignore"):  # over a link that stands still it takes for ever
             wire_s = np.where(columns.num_bytes > 0, columns.num_bytes / wire_bytes_per_s, 0.0)
         adding_s = BYTES_MOVED_PER_ADDED * columns.num_bytes / adding_bytes_per_s
         return LoneStep(
             len(nodes), src, dst, columns.num_bytes, latency_s, wire_s, adding_s, wire_bytes_per_s,
-            adding_bytes_per_s, eager if self._eager_bytes > 0 and eager.any() else None, uses,
+            adding_bytes_per_s, self._eager(columns), uses,
         )  # fmt: skip
+
+    def _eager(self, columns: Step) -> np.ndarray | None:
+        """Return which messages do not wait for their receiver, if any; to itself, a rank need not wait in any case."""
+        if not self._costs.eager_bytes:
+            return None
+        eager: np.ndarray = (columns.num_bytes <= self._costs.eager_bytes) & (columns.src != columns.dst)
+        return eager if eager.any() else None
 
     def core_bytes_per_s(self, nodes: np.ndarray) -> np.ndarray:
         """Return what each rank's own core moves when it adds [num_ranks], infinite where nothing holds it back."""

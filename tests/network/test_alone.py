@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from clustersim.collectives import ALL_REDUCE, COLLECTIVES, Schedule, Step, Transfer
 from clustersim.network import Network
 from clustersim.network.alone import Alone, Begun, Lone, Standing
-from clustersim.network.collective import Added, OpenStep
-from clustersim.network.flow import Flow
 from clustersim.network.paths import Costs
 from clustersim.topology import Node, Topology, load_topology
 
@@ -40,13 +38,15 @@ class Case(NamedTuple):
     adds: bool = False
     overhead_s: float = 0.0
     delay_s: np.ndarray | None = None
+    eager_bytes: float = 0.0
 
     def forecast(self, standing: Standing, awaited: list[tuple[int, int]] | None = None) -> Lone | None:
-        alone = Alone(self.topology, Costs(overhead_s=self.overhead_s), self.adds)
+        alone = Alone(self.topology, Costs(self.overhead_s, eager_bytes=self.eager_bytes), self.adds)
         return alone.forecast(self.schedule, self.nodes, standing, self.delay_s, awaited or ())
 
     def network(self) -> Network:
-        return Network(simpy.Environment(), self.topology, overhead_s=self.overhead_s, adds=self.adds, exact=True)
+        costs = {"overhead_s": self.overhead_s, "eager_bytes": self.eager_bytes}
+        return Network(simpy.Environment(), self.topology, adds=self.adds, exact=True, **costs)
 
 
 class Played(NamedTuple):
@@ -98,11 +98,13 @@ def assert_same(case: Case, enter_s: np.ndarray) -> bool:
     return True
 
 
-def case_of(cluster: str, schedule: Schedule, adds: bool, in_hosts: bool, jitter: float, seed: int) -> Case:
+def case_of(
+    cluster: str, schedule: Schedule, adds: bool, in_hosts: bool, jitter: float, seed: int, eager_bytes=0.0
+) -> Case:
     topology, rng = CLUSTERS[cluster], np.random.default_rng(seed)
     nodes = (topology.memory if in_hosts else topology.gpus)[: schedule.num_ranks]
     delay_s = rng.exponential(jitter, (schedule.num_ranks, schedule.num_steps)) if jitter else None
-    return Case(topology, schedule, nodes, adds, 1e-6, delay_s)
+    return Case(topology, schedule, nodes, adds, 1e-6, delay_s, eager_bytes)
 
 
 @pytest.mark.parametrize(("kind", "name"), ALGORITHMS)
@@ -114,16 +116,17 @@ def case_of(cluster: str, schedule: Schedule, adds: bool, in_hosts: bool, jitter
     in_hosts=st.booleans(),
     jitter=st.sampled_from([0.0, 1e-6, 1e-3]),
     skew=st.sampled_from([0.0, 1e-6, 1e-2]),
+    eager_bytes=st.sampled_from([0.0, 1e6, 1e9]),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=8, deadline=None)
 def test_a_collective_takes_the_time_of_playing_it(
-    kind, name, cluster, num_ranks, num_bytes, adds, in_hosts, jitter, skew, seed
+    kind, name, cluster, num_ranks, num_bytes, adds, in_hosts, jitter, skew, eager_bytes, seed
 ):
     schedule = COLLECTIVES[kind][name](num_ranks, num_bytes)
-    case = case_of(cluster, schedule, adds, in_hosts, jitter, seed)
+    case = case_of(cluster, schedule, adds, in_hosts, jitter, seed, eager_bytes)
     has_one = assert_same(case, np.random.default_rng(seed + 1).exponential(skew, num_ranks) + 0.25)
-    assert has_one or num_ranks > 2 or kind == "all-to-all"
+    assert has_one or num_ranks > 2 or eager_bytes or kind == "all-to-all"
 
 
 @given(
@@ -134,13 +137,14 @@ def test_a_collective_takes_the_time_of_playing_it(
     jitter=st.sampled_from([0.0, 1e-4]),
     skew=st.sampled_from([0.0, 1e-3, 1e-1]),
     when=st.floats(0, 1),
+    eager_bytes=st.sampled_from([0.0, 1e6, 1e9]),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=100, deadline=None)
 def test_a_forecast_from_the_middle_ends_as_one_from_the_start(
-    name, cluster, num_ranks, adds, jitter, skew, when, seed
+    name, cluster, num_ranks, adds, jitter, skew, when, eager_bytes, seed
 ):
-    case = case_of(cluster, ALL_REDUCE[name](num_ranks, 9e6), adds, adds, jitter, seed)
+    case = case_of(cluster, ALL_REDUCE[name](num_ranks, 9e6), adds, adds, jitter, seed, eager_bytes)
     enter_s = np.random.default_rng(seed + 1).exponential(skew, num_ranks)
     played = play(case, enter_s)
     middle_s = when * float(played.reached_s.max())
@@ -151,6 +155,8 @@ def test_a_forecast_from_the_middle_ends_as_one_from_the_start(
         for step in range(reached, case.schedule.num_steps + 1)
     ]
     lone = case.forecast(standing, ahead)
+    if eager_bytes and case.forecast(Standing.entering(enter_s)) is None:
+        return
     assert lone is not None
     assert lone.end_s == pytest.approx(played.reached_s[:, -1], rel=1e-12)
     assert lone.reached_s == pytest.approx([played.reached_s[both] for both in ahead], rel=1e-12)
@@ -165,25 +171,24 @@ def stopped(case: Case, enter_s: np.ndarray, time_s: float, played: Played) -> t
     network.after_acting()
     if time_s > 0:
         network.env.run(time_s)
-    moving = dict(whereabouts(*entry) for entry in network.engine.on_the_way())
-    begun = []
-    for number, open_step in collective.steps.items():
-        started = [message for message, absent in enumerate(open_step.standing()[1]) if not absent]
-        begun += [(number, message, *moving.get((number, message), (-np.inf, True))) for message in started]
+    moving = {}
+    for time_s, flow in network.engine.on_the_way():
+        step, is_added = collective.place(flow)
+        waits = not flow.bytes_per_s and flow.path.narrowest is not None
+        wire_s = flow.num_bytes / flow.path.narrowest.bytes_per_s if waits else 0.0
+        moving[step, flow.message] = (time_s + wire_s, is_added)
     reached_steps = np.maximum(collective.reached_steps, 0)
+    begun = []
+    for number in range(min(reached_steps), case.schedule.num_steps):
+        columns = case.schedule.step(number)
+        for message, (src, dst) in enumerate(zip(columns.src, columns.dst, strict=True)):
+            is_eager = case.eager_bytes > 0 and columns.num_bytes[message] <= case.eager_bytes and src != dst
+            comes, is_there = (collective.at_steps[rank] == number for rank in (src, dst))
+            has_started = (comes or reached_steps[src] > number) if is_eager else comes and is_there
+            if has_started and reached_steps[dst] <= number:
+                begun.append((number, message, *moving.get((number, message), (-np.inf, is_there))))
     reached_s = played.reached_s[np.arange(len(reached_steps)), reached_steps]
     return Standing(reached_steps, reached_s, Begun.of(begun)), network.link_bytes
-
-
-def whereabouts(time_s: float, flow: Flow) -> tuple[tuple[int, int], tuple[float, bool]]:
-    """Return step and message of a flow, when it ends on what it is, and whether that is its end."""
-    sender = flow.sender
-    if isinstance(sender, Added):
-        return (sender.step.number, flow.message), (time_s, True)
-    assert isinstance(sender, OpenStep)
-    waits = not flow.bytes_per_s and flow.path.narrowest is not None
-    wire_s = flow.num_bytes / flow.path.narrowest.bytes_per_s if waits else 0.0
-    return (sender.number, flow.message), (time_s + wire_s, False)
 
 
 @st.composite
@@ -237,7 +242,8 @@ def test_whatever_the_messages_a_forecast_is_right_or_not_given(data):
     if data.draw(st.booleans()):
         seed = data.draw(st.integers(0, 100))
         delay_s = np.random.default_rng(seed).exponential(1e-3, (num_ranks, schedule.num_steps))
-    assert_same(Case(topology, schedule, np.array(gpus), data.draw(st.booleans()), 1e-6, delay_s), enter_s)
+    eager_bytes = data.draw(st.sampled_from([0.0, 1e4, 1e6]))
+    assert_same(Case(topology, schedule, np.array(gpus), data.draw(st.booleans()), 1e-6, delay_s, eager_bytes), enter_s)
 
 
 def test_a_ring_in_lock_step_is_one_step_and_a_multiplication():
