@@ -113,9 +113,11 @@ def alone(spec: Spec, target: str = "", whole_target: str = "") -> Work:
 
 WORKS = {
     "ring-512": Work(Ring((512,)), "25x Lazy, 15 M messages/s", full_rounds=1),
-    "ring-1024": Work(Ring((1024,)), "25x Lazy, 15 M messages/s", full_rounds=1),
+    "ring-1024": Work(Ring((1024,)), "25x Lazy, 15 M messages/s", lazy_rounds=3, full_rounds=1),
     "ring-512-jitter": Work(Ring((512,), jitter=True), "10x Lazy, 100x Full, 3 M messages/s", full_rounds=1),
-    "ring-1024-jitter": Work(Ring((1024,), jitter=True), "10x Lazy, 3 M messages/s", "5x Lazy", full_rounds=0),
+    "ring-1024-jitter": Work(
+        Ring((1024,), jitter=True), "10x Lazy, 3 M messages/s", "5x Lazy", lazy_rounds=3, full_rounds=0
+    ),
     "torus-512": Work(Ring((8, 8, 8)), "10x Lazy", full_rounds=1),
     "torus-512-jitter": Work(Ring((8, 8, 8), jitter=True), "10x Lazy", full_rounds=1),
     "shuffled-512": Work(
@@ -125,10 +127,10 @@ WORKS = {
     ),
     "ring-4096": alone(Ring((4096,)), "2.5 s", "250 MB"),
     "ring-4096-short": alone(Ring((4096,), exact=False), "0.1 s"),
-    "flows-poisson": Work(Flows("poisson"), "50x Full", full_rounds=3),
-    "flows-equal": Work(Flows("equal"), "40x Full", full_rounds=1),
+    "flows-poisson": Work(Flows("poisson"), "50x Full", lazy_rounds=1, full_rounds=3),
+    "flows-equal": Work(Flows("equal"), "40x Full", lazy_rounds=1, full_rounds=1),
     "flows-mixed": Work(Flows("mixed"), "15x Full", lazy_rounds=1, full_rounds=1),
-    "flows-poisson-each": Work(Flows("poisson", each=True), "15x Full", full_rounds=3),
+    "flows-poisson-each": Work(Flows("poisson", each=True), "15x Full", lazy_rounds=1, full_rounds=3),
     "training-512": Work(Training(512), "0.31 s", lazy_rounds=1, full_rounds=0),
     "training-512-short": alone(Training(512, exact=False), "0.31 s"),
     "curve-1024": alone(Curve(tuple(2**power for power in range(11))), "2 s"),
