@@ -3,18 +3,22 @@
 No clock, no hardware and no drawing in here; a result can be saved, read and redrawn without simulating.
 """
 
+from clustersim.results.cycles import NOBODY, Cycle, Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.links import busiest_links, link_classes
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
 from clustersim.results.run import BREAKDOWN, Interval, LinkClass, LinkLoad, Published, Run, Sweep
-from clustersim.results.synchronous import iteration_spans, parts
+from clustersim.results.synchronous import iteration_spans, parts, stretch_spans
 from clustersim.results.trace import Spans, Timesheet
 from clustersim.results.updates import EVERYBODY, Update, UpdateLog
 
 __all__ = [
     "BREAKDOWN",
     "EVERYBODY",
+    "NOBODY",
+    "Cycle",
+    "Cycles",
     "FailureTimes",
     "Interval",
     "LinkClass",
@@ -34,6 +38,7 @@ __all__ = [
     "parts",
     "read_sweep",
     "staleness_summary",
+    "stretch_spans",
     "write_atomically",
     "write_sweep",
 ]

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from clustersim.results.cycles import Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.trace import Spans
+from clustersim.results.updates import UpdateLog
 
 RESULT_SCHEMA = "clustersim.result/1"
 
 BREAKDOWN = ("compute", "communication_exposed", "waiting", "input", "bubble", "recovery")
 """The parts of an iteration, in the order they are told; they sum to `iteration_s`."""
+
+_DETAIL = frozenset(
+    [
+        *["spans", "layers", "links", "rank_names", "worker_breakdown_s", "worker_staleness"],
+        *["iterations_s", "cycles", "updates"],
+    ]
+)
+"""What a run has a row of for each span, layer, link, rank, gradient or iteration."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,10 @@ class Run:
     `layers` are rows of (name, op, forward_s, backward_s, provenance, gradient_bytes) of one GPU;
     `buckets` rows of (name, num_bytes, algorithm); `worker_breakdown_s` has the breakdown per rank. `failures`
     is there where the scenario has failures: their share is the breakdown's `recovery`.
+
+    `gradients` counts those `applied` and `dropped` in all replicates; `facts` are figures of the strategy itself,
+    such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's gradients, where it has
+    any of its own; `updates`, the update log; `cycles`, every worker's iterations.
     """
 
     axes: Mapping[str, Any]
@@ -101,6 +115,11 @@ class Run:
     links: tuple[LinkLoad, ...] = ()
     rank_names: tuple[str, ...] = ()
     failures: FailureTimes | None = None
+    gradients: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
+    worker_staleness: tuple[float | None, ...] = ()
+    updates: UpdateLog = field(default_factory=UpdateLog, repr=False)
+    cycles: Cycles = field(default_factory=Cycles, repr=False)
     spans: Spans = field(default_factory=Spans, repr=False)
 
     def __repr__(self) -> str:
@@ -112,9 +131,10 @@ class Run:
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the run as JSON values; without `detail`, the rows per span, layer, link and rank are left out."""
-        document = asdict(self)
+        document = asdict(replace(self, updates=UpdateLog(), cycles=Cycles()))
+        document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
         if not detail:
-            for key in ("spans", "layers", "links", "worker_breakdown_s", "rank_names", "iterations_s"):
+            for key in _DETAIL:
                 del document[key]
             if document["failures"] is not None:
                 del document["failures"]["downtimes"]
@@ -132,9 +152,11 @@ class Run:
         if values.get("failures") is not None:
             values["failures"] = FailureTimes.from_dict(values["failures"])
         values["spans"] = Spans(**values.get("spans", {}))
+        values["updates"] = UpdateLog.from_dict(values.get("updates", {}))
+        values["cycles"] = Cycles.from_dict(values.get("cycles", {}))
         for key in ("layers", "buckets"):
             values[key] = tuple(tuple(row) for row in values.get(key, ()))
-        for key in ("worker_breakdown_s", "rank_names", "iterations_s"):
+        for key in ("worker_breakdown_s", "rank_names", "iterations_s", "worker_staleness"):
             values[key] = tuple(values.get(key, ()))
         return cls(**values)
 

@@ -1,4 +1,4 @@
-"""What a synchronous job's timesheet says: where the time went, and the spans of one iteration."""
+"""What a timesheet says: where the time went, and the spans of an iteration or a stretch of time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def parts(times: Timesheet) -> dict[str, np.ndarray]:
     """Return the parts of each iteration in seconds [num_ranks, num_iterations].
 
     After backward a worker is idle until its buckets are back, one bucket after the other. While it is in
-    a collective that a slower rank has not entered it is waiting; the rest of the idle time is exposed
+    an exchange that a rank it needs has not entered it is waiting; the rest of the idle time is exposed
     communication. The three parts sum to the iteration.
     """
     idle = times.exchanged_s - times.computed_s
-    waiting = sum((end - start for start, end in _waits(times)), np.zeros_like(idle))
+    waiting = sum((end - start for start, end in waits(times)), np.zeros_like(idle))
     return {
         "compute": (times.end_s - times.begin_s) - idle,
         "communication_exposed": idle - waiting,
@@ -25,7 +25,7 @@ def parts(times: Timesheet) -> dict[str, np.ndarray]:
     }
 
 
-def _waits(times: Timesheet) -> list[tuple[np.ndarray, np.ndarray]]:
+def waits(times: Timesheet) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return for each bucket from when to when a worker waited for slower ranks; empty stretches where it did not."""
     stretches = []
     free_s = times.computed_s
@@ -51,38 +51,85 @@ def iteration_spans(
     """
     spans = Spans()
     origin = float(times.begin_s[:, iteration].min())
-    slowest = times.enter_s[:, iteration, :].argmax(axis=0)
-    waits = _waits(times)
-    total_s = sum(seconds for _, seconds in layers)
+    lengths = waits(times)
     for rank in range(len(times.begin_s)):
-        begin, forward, computed, exchanged, end = (
-            float(column[rank, iteration]) - origin
-            for column in (times.begin_s, times.forward_s, times.computed_s, times.exchanged_s, times.end_s)
-        )
-        _add(spans, "forward", rank, iteration, begin, forward)
-        if rank in detailed:
-            time = forward
-            for name, seconds in layers:
-                share = seconds / total_s * (computed - forward)
-                _add(spans, "backward", rank, iteration, time, time + share, name)
-                time += share
-        else:
-            _add(spans, "backward", rank, iteration, forward, computed)
-        exposed_from = computed
-        for number, name in enumerate(buckets):
-            where = rank, iteration, number
-            ready, back = float(times.ready_s[where]) - origin, float(times.back_s[where]) - origin
-            _add(spans, "communication", rank, iteration, ready, back, name)
-            start, stop = (float(edge[rank, iteration]) - origin for edge in waits[number])
-            if stop > start:
-                cause = f"waited for rank {slowest[number]} to enter the exchange of {name}"
-                _add(spans, "exposed", rank, iteration, exposed_from, start, name)
-                _add(spans, "waiting", rank, iteration, start, stop, name, cause)
-                exposed_from = stop
-            _add(spans, "exposed", rank, iteration, exposed_from, max(exposed_from, back), name)
-            exposed_from = max(exposed_from, back)
-        _add(spans, "update", rank, iteration, exchanged, end)
+        own_layers = layers if rank in detailed else ()
+        _cycle_spans(spans, times, lengths, (rank, iteration), iteration, origin, own_layers, buckets)
     return spans
+
+
+def stretch_spans(
+    times: Timesheet,
+    counts: np.ndarray,
+    seconds: float,
+    layers: Sequence[tuple[str, float]],
+    buckets: Sequence[str],
+    detailed: Collection[int],
+) -> Spans:
+    """Return the spans of the last iterations that count [num_ranks, num_iterations], of workers out of step.
+
+    Those are shown that reach into the last `seconds` before the last one began. All of them bear the number 0, since
+    a worker's iteration 7 may be another's 9.
+    """
+    spans = Spans()
+    last_s = float(times.begin_s[counts].max())
+    shown = counts & (times.end_s > last_s - seconds)
+    origin = float(times.begin_s[shown].min())
+    lengths = waits(times)
+    for rank, iteration in np.argwhere(shown).tolist():
+        own_layers = layers if rank in detailed else ()
+        _cycle_spans(spans, times, lengths, (rank, iteration), 0, origin, own_layers, buckets)
+    return spans
+
+
+def _cycle_spans(
+    spans: Spans,
+    times: Timesheet,
+    lengths: Sequence[tuple[np.ndarray, np.ndarray]],
+    where: tuple[int, int],
+    number: int,
+    origin: float,
+    layers: Sequence[tuple[str, float]],
+    buckets: Sequence[str],
+) -> None:
+    """Add the spans of one rank's iteration, called `number`; `lengths` are when it waited, bucket by bucket."""
+    rank = where[0]
+    begin, forward, computed, exchanged, end = (
+        float(column[where]) - origin
+        for column in (times.begin_s, times.forward_s, times.computed_s, times.exchanged_s, times.end_s)
+    )
+    _add(spans, "forward", rank, number, begin, forward)
+    _add_backward(spans, rank, number, forward, computed, layers)
+    exposed_from = computed
+    for bucket, name in enumerate(buckets):
+        if np.isnan(times.ready_s[(*where, bucket)]):
+            continue  # nothing was exchanged in this iteration
+        ready, back = (float(column[(*where, bucket)]) - origin for column in (times.ready_s, times.back_s))
+        _add(spans, "communication", rank, number, ready, back, name)
+        start, stop = (float(edge[where]) - origin for edge in lengths[bucket])
+        if stop > start:
+            cause = f"waited for rank {times.awaited_rank[(*where, bucket)]:.0f} to enter the exchange of {name}"
+            _add(spans, "exposed", rank, number, exposed_from, start, name)
+            _add(spans, "waiting", rank, number, start, stop, name, cause)
+            exposed_from = stop
+        _add(spans, "exposed", rank, number, exposed_from, max(exposed_from, back), name)
+        exposed_from = max(exposed_from, back)
+    _add(spans, "update", rank, number, exchanged, end)
+
+
+def _add_backward(
+    spans: Spans, rank: int, number: int, start_s: float, end_s: float, layers: Sequence[tuple[str, float]]
+) -> None:
+    """Add backward as one span, or as one for each layer."""
+    total_s = sum(seconds for _, seconds in layers)
+    if not total_s:
+        _add(spans, "backward", rank, number, start_s, end_s)
+        return
+    time_s = start_s
+    for name, seconds in layers:
+        share_s = seconds / total_s * (end_s - start_s)
+        _add(spans, "backward", rank, number, time_s, time_s + share_s, name)
+        time_s += share_s
 
 
 def _add(

@@ -13,6 +13,7 @@ import numpy as np
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.results import (
+    Cycles,
     Interval,
     Published,
     Run,
@@ -23,6 +24,7 @@ from clustersim.results import (
     iteration_spans,
     link_classes,
     staleness_summary,
+    stretch_spans,
 )
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.long_run import with_failures
@@ -113,6 +115,11 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         ),
         iterations_s=first.iterations_s(),
         worker_breakdown_s=first.worker_parts(),
+        gradients=_gradients(outcomes),
+        facts=point.strategy.facts(point.num_gpus),
+        worker_staleness=first.worker_staleness(),
+        updates=first.updates,
+        cycles=Cycles.of(first.times, first.weights > 0),
         layers=_layers(setup),
         buckets=tuple(
             (bucket.name, bucket.num_bytes, algorithm)
@@ -133,6 +140,12 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         rank_names=tuple(str(setup.topology.node_names[node]) for node in setup.topology.gpus[first.gpus]),
         spans=_spans(setup, first),
     )
+
+
+def _gradients(outcomes: list[Outcome]) -> dict[str, int]:
+    """Return how many gradients were applied, and how many dropped, in all replicates."""
+    applied, dropped = (sum(counts) for counts in zip(*(outcome.gradients for outcome in outcomes), strict=True))
+    return {"applied": applied, "dropped": dropped}
 
 
 def _layers(setup: Setup) -> tuple[tuple[str, str, float, float, str, float], ...]:
@@ -190,17 +203,15 @@ def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
 
 
 def _spans(setup: Setup, outcome: Outcome) -> Spans:
-    """Return the spans of the last iteration, layer by layer for the first ranks and the slowest one."""
+    """Return the spans of the last iteration, or of a stretch as long; layer by layer for a few ranks."""
+    layers = [(time.layer.name, time.backward_s) for time in reversed(setup.reference.layers) if time.backward_s > 0]
+    buckets = [bucket.name for bucket in setup.plan(setup.reference).buckets]
+    detailed = set(range(min(_DETAILED_RANKS, setup.point.num_gpus)))
+    if not outcome.in_step:
+        return stretch_spans(outcome.times, outcome.weights > 0, outcome.iteration_s, layers, buckets, detailed)
     iteration = outcome.times.end_s.shape[1] - 1
     slowest = int(outcome.times.computed_s[:, iteration].argmax())
-    layers = [(time.layer.name, time.backward_s) for time in reversed(setup.reference.layers) if time.backward_s > 0]
-    return iteration_spans(
-        outcome.times,
-        iteration,
-        layers,
-        [bucket.name for bucket in setup.plan(setup.reference).buckets],
-        {*range(min(_DETAILED_RANKS, setup.point.num_gpus)), slowest},
-    )
+    return iteration_spans(outcome.times, iteration, layers, buckets, {*detailed, slowest})
 
 
 def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:

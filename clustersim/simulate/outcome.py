@@ -13,7 +13,7 @@ from clustersim.strategies import Job, Window
 
 @dataclass(frozen=True)
 class Outcome:
-    """One replicate.
+    """One replicate; `in_step` says whether iteration i of one worker is iteration i of all.
 
     `weights` [num_ranks, num_iterations] say how much each iteration counts. `link_bytes` [num_links] are what an
     iteration sends, on average. `updates` are the rows of the update log that count. `recovery_share` is how many
@@ -28,6 +28,7 @@ class Outcome:
     algorithms: tuple[str, ...]
     pushing: Sequence[int]
     gradients_per_update: int
+    in_step: bool
     shortcuts: tuple[str, ...]
     recovery_share: float | None = None
 
@@ -62,6 +63,24 @@ class Outcome:
             return np.zeros(int(np.count_nonzero(self.weights)), dtype=np.int64)
         applied: np.ndarray = self.updates.staleness[self.updates.is_accepted]
         return applied
+
+    @property
+    def gradients(self) -> tuple[int, int]:
+        """How many gradients that count were applied, and how many dropped."""
+        if EVERYBODY in self.updates.worker:
+            return int(np.count_nonzero(self.weights)), 0
+        applied = int(self.updates.is_accepted.sum())
+        return applied, len(self.updates) - applied
+
+    def worker_staleness(self) -> tuple[float | None, ...]:
+        """Return the mean staleness of each worker's gradients [num_ranks], None for one that has none of its own."""
+        if EVERYBODY in self.updates.worker:
+            return (0.0,) * len(self.gpus)
+        accepted = self.updates.is_accepted
+        ranks = np.asarray(self.updates.worker)[accepted]
+        counts = np.bincount(ranks, minlength=len(self.gpus))
+        sums = np.bincount(ranks, weights=self.updates.staleness[accepted], minlength=len(self.gpus))
+        return tuple(float(total / number) if number else None for total, number in zip(sums, counts, strict=True))
 
     def iterations_s(self) -> tuple[float, ...]:
         """Return the mean over workers of each iteration that counts, by its number."""
@@ -119,6 +138,7 @@ def outcome_of(job: Job) -> Outcome:
         algorithms=job.algorithms,
         pushing=job.pushing,
         gradients_per_update=job.gradients_per_update,
+        in_step=window is None,
         shortcuts=job.network.shortcuts,
     )
     if window is not None:

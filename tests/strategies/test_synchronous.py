@@ -4,56 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.collectives import closed_form, server_seconds
 from clustersim.errors import InputError
-from clustersim.hardware import load_transport
-from clustersim.network import Network
-from clustersim.program import bucket_caps, plan_iteration
 from clustersim.results import parts
-from clustersim.strategies import STRATEGIES, AllReduce, Job, Server, Servers, Strategy
+from clustersim.strategies import STRATEGIES, AllReduce, Job, Server, Servers
 from clustersim.strategies.algorithm import schedule_collective
 from clustersim.strategies.synchronous import Synchronous
-from clustersim.topology import load_topology
-
-RATE = 1e9
-HOP = 1e-6
-MB = 1e6
-
-
-def star(num_hosts: int, **host: object):
-    return load_topology({"kind": "star", "num_hosts": num_hosts, "link": "1 GB/s", "hop": "1 us", **host})
-
-
-def play(strategy: Strategy, num_ranks: int, slowdown=None, layers=((1.0, 2.0, 8 * MB), (1.0, 2.0, 8 * MB)), **cluster):
-    """Run two iterations of a job of so many ranks; return it. `layers` are forward and backward seconds and gradient bytes."""
-    env = simpy.Environment()
-    topology = star(cluster.pop("num_hosts", num_ranks), **cluster)
-    forward, backward, sizes = zip(*layers, strict=True)
-    plan = plan_iteration(
-        [f"layer{i}" for i in range(len(layers))],
-        forward,
-        backward,
-        sizes,
-        0.5,
-        bucket_caps(strategy.buckets),
-        strategy.overlap,
-    )
-    job = Job(
-        env=env,
-        network=Network(env, topology),
-        transport=load_transport("ideal"),
-        gpus=np.arange(num_ranks),
-        plans=lambda rank, iteration: plan,
-        slowdown=lambda rank, iteration: 1.0 if slowdown is None else float(slowdown[rank][iteration]),
-        update_bytes_per_byte=5.0,
-        num_iterations=1,
-    )
-    env.run(strategy.start(job))
-    return job
+from tests.strategies.jobs import HOP, MB, RATE, play, star
 
 
 def iteration_s(job: Job) -> float:

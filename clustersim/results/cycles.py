@@ -1,0 +1,97 @@
+"""Every worker's iterations one by one, in columns: for pictures of clocks, of waiting, and of who was last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clustersim.results.synchronous import parts, waits
+from clustersim.results.trace import Timesheet
+
+NOBODY = -1
+"""Stands for the awaited rank where a worker waited for nobody."""
+
+MOST_CYCLES = 20_000
+"""Iterations that are kept of a run; of more, the last ones."""
+
+
+class Cycle(NamedTuple):
+    """One iteration of one worker: when it began, had computed, had all buckets back and had ended.
+
+    `waiting_s` of it the worker waited for others, longest for `awaited_rank`.
+    """
+
+    rank: int
+    iteration: int
+    begin_s: float
+    computed_s: float
+    exchanged_s: float
+    end_s: float
+    waiting_s: float
+    awaited_rank: int
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Columns of `Cycle`, in the order in which the iterations began; seconds to the nanosecond."""
+
+    rank: list[int] = field(default_factory=list)
+    iteration: list[int] = field(default_factory=list)
+    begin_s: list[float] = field(default_factory=list)
+    computed_s: list[float] = field(default_factory=list)
+    exchanged_s: list[float] = field(default_factory=list)
+    end_s: list[float] = field(default_factory=list)
+    waiting_s: list[float] = field(default_factory=list)
+    awaited_rank: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, times: Timesheet, counts: np.ndarray, limit: int = MOST_CYCLES) -> Cycles:
+        """Return the iterations of a timesheet that count [num_ranks, num_iterations], at most the last so many."""
+        ranks, iterations = np.nonzero(counts)
+        order = np.lexsort((iterations, ranks, times.begin_s[counts]))[-limit:]
+        chosen = ranks[order], iterations[order]
+
+        def kept(column: np.ndarray) -> list[float]:
+            seconds: list[float] = np.round(column[chosen], 9).tolist()
+            return seconds
+
+        return cls(
+            rank=chosen[0].tolist(),
+            iteration=chosen[1].tolist(),
+            begin_s=kept(times.begin_s),
+            computed_s=kept(times.computed_s),
+            exchanged_s=kept(times.exchanged_s),
+            end_s=kept(times.end_s),
+            waiting_s=kept(parts(times)["waiting"]),
+            awaited_rank=awaited_ranks(times)[chosen].tolist(),
+        )
+
+    def rows(self) -> Iterator[Cycle]:
+        """Yield the iterations one by one."""
+        return map(Cycle._make, zip(*vars(self).values(), strict=True))
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Cycles:
+        """Read what `to_dict` wrote."""
+        return cls(**document)
+
+
+def awaited_ranks(times: Timesheet) -> np.ndarray:
+    """Return whom each worker waited for longest in each iteration [num_ranks, num_iterations], NOBODY for none."""
+    longest = np.zeros_like(times.begin_s)
+    awaited = np.full(times.begin_s.shape, NOBODY, dtype=np.int64)
+    for bucket, (start, end) in enumerate(waits(times)):
+        longer = np.nan_to_num(end - start) > longest
+        longest[longer] = (end - start)[longer]
+        awaited[longer] = times.awaited_rank[:, :, bucket][longer].astype(np.int64)
+    return awaited
