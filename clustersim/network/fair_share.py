@@ -1,10 +1,11 @@
-"""Max-min fair sharing: nobody can get more without taking from somebody who has no more."""
+"""Ways of sharing links, and max-min fairness: nobody can get more without taking from somebody who has no more."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from clustersim.network.max_min import MaxMin
+from clustersim.network.proportional import Proportional
 from clustersim.registry import Registry
 
 _TIE = 1e-12  # levels closer than this, relatively, are one level
@@ -47,4 +48,4 @@ def max_min_rates(routes: np.ndarray, weights: np.ndarray, capacity: np.ndarray)
     return rates
 
 
-SHARING = Registry("way of sharing links", {"max-min": MaxMin})
+SHARING = Registry("way of sharing links", {"max-min": MaxMin, "proportional": Proportional})
