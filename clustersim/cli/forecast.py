@@ -83,9 +83,12 @@ def _print_table(result: Sweep) -> None:
     from rich.console import Console
 
     from clustersim.report import table
+    from clustersim.report.failures import failure_table
 
     console = Console()
-    console.print(table(result), width=None if console.is_terminal else _PIPED_WIDTH)
+    for part in (table(result), failure_table(result)):
+        if part is not None:
+            console.print(part, width=None if console.is_terminal else _PIPED_WIDTH)
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
 

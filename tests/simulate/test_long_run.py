@@ -70,6 +70,17 @@ def test_the_mean_over_replicates_is_what_is_expected(scenario: dict[str, Any]) 
     assert run.interval.iteration_s[0] < run.iteration_s < run.interval.iteration_s[1]
 
 
+def test_replicates_that_cannot_differ_are_what_playing_each_gives(scenario: dict[str, Any]) -> None:
+    slow = scenario | {"stragglers": [{"kind": "constant", "factor": 2, "of": [1]}], "replicates": 3}
+    quick, exact = (clustersim.simulate(slow, exact=exact) for exact in (False, True))
+    assert quick.iteration_s == pytest.approx(exact.iteration_s, rel=1e-9)
+    assert quick.interval is not None
+    assert quick.interval.iteration_s[0] == quick.interval.iteration_s[1]
+    moved = clustersim.simulate(slow | {"placement": {"kind": "random"}})
+    assert moved.interval is not None
+    assert moved.interval.iteration_s[0] < moved.interval.iteration_s[1]
+
+
 def test_intervals_are_whole_updates_next_to_the_optimum_that_was_asked_for(scenario: dict[str, Any]) -> None:
     step_s = clustersim.simulate(scenario).update_s
     asked = {"young": young_s(60.0, 36_000.0), "daly": daly_s(60.0, 36_000.0), "10 min": 600.0, "1 ms": step_s}
