@@ -94,7 +94,7 @@ def _plays_alike(setup: Setup, replicate: int) -> bool:
 def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
     point, work, first = setup.point, setup.reference, outcomes[0]
     iteration_s = float(np.mean([outcome.iteration_s for outcome in outcomes]))
-    samples_per_s = point.global_batch * float(np.mean([each.applied_share for each in outcomes])) / iteration_s
+    samples_per_s = point.global_batch * _applied_share(outcomes) / iteration_s
     joined, weights = mean_parts(outcomes)
     memories = [dict(setup.workload(kind).memory_bytes) for kind in setup.kinds_in_use]
     fullest = max(memories, key=lambda parts: sum(parts.values()))
@@ -147,6 +147,11 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         rank_names=tuple(str(setup.topology.node_names[node]) for node in setup.topology.gpus[first.gpus]),
         spans=_spans(setup, first),
     )
+
+
+def _applied_share(outcomes: list[Outcome]) -> float:
+    """Return which share of the gradients came in time to be applied: 1 where none is ever dropped."""
+    return float(np.mean([outcome.applied_share for outcome in outcomes]))
 
 
 def _gradients(outcomes: list[Outcome]) -> dict[str, int]:
@@ -203,7 +208,8 @@ def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
     if logarithms is None:
         return None
     low_s, high_s = (math.exp(end) for end in logarithms)
-    slow, fast = setup.point.global_batch / high_s, setup.point.global_batch / low_s
+    batch = setup.point.global_batch * _applied_share(outcomes)
+    slow, fast = batch / high_s, batch / low_s
     ends = _speedup(setup, slow), _speedup(setup, fast)
     speedup = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
     return Interval(_LEVEL, (low_s, high_s), (slow, fast), speedup)
@@ -230,7 +236,7 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
         unused = sorted(_network_kinds(setup) - {links.kind for links in run.link_classes if links.num_used})
         if unused:
             warnings.append(f"no message left a host by: {', '.join(unused)}; changing it changes nothing")
-        if strategy.overlap and len(run.buckets) == 1:
+        if strategy.overlaps_backward and len(run.buckets) == 1:
             warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
     return (*warnings, *strategy.warnings())
 

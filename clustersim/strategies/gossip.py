@@ -45,6 +45,10 @@ class Gossip(Synchronous):
             GRAPHS[value]
         return value
 
+    @property
+    def overlaps_backward(self) -> bool:
+        return False
+
     def neighbours(self, num_workers: int) -> list[list[int]]:
         """Return the neighbours of each worker [num_workers]."""
         edges = GRAPHS[self.graph](num_workers, self.degree) if isinstance(self.graph, str) else self.graph

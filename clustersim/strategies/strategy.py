@@ -41,6 +41,11 @@ class Strategy(Spec):
         """Whether an iteration without randomness comes again and again, the same for every worker."""
         return False
 
+    @property
+    def overlaps_backward(self) -> bool:
+        """Whether gradients are exchanged while backward still runs."""
+        return self.overlap
+
     def mistakes(self, num_workers: int) -> list[Mistake]:
         """Return what is wrong with it for so many workers; keys are as seen from the strategy."""
         return []

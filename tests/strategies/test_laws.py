@@ -269,3 +269,28 @@ def test_every_strategy_of_the_table_trains_any_number_of_workers(num_workers):
         outcome = result(member(**knobs), num_workers, 3)
         assert outcome.iteration_s >= 6, kind
         assert outcome.update_s <= outcome.iteration_s * (1 + 1e-12), kind
+
+
+def test_backup_workers_have_an_optimum_under_a_heavy_tail_and_are_useless_without():
+    """What Chen et al. (2016) report: a few backups train quickest; where all are alike each one is lost."""
+
+    def samples_per_s(backups: int, slowdown: np.ndarray) -> float:
+        outcome = result(Backup(backups=backups, **WHOLE), 16, 40, slowdown=slowdown, **INSTANT)
+        return outcome.applied_share / outcome.iteration_s
+
+    tail = 2 / 3 * (1 + np.random.default_rng(1).pareto(3, (16, 97)))
+    heavy = [samples_per_s(backups, tail) for backups in (0, 3, 13)]
+    assert heavy[1] > 1.2 * heavy[0]
+    assert heavy[1] > 1.2 * heavy[2]
+    even = [samples_per_s(backups, np.ones((16, 1))) for backups in (0, 3, 13)]
+    assert even == pytest.approx([1 / 6, 13 / 16 / 6, 3 / 16 / 6], rel=1e-6)
+
+
+def test_a_worker_so_slow_that_it_begins_nothing_counts_with_its_share():
+    slowdown = np.ones((4, 1))
+    slowdown[1] = 1000.0
+    outcome = result(Async(**WHOLE), 4, 60, slowdown=slowdown, **INSTANT)
+    window_s = 60 / 3 * 6.0
+    cycles = 60 + window_s / 6000.0
+    assert outcome.weights.sum() == pytest.approx(cycles, rel=1e-6)
+    assert outcome.iteration_s == pytest.approx(4 * window_s / cycles, rel=1e-6)
