@@ -63,14 +63,23 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; beside the run if absent.")
     ] = None,
+    updates: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the update log instead: W_101 = W_100 - lr * dW_97 ..., or .csv."),
+    ] = None,
 ) -> None:
     """Draw the report of a saved run again, without simulating."""
     from clustersim.report import write_report
     from clustersim.results import read_sweep
 
     folder = run if run.is_dir() else run.parent
-    written = write_report(read_sweep(run), output or folder / "report.html")
-    typer.echo(f"report: {written}")
+    sweep = read_sweep(run)
+    if updates is not None:
+        from clustersim.interchange import write_updates
+
+        typer.echo(f"updates: {write_updates(sweep, updates)}")
+    if updates is None or output is not None:
+        typer.echo(f"report: {write_report(sweep, output or folder / 'report.html')}")
 
 
 def _print_json(result: Sweep) -> None:
