@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -21,6 +22,6 @@ class Constant(Drawn):
         return True
 
     def draw(
-        self, own: np.random.Generator, shared: np.random.Generator, size: int, per_iteration: int = 1
+        self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
     ) -> np.ndarray:
         return np.full(size, self.factor)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from itertools import accumulate
 from typing import Self
 
 import numpy as np
@@ -62,12 +64,12 @@ class Distribution(Drawn):
         """Return the factors that standard normal `z` stand for; they rise with z."""
 
     def draw(
-        self, own: np.random.Generator, shared: np.random.Generator, size: int, per_iteration: int = 1
+        self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
     ) -> np.ndarray:
         z = own.standard_normal(size)
         if self.host_correlation:
             z *= math.sqrt(1 - self.host_correlation)
-            z += math.sqrt(self.host_correlation) * shared.standard_normal(size)
+            z += math.sqrt(self.host_correlation) * shared().standard_normal(size)
         return self.factors(autoregressive(z, self.step_correlation(per_iteration)))
 
     def step_correlation(self, per_iteration: int) -> float:
@@ -84,8 +86,6 @@ def autoregressive(noise: np.ndarray, rho: float) -> np.ndarray:
     """
     if not rho or not len(noise):
         return noise
-    from scipy.signal import lfilter
-
     driven = math.sqrt(1 - rho**2) * noise
     driven[0] = noise[0]
-    return np.asarray(lfilter([1.0], [1.0, -rho], driven))
+    return np.fromiter(accumulate(driven.tolist(), lambda before, new: rho * before + new), float, len(driven))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -108,7 +109,7 @@ class Draws:
 
     def _draw(self, name: Name, spec: Drawn, rank: int, size: int, per_iteration: int) -> np.ndarray:
         own = stream(self.seed, "stragglers", *name, rank)
-        shared = stream(self.seed, "stragglers", *name, "host", int(self._job_hosts[rank]))
+        shared = partial(stream, self.seed, "stragglers", *name, "host", int(self._job_hosts[rank]))
         return spec.draw(own, shared, size, per_iteration)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import numpy as np
@@ -89,9 +90,9 @@ class Drawn(ComputeStraggler):
 
     @abstractmethod
     def draw(
-        self, own: np.random.Generator, shared: np.random.Generator, size: int, per_iteration: int = 1
+        self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
     ) -> np.ndarray:
         """Return [size] factors of one rank, `per_iteration` of them an iteration.
 
-        `own` is the rank's random stream, `shared` that of its host. A larger size begins with the same factors.
+        `own` is the rank's random stream, `shared` makes that of its host. A larger size begins with the same factors.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Self
@@ -68,7 +69,7 @@ class Trace(Distribution):
         return drawn
 
     def draw(
-        self, own: np.random.Generator, shared: np.random.Generator, size: int, per_iteration: int = 1
+        self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
     ) -> np.ndarray:
         if self.order == "resampled":
             return super().draw(own, shared, size, per_iteration)
