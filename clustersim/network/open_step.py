@@ -31,27 +31,28 @@ class OpenStep:
     starts with its sender and is over for it when it has come to its end. There it waits for its receiver.
     """
 
-    __slots__ = ("_plan", "collective", "num_inside", "number")
+    __slots__ = ("_eager", "_num_bytes", "_own", "_paths", "_pattern", "_reduce", "collective", "num_inside", "number")
 
     def __init__(self, collective: Ranks, number: int, plan: Plan):
         self.number = number
         self.collective = collective
         self.num_inside = 0  # ranks that have come to this step and not left it
-        self._plan = plan
+        self._pattern, self._num_bytes, self._reduce, self._eager = plan
+        self._own, self._paths = self._pattern.own, self._pattern.paths
 
     def admit(self, rank: int) -> bool:
         """Let a rank send and receive what is its own; return whether there is anything that it must wait for."""
-        plan, collective, number = self._plan, self.collective, self.number
-        own = plan.pattern.own[rank]
+        own = self._own[rank]
         if not own:
             return False
+        collective, number = self.collective, self.number
         at_steps = collective.at_steps
         at_steps[rank] = number
         collective.unfinished[rank] = len(own)
-        if plan.eager is not None:
-            self._admit_eager(rank, own, plan.eager)
+        if self._eager is not None:
+            self._admit_eager(rank, own, self._eager)
             return collective.unfinished[rank] > 0
-        engine, paths, num_bytes = collective.engine, plan.pattern.paths, plan.num_bytes
+        engine, paths, num_bytes = collective.engine, self._paths, self._num_bytes
         arrivals, now_s = engine.arrivals, engine.now_s
         for message, other in own:
             if at_steps[other] == number:
@@ -60,7 +61,7 @@ class OpenStep:
         return True
 
     def _admit_eager(self, rank: int, own: list[tuple[int, int]], eager: list[bool]) -> None:
-        collective, number, src = self.collective, self.number, self._plan.pattern.src
+        collective, number, src = self.collective, self.number, self._pattern.src
         for message, other in own:
             if not eager[message]:
                 starts = collective.at_steps[other] == number
@@ -71,8 +72,7 @@ class OpenStep:
                 if self._has_arrived(message, other) and self._is_received(message):
                     collective.unfinished[rank] -= 1
             if starts:
-                path = self._plan.pattern.paths[message]
-                flow = Flow(path, self._plan.num_bytes[message], 1.0, self, message)
+                flow = Flow(self._paths[message], self._num_bytes[message], 1.0, self, message)
                 collective.engine.post(flow, collective.engine.now_s)
 
     def _has_arrived(self, message: int, sender: int) -> bool:
@@ -82,12 +82,16 @@ class OpenStep:
 
     def ended(self, flow: Flow) -> None:
         """Note that a message has come to its end."""
-        message, plan = flow.message, self._plan
-        if not self._is_eager(message):
-            if self._is_received(message):
-                self.over(message)
-            return
-        collective, src, dst = self.collective, plan.pattern.src[message], plan.pattern.dst[message]
+        message, eager = flow.message, self._eager
+        if eager is not None and eager[message]:
+            self._eager_ended(message)
+        elif not self.collective.adds or self._is_received(message):
+            self.over(message)
+
+    def _eager_ended(self, message: int) -> None:
+        """Let the sender of an eager message go on, and its receiver if it is here."""
+        collective = self.collective
+        src, dst = self.ends(message)
         if collective.at_steps[dst] != self.number:
             collective.arrived.setdefault(src, set()).add(message)
         elif self._is_received(message):
@@ -96,19 +100,24 @@ class OpenStep:
 
     def over(self, message: int) -> None:
         """Note that a message is over for its receiver and, unless it was eager, for its sender."""
-        src, dst = self.ends(message)
-        if not self._is_eager(message):
-            self._finish_one_of(src)
+        pattern, eager, unfinished = self._pattern, self._eager, self.collective.unfinished
+        src, dst = pattern.src[message], pattern.dst[message]
+        if eager is None or not eager[message]:
+            unfinished[src] -= 1
+            if not unfinished[src]:
+                self.collective.leave_step(src)
         if dst != src:
-            self._finish_one_of(dst)
+            unfinished[dst] -= 1
+            if not unfinished[dst]:
+                self.collective.leave_step(dst)
 
     def _is_received(self, message: int) -> bool:
         """Begin to add a message that has arrived, if the receiver adds it; return whether nothing is left to do."""
-        collective, plan = self.collective, self._plan
-        if not collective.adds or not plan.reduce[message]:
+        collective = self.collective
+        if not collective.adds or not self._reduce[message]:
             return True
-        path = collective.adding_path(plan.pattern.dst[message])
-        num_bytes = plan.num_bytes[message] * BYTES_MOVED_PER_ADDED
+        path = collective.adding_path(self._pattern.dst[message])
+        num_bytes = self._num_bytes[message] * BYTES_MOVED_PER_ADDED
         if not path.links or not num_bytes:
             return True
         collective.engine.start(Flow(path, num_bytes, 1.0, Added(self), message))
@@ -125,7 +134,7 @@ class OpenStep:
 
         Both are 0 for what is done with. An eager message does not wait for its receiver, who counts all the same.
         """
-        collective, pattern, number = self.collective, self._plan.pattern, self.number
+        collective, pattern, number = self.collective, self._pattern, self.number
         is_here = [at_step == number for at_step in collective.at_steps]
         is_past = [step > number for step in collective.reached_steps]
         unfinished = [
@@ -137,7 +146,7 @@ class OpenStep:
 
     def missing(self, rank: int) -> list[int]:
         """Return the ranks that have not come to this step, and without which a rank here cannot go on."""
-        pattern, reached_steps = self._plan.pattern, self.collective.reached_steps
+        pattern, reached_steps = self._pattern, self.collective.reached_steps
         return [
             other
             for message, other in pattern.own[rank]
@@ -146,16 +155,16 @@ class OpenStep:
 
     def waiting_for(self, message: int, is_added: bool) -> tuple[int, ...]:
         """Return the ranks here that cannot go on before a message that was sent, or is being added, is over."""
-        src, dst = self._plan.pattern.src[message], self._plan.pattern.dst[message]
+        src, dst = self._pattern.src[message], self._pattern.dst[message]
         ends = (dst,) if is_added and self._is_eager(message) else tuple({src: None, dst: None})
         return tuple(rank for rank in ends if self.collective.at_steps[rank] == self.number)
 
     def ends(self, message: int) -> tuple[int, int]:
         """Return the ranks that send and receive a message."""
-        return self._plan.pattern.src[message], self._plan.pattern.dst[message]
+        return self._pattern.src[message], self._pattern.dst[message]
 
     def _is_eager(self, message: int) -> bool:
-        return self._plan.eager is not None and self._plan.eager[message]
+        return self._eager is not None and self._eager[message]
 
 
 class Added:
