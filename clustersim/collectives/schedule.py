@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,7 +175,19 @@ class Schedule:
                 yield Transfer(number, src, dst, num_bytes, chunk, num_chunks, reduce)
 
     def num_transfers(self) -> int:
-        return sum(len(self.step(number).src) for number in range(self.num_steps))
+        """Return how many messages there are in all steps."""
+        return self._num_transfers
+
+    @cached_property
+    def _num_transfers(self) -> int:
+        sizes: dict[Hashable, int] = {}
+        num = 0
+        for number in range(self.num_steps):
+            pattern = self.pattern(number)
+            if pattern not in sizes:
+                sizes[pattern] = len(self.step(number).src)
+            num += sizes[pattern]
+        return num
 
 
 def _transfer(given: Transfer | Mapping[str, Any] | tuple[Any, ...]) -> Transfer:

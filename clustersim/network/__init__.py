@@ -7,10 +7,11 @@ whose rates can change.
 """
 
 from clustersim.network.collective import Collective, PlayTimes
-from clustersim.network.engine import Counts
 from clustersim.network.environment import Environment
 from clustersim.network.fair_share import SHARING, max_min_rates
-from clustersim.network.network import FlowRate, Network
+from clustersim.network.network import Network
+from clustersim.network.side import Counts, FlowRate
+from clustersim.network.proportional import proportional_rates
 from clustersim.network.stuck import Stuck
 from clustersim.network.transfer import TransferTimes
 
@@ -25,4 +26,5 @@ __all__ = [
     "Stuck",
     "TransferTimes",
     "max_min_rates",
+    "proportional_rates",
 ]

@@ -58,13 +58,6 @@ class Agenda(Generic[Item]):
         """Yield what is noted, with its time, in no order of time."""
         return ((time_s, item) for time_s, together in self._items.items() for item in together)
 
-    def shift(self, seconds: float) -> None:
-        """Put everything off by as much."""
-        noted = list(self.items())
-        self.times, self._items = [], {}
-        for time_s, item in noted:
-            self.add(time_s + seconds, item)
-
 
 class Endings:
     """When each flow ends if its rate stays. A new rate makes a new entry; the outdated one is skipped when met."""
@@ -145,11 +138,3 @@ class Endings:
         """Yield every flow once, with its end, in no order of time."""
         self._clean()
         return ((time_s, flow) for time_s, together in self._flows.items() for flow in together)
-
-    def shift(self, seconds: float) -> None:
-        """Put everything off by as much: what has been moved so far, too, was moved so much later."""
-        flows = [flow for _, flow in self.items()]
-        self.times, self._flows, self._num_entries = [], {}, 0
-        for flow in flows:
-            flow.since_s += seconds
-            self.expect(flow, flow.end_s + seconds)

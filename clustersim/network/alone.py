@@ -19,7 +19,7 @@ from clustersim.collectives.schedule import Schedule
 from clustersim.network.lone_play import NOTHING_BEGUN, Begun, Lone, LonePlay, Standing
 from clustersim.network.lone_step import LoneSteps
 from clustersim.network.outline import Outline, outline
-from clustersim.network.paths import Costs
+from clustersim.network.paths import Costs, payload_rates
 from clustersim.topology import Topology
 
 _MOST_KEPT_MESSAGES = 1 << 17
@@ -36,11 +36,8 @@ class Alone:
         bytes_per_s: np.ndarray | None = None,
     ):
         """Payload rates of links may be given [num_links]; else they are those of the sheets times `efficiency`."""
-        if bytes_per_s is None:
-            bytes_per_s = topology.links.bytes_per_s * costs.efficiency
-            memories = list(topology.adders.values())
-            bytes_per_s[memories] = topology.links.bytes_per_s[memories]
-        self._maker = LoneSteps(topology, costs, adds, bytes_per_s)
+        rates = payload_rates(topology, costs) if bytes_per_s is None else bytes_per_s
+        self._maker = LoneSteps(topology, costs, adds, rates)
         self._outlines: WeakKeyDictionary[Schedule, dict[bytes, Outline | None]] = WeakKeyDictionary()
         self._num_messages = 0
 

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import simpy
 
 from clustersim.network.agenda import Agenda, Endings
 from clustersim.network.flow import INFINITE, Flow, Link
-
-_SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
-
-
-class Counts(NamedTuple):
-    """How much work has been done: instants played, flows started, shares solved and link levels computed in them."""
-
-    instants: int
-    flows: int
-    solves: int
-    levels: int
+from clustersim.network.side import Counts, latest
 
 
 class Pausing(Protocol):
@@ -55,9 +45,8 @@ class Engine:
         self.now_s = 0.0
         self.told: list[tuple[simpy.Event, Any]] = []
         self.arrivals: Agenda[Flow] = Agenda()
-        self.stepped: object = None  # a collective whose rank 0 has reached a step, for whoever looks after an instant
         self.after_share: list[Callable[[float], None]] = []
-        self._pauses: Agenda[tuple[Pausing, int]] = Agenda()
+        self.pauses: Agenda[tuple[Pausing, int]] = Agenda()
         self._endings = Endings()
         self._sharing = sharing
         self._started: list[Flow] = []
@@ -70,38 +59,27 @@ class Engine:
     def counts(self) -> Counts:
         return Counts(self._num_instants, self._num_flows, self._sharing.num_solves, self._sharing.num_levels)
 
-    def latest(self, now_s: float) -> float:
-        """Return the latest time that still counts as now; rounding must not split an instant."""
-        return now_s + _SAME_INSTANT * abs(now_s)
-
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
         if self._is_stale:
             return self.now_s
         time_s = self._endings.next_s()
-        for times in (self._pauses.times, self.arrivals.times):
+        for times in (self.pauses.times, self.arrivals.times):
             if times and times[0] < time_s:
                 time_s = times[0]
         return time_s if time_s > self.now_s else self.now_s
-
-    @property
-    def is_pausing(self) -> bool:
-        return bool(self._pauses.times)
 
     def on_the_way(self) -> Iterator[tuple[float, Flow]]:
         """Yield the messages on their way, and when each arrives at its links or ends."""
         yield from self.arrivals.items()
         yield from self._endings.items()
 
-    def shift(self, seconds: float) -> None:
-        """Let time pass in which nothing changes but the time. Nobody may pause."""
-        self.now_s += seconds
-        self.arrivals.shift(seconds)
-        self._endings.shift(seconds)
-
-    def tell(self, event: simpy.Event, value: Any = None) -> None:
-        """Let SimPy know, as soon as its clock is here."""
-        self.told.append((event, value))
+    def clear(self) -> None:
+        """Take everything off its way: nothing is due any more."""
+        for _, flow in self._endings.items():
+            for link in flow.path.links:
+                link.flows.pop(flow, None)
+        self.arrivals, self.pauses, self._endings = Agenda(), Agenda(), Endings()
 
     def post(self, flow: Flow, start_s: float) -> float:
         """Send a message at a time that is not before now, latency first; return when it comes to the wire."""
@@ -130,7 +108,7 @@ class Engine:
 
     def pause(self, until_s: float, who: Pausing, rank: int) -> None:
         """Call `resume(rank)` at a later time."""
-        self._pauses.add(until_s, (who, rank))
+        self.pauses.add(until_s, (who, rank))
 
     def start(self, flow: Flow) -> None:
         """Put a message on its links; over no link, or with no bytes, it has ended."""
@@ -149,8 +127,8 @@ class Engine:
         self.now_s = now_s
         self._num_instants += 1
         self._is_stale = False
-        latest_s = now_s + _SAME_INSTANT * abs(now_s)
-        endings, pauses, arrivals = self._endings, self._pauses, self.arrivals
+        latest_s = latest(now_s)
+        endings, pauses, arrivals = self._endings, self.pauses, self.arrivals
         while True:
             if endings.times and endings.times[0] <= latest_s:
                 for flow in endings.take(latest_s):

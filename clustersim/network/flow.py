@@ -77,3 +77,9 @@ class Flow:
         self.end_s = INFINITE
         self.bottleneck: Link | None = None
         self.mark = 0
+
+    @property
+    def alone_s(self) -> float:
+        """How long it takes on its links when it has them for itself."""
+        narrowest = self.path.narrowest
+        return 0.0 if narrowest is None or not self.num_bytes else self.num_bytes / narrowest.bytes_per_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import simpy
@@ -11,33 +11,22 @@ from numpy.typing import ArrayLike
 
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
+from clustersim.network.alone import Alone
 from clustersim.network.collective import Collective
-from clustersim.network.engine import Counts, Engine
 from clustersim.network.environment import Environment
-from clustersim.network.fair_share import SHARING
-from clustersim.network.flow import INFINITE, Flow, Path
-from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, Paths
-from clustersim.network.plans import Plans
+from clustersim.network.flow import INFINITE
+from clustersim.network.paths import Costs, payload_bytes_per_s, payload_rates
+from clustersim.network.plain import PlainSide
 from clustersim.network.player import Player
-from clustersim.network.repeats import Repeats
-from clustersim.network.stuck import Stuck, find_stuck
+from clustersim.network.shortcut import Shortcut
+from clustersim.network.side import Counts, FlowRate, Side
+from clustersim.network.stuck import Stuck
 from clustersim.network.transfer import Sent, SentTogether, check_message
 from clustersim.topology import Topology, load_topology
 
-
-class Routes(NamedTuple):
-    """Routes of messages and the time before their first byte [num_messages]."""
-
-    routes: list[np.ndarray]
-    latency_s: np.ndarray
-
-
-class FlowRate(NamedTuple):
-    """A flow as it is now: the numbers of its links, its weight and its rate."""
-
-    links: tuple[int, ...]
-    weight: float
-    bytes_per_s: float
+SIDES = ("plain", "compiled")
+MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
+_LEVELS_PER_MESSAGE = 4  # link levels that take the plain side as long as a message that shares no link
 
 
 class Network:
@@ -51,7 +40,10 @@ class Network:
     What happens inside the network needs no SimPy event: it is played ahead, up to the next event that
     anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
     a process, or between two calls of `env.run`. At one time, the network comes after all other events.
-    Steps of a collective that is alone and repeats itself are multiplied (`Repeats`), unless `exact`.
+    A collective that nobody else meets is worked out step by step instead of message by message (`Alone`),
+    unless `exact`. Work of more than `MOST_PLAIN_MESSAGES` is played by compiled kernels, which give the same
+    times; `side` ("plain" or "compiled") says who plays whatever the work.
+
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
     """
 
@@ -67,56 +59,63 @@ class Network:
         add_s_per_byte: float | None = None,
         exact: bool = False,
         eager_bytes: float = 0.0,
+        side: str | None = None,
     ):
-        costs = Costs(overhead_s, efficiency, host_overhead_s, add_s_per_byte, eager_bytes)
+        if side not in {None, *SIDES}:
+            raise InputError(f"side must be one of {', '.join(SIDES)} or None (got {side!r})", got=repr(side))
+        if side == "compiled" and sharing != "max-min":
+            raise InputError(f"the compiled side shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
+        self._costs = Costs(overhead_s, efficiency, host_overhead_s, add_s_per_byte, eager_bytes)
         self.env = env
         self.topology = topology if isinstance(topology, Topology) else load_topology(topology)
         self.overhead_s = overhead_s
         self.adds = adds
-        self.engine = Engine(SHARING[sharing]())
-        self.known_paths = Paths(self.topology, costs)
-        self.plans = Plans(self.known_paths, costs.eager_bytes)
-        self.collectives: dict[Collective, None] = {}  # those in progress
-        self._repeats = None if exact else Repeats(self.engine, self.known_paths)
-        self._player = Player(env, self.engine, self._repeats)
+        plain = PlainSide(self.topology, self._costs, adds, sharing)
+        self._may_compile = side is None and sharing == "max-min"
+        self._shortcut = None if exact else Shortcut(self._make_alone, eager_bytes > 0)
+        self._player = Player(env, plain, self._shortcut, self._look_at_work)
+        self._num_ahead = 0  # messages of the collectives that were in progress when the last one began
+        self._rates: dict[int, float] = {}  # of links that do not have that of their sheet
+        if side == "compiled":
+            self._compile()
         if isinstance(env, Environment):
             env.networks.append(self)
 
     @property
+    def side(self) -> Side:
+        """What plays this network: the plain side, or the compiled one for work of many messages."""
+        return self._player.side
+
+    @property
     def now_s(self) -> float:
         """The time up to which the network has been played, which may be ahead of SimPy's."""
-        return self.engine.now_s
+        return self.side.now_s
 
     @property
     def link_bytes(self) -> np.ndarray:
         """[num_links] bytes that each link has carried, in messages that have ended."""
-        carried = np.zeros(len(self.topology.links))
-        for number, link in self.known_paths.links.items():
-            carried[number] = link.carried_bytes
-        return carried
+        return self.side.carried_bytes()
 
     @property
     def counts(self) -> Counts:
         """How much work the network has done so far."""
-        return self.engine.counts
+        return self.side.counts
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
-        if self._repeats is None or not self._repeats.num_steps:
+        if self._shortcut is None or not self._shortcut.num_taken:
             return ()
-        return (f"steps of collectives multiplied: {self._repeats.num_steps} repeated the one before to 1e-12",)
+        num = self._shortcut.num_taken
+        return (f"collectives that met nobody else worked out step by step, not message by message: {num}",)
 
     def flows(self) -> list[FlowRate]:
-        """Return the flows that are on the wire, link by link in the order of first use."""
-        return [
-            FlowRate(tuple(link.number for link in flow.path.links), flow.weight, flow.bytes_per_s)
-            for flow in self._flows()
-        ]
+        """Return the flows that are on the wire."""
+        return self.side.flows()
 
     def watch(self, look: Callable[[float, list[FlowRate]], None]) -> None:
         """Call `look(time_s, flows)` after every share of the links from now on, to see rates as they change."""
-        self.engine.after_share.append(lambda now_s: look(now_s, self.flows()))
+        self.side.watch(lambda now_s: look(now_s, self.flows()))
 
     def transfer(
         self,
@@ -134,9 +133,11 @@ class Network:
         """
         check_message(num_bytes, weight, cap_bytes_per_s)
         ends = self.topology.node(src), self.topology.node(dst)
-        paths = self.known_paths
-        path = paths.between(*ends) if cap_bytes_per_s is None else paths.capped(*ends, float(cap_bytes_per_s))
-        return self._send(path, float(num_bytes), float(weight))
+        self.before_acting()
+        sent = Sent(self, float(num_bytes), float(weight))
+        self.side.send(sent, *ends, None if cap_bytes_per_s is None else float(cap_bytes_per_s))
+        self._player.set_alarm()
+        return sent
 
     def transfers(
         self,
@@ -160,10 +161,10 @@ class Network:
         for size, part in {*zip(sizes.tolist(), weights.tolist(), strict=True)}:
             check_message(size, part)
         node = self.topology.node
-        paths = [self.known_paths.between(node(a), node(b)) for a, b in zip(src, dst, strict=True)]
+        ends = [np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst)]
         self.before_acting()
-        sent = SentTogether(self.env, self.engine, starts, sizes)
-        sent.post(paths, weights)
+        sent = SentTogether(self, starts, sizes, weights)
+        self.side.send_together(sent, *ends)
         self.after_acting()
         return sent
 
@@ -172,7 +173,7 @@ class Network:
 
         The links count them as carried, and others get its share. One that has ended is left as it is.
         """
-        if not isinstance(transfer, Sent) or transfer.engine is not self.engine:
+        if not isinstance(transfer, Sent) or transfer.network is not self:
             raise InputError(f"only a transfer of this network can be cancelled (got {transfer})", got=str(transfer))
         self.before_acting()
         transfer.call_off()
@@ -188,15 +189,21 @@ class Network:
         if not 0 <= bytes_per_s < INFINITE:
             raise InputError(f"the rate of a link is 0 or more (got {bytes_per_s})", got=str(bytes_per_s))
         self.before_acting()
-        rate = self.known_paths.payload_bytes_per_s(int(link), float(bytes_per_s))
-        self.engine.set_rate(self.known_paths.link(int(link)), rate)
+        self._rates[int(link)] = payload_bytes_per_s(self.topology, self._costs, int(link), float(bytes_per_s))
+        self.side.set_rate(int(link), self._rates[int(link)])
+        if self._shortcut is not None:
+            self._shortcut.forget()
         self._player.set_alarm()
 
     def add(self, node: Hashable, num_bytes: float) -> simpy.Event:
         """Add a gradient to another in a node's memory; return an event like that of `transfer`."""
         check_message(num_bytes, 1.0)
-        path = self.known_paths.adding(self.topology.node(node))
-        return self._send(path, float(num_bytes), 1.0, BYTES_MOVED_PER_ADDED)
+        where = self.topology.node(node)
+        self.before_acting()
+        sent = Sent(self, float(num_bytes), 1.0)
+        self.side.add(sent, where)
+        self._player.set_alarm()
+        return sent
 
     def begin(self, schedule: Schedule, ranks: Sequence[Hashable], delay_s: np.ndarray | None = None) -> Collective:
         """Prepare a collective among nodes; each rank enters it when it is ready."""
@@ -207,6 +214,8 @@ class Network:
         nodes = np.array([self.topology.node(rank) for rank in ranks], dtype=np.int64)
         self.before_acting()
         collective = Collective(self, schedule, nodes, delay_s)
+        if self._may_compile:
+            self._num_ahead = sum(known.schedule.num_transfers() for known in self.side.collectives)
         self.after_acting()
         return collective
 
@@ -232,17 +241,9 @@ class Network:
         self.after_acting()
         return collective.finished
 
-    def paths(self, src: np.ndarray, dst: np.ndarray) -> Routes:
-        """Return the routes between nodes and the time before a first byte moves on them."""
-        ends = list(zip(src.tolist(), dst.tolist(), strict=True))
-        wait_s = [self.known_paths.between(*both).latency_s for both in ends]
-        return Routes([self.topology.route(*both) for both in ends], np.array(wait_s))
-
     def stuck(self) -> list[Stuck]:
         """Return who waits on this network, if nothing can happen on it unless somebody acts; else nobody."""
-        if self.engine.told or self.engine.next_s() < INFINITE:
-            return []
-        return find_stuck(self.collectives, self._flows(), self._link_name)
+        return self.side.stuck(self._link_name)
 
     def before_acting(self) -> None:
         """Bring the network to SimPy's time."""
@@ -252,15 +253,33 @@ class Network:
         """Tell SimPy what follows at once, and when to look again."""
         self._player.after_acting()
 
-    def _send(self, path: Path, num_bytes: float, weight: float, moved_per_byte: float = 1.0) -> simpy.Event:
-        self.before_acting()
-        sent = Sent(self.env, self.engine, path, num_bytes, weight)
-        sent.post(moved_per_byte)
-        self._player.set_alarm()
-        return sent
+    def before_waiting(self) -> None:
+        """Let somebody wait for a rank of a collective that has begun."""
+        self._player.before_waiting()
 
-    def _flows(self) -> dict[Flow, None]:
-        return dict.fromkeys(flow for link in self.known_paths.links.values() for flow in link.flows)
+    def _look_at_work(self) -> None:
+        """Let the compiled side go on where there is or has been work for it."""
+        is_known = not (self._costs.eager_bytes and self.side.collectives)  # not which messages were early
+        if self._may_compile and is_known:
+            counts = self.side.counts
+            if self._num_ahead + counts.flows + counts.levels // _LEVELS_PER_MESSAGE > MOST_PLAIN_MESSAGES:
+                self._compile()
+
+    def _compile(self) -> None:
+        from clustersim.network.compiled.handover import hand_over  # loads a compiler
+        from clustersim.network.compiled.side import CompiledSide
+
+        self._may_compile = False
+        plain, side = self.side, CompiledSide(self.topology, self._costs, self.adds)
+        assert isinstance(plain, PlainSide)
+        hand_over(plain, side)
+        self._player.side = side
+
+    def _make_alone(self) -> Alone:
+        rates = payload_rates(self.topology, self._costs)
+        for link, rate in self._rates.items():
+            rates[link] = rate
+        return Alone(self.topology, self._costs, self.adds, rates)
 
     def _link_name(self, number: int) -> str:
         links, names = self.topology.links, self.topology.node_names

@@ -50,7 +50,6 @@ class Paths:
         self.links: dict[int, Link] = {}
         self._topology = topology
         self._costs = costs
-        self._memories = frozenset(topology.adders.values())
         self._between: dict[tuple[int, int], Path] = {}
         self._adding: dict[tuple[int, int], Path] = {}
         self._num_private = 0
@@ -99,13 +98,23 @@ class Paths:
         """Return a link of the topology."""
         link = self.links.get(number)
         if link is None:
-            rate = self.payload_bytes_per_s(number, float(self._topology.links.bytes_per_s[number]))
+            sheet = float(self._topology.links.bytes_per_s[number])
+            rate = payload_bytes_per_s(self._topology, self._costs, number, sheet)
             link = self.links[number] = Link(number, rate)
         return link
 
-    def payload_bytes_per_s(self, number: int, bytes_per_s: float) -> float:
-        """Return the payload rate of a link that has so much on its sheet; a memory sends no headers."""
-        return bytes_per_s if number in self._memories else bytes_per_s * self._costs.efficiency
+
+def payload_bytes_per_s(topology: Topology, costs: Costs, link: int, bytes_per_s: float) -> float:
+    """Return the payload rate of a link that has so much on its sheet; a memory sends no headers."""
+    return bytes_per_s if link in topology.adder_links else bytes_per_s * costs.efficiency
+
+
+def payload_rates(topology: Topology, costs: Costs) -> np.ndarray:
+    """Return the payload rates of all links [num_links] as their sheets have them."""
+    rates = topology.links.bytes_per_s * costs.efficiency
+    memories = list(topology.adder_links)
+    rates[memories] = topology.links.bytes_per_s[memories]
+    return rates
 
 
 def adders(topology: Topology, costs: Costs, node: int) -> tuple[list[int], list[float]]:

@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import simpy
 from simpy.events import EventPriority
 
 from clustersim.errors import InputError
-from clustersim.network.engine import Engine
 from clustersim.network.flow import INFINITE
-from clustersim.network.repeats import Repeats
+from clustersim.network.shortcut import Shortcut
+from clustersim.network.side import Side, latest
 
 _AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an instant; its own are 0 and 1
 
 
 class Player:
-    """Between the engine and SimPy. Whoever acts on the network says so before and after."""
+    """Between a side and SimPy. Whoever acts on the network says so before and after."""
 
-    def __init__(self, env: simpy.Environment, engine: Engine, repeats: Repeats | None):
+    def __init__(self, env: simpy.Environment, side: Side, shortcut: Shortcut | None, look_at_work: Callable[[], None]):
+        """`look_at_work` is called before a side plays, and may put another in its place."""
+        self.side = side
         self._env = env
-        self._engine = engine
-        self._repeats = repeats
+        self._look_at_work = look_at_work
+        self._shortcut = shortcut
         self._alarm: simpy.Event | None = None
         self._alarm_s = INFINITE
 
     def before_acting(self) -> None:
-        """Bring the engine to SimPy's time, which cannot be before its own."""
-        now_s, engine = self._env.now, self._engine
-        if engine.latest(now_s) < engine.now_s:
+        """Bring the side to SimPy's time, which cannot be before its own."""
+        now_s, side = self._env.now, self.side
+        if latest(now_s) < side.now_s:
             raise InputError(
-                f"the network has played ahead to {engine.now_s} s and cannot act at {now_s} s: act from a "
+                f"the network has played ahead to {side.now_s} s and cannot act at {now_s} s: act from a "
                 "process, or between two calls of env.run, not between two of env.step"
             )
-        engine.now_s = max(now_s, engine.now_s)
-        if self._repeats is not None:
-            self._repeats.forget()
+        if self._shortcut is not None:
+            self._shortcut.leave(side, now_s)
+        side.now_s = max(now_s, side.now_s)
 
     def after_acting(self) -> None:
         """Tell SimPy what follows at once, and be woken for what comes later."""
         self._tell()
         self.set_alarm()
 
+    def before_waiting(self) -> None:
+        """Let somebody wait for what the shortcut has not worked out."""
+        if self._shortcut is not None and self._shortcut.is_taken:
+            self.before_acting()
+            self.after_acting()
+
     def set_alarm(self) -> None:
         """Wake up when the next thing happens; being woken too early does no harm."""
-        time_s = self._engine.now_s if self._engine.told else self._engine.next_s()
+        time_s = self.side.now_s if self.side.told else self._next_s()
         if time_s < self._alarm_s:
             alarm = self._env.event()
             alarm._ok, alarm._value = True, None  # as a SimPy timeout does, which has no priority to choose
@@ -50,25 +60,28 @@ class Player:
             self._env.schedule(alarm, priority=_AFTER_ALL_OTHERS, delay=max(0.0, time_s - self._env.now))
             self._alarm, self._alarm_s = alarm, time_s
 
+    def _next_s(self) -> float:
+        shortcut = self._shortcut
+        return shortcut.next_s if shortcut is not None and shortcut.is_taken else self.side.next_s()
+
     def _tell(self) -> None:
         """Fire the events of what has been completed."""
-        told, self._engine.told = self._engine.told, []
-        for event, value in told:
-            event.succeed(value)
+        if self.side.told:
+            told, self.side.told = self.side.told, []
+            for event, value in told:
+                event.succeed(value)
 
     def _on_alarm(self, alarm: simpy.Event) -> None:
         if alarm is not self._alarm:
             return  # an earlier one has been set since
         self._alarm, self._alarm_s = None, INFINITE
-        engine, repeats = self._engine, self._repeats
         self._tell()  # what was found by playing ahead to this time
-        now_s = max(self._env.now, engine.now_s)
-        if engine.next_s() <= engine.latest(now_s):
-            engine.play_instant(now_s)
+        now_s, side, shortcut = self._env.now, self.side, self._shortcut
+        if shortcut is not None and (shortcut.is_taken or shortcut.take(side)):
+            shortcut.tell(side, now_s)
+        else:
+            self._look_at_work()
+            self.side.play(max(now_s, self.side.now_s), self._env.peek())
+        if self.side.now_s <= latest(now_s):
             self._tell()
-        until_s = self._env.peek()
-        while not engine.told and (time_s := engine.next_s()) < until_s:
-            engine.play_instant(time_s)
-            if repeats is not None and engine.stepped is not None:
-                repeats.look(until_s)
         self.set_alarm()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clustersim.network.collective import Collective
 from clustersim.network.flow import Flow, Link
+from clustersim.network.ranks import PlainRanks
 
 LinkName = Callable[[int], str]
+
+NOT_ENTERED = "has not entered its collective, for which somebody waits"
 
 
 class Stuck(NamedTuple):
@@ -25,18 +28,19 @@ class Stuck(NamedTuple):
         return f"rank {self.rank}{where} {self.waits_for}"
 
 
-def find_stuck(collectives: Iterable[Collective], flows: Iterable[Flow], link_name: LinkName) -> list[Stuck]:
+def find_stuck(collectives: Mapping[Collective, PlainRanks], flows: Iterable[Flow], link_name: LinkName) -> list[Stuck]:
     """Return who waits, given the collectives in progress and the flows on the wire, none of which moves."""
-    stalled: dict[Collective, list[Flow]] = {collective: [] for collective in collectives}
+    stalled: dict[PlainRanks, list[Flow]] = {ranks: [] for ranks in collectives.values()}
     found = []
     for flow in flows:
-        owner = next((collective for collective in stalled if collective.place(flow)), None)
+        owner = next((ranks for ranks in stalled if ranks.place(flow)), None)
         if owner is None:
             found.append(Stuck(None, None, f"a transfer of {flow.num_bytes:g} bytes {_where(flow, link_name)}"))
         else:
             stalled[owner].append(flow)
-    for collective, own in stalled.items():
-        found += sorted([*_behind_messages(collective, own, link_name), *_behind_ranks(collective)])
+    for collective, ranks in collectives.items():
+        outside = (Stuck(rank, None, NOT_ENTERED) for rank in collective.awaited_outside())
+        found += sorted([*_behind_messages(ranks, stalled[ranks], link_name), *_behind_ranks(ranks), *outside])
     return found
 
 
@@ -46,11 +50,11 @@ def _where(flow: Flow, link_name: LinkName) -> str:
     return f"stands still on the link {link_name(narrowest.number)}, which has {narrowest.bytes_per_s:g} bytes/s"
 
 
-def _behind_messages(collective: Collective, flows: Iterable[Flow], link_name: LinkName) -> Iterator[Stuck]:
+def _behind_messages(ranks: PlainRanks, flows: Iterable[Flow], link_name: LinkName) -> Iterator[Stuck]:
     """Yield the ranks that wait for messages that stand still."""
     for flow in flows:
-        number, is_added = collective.place(flow) or (0, False)
-        step = collective.steps[number]
+        number, is_added = ranks.place(flow) or (0, False)
+        step = ranks.steps[number]
         src, dst = step.ends(flow.message)
         for rank in step.waiting_for(flow.message, is_added):
             if is_added:
@@ -60,13 +64,14 @@ def _behind_messages(collective: Collective, flows: Iterable[Flow], link_name: L
             yield Stuck(rank, number, f"waits for {what}, which {_where(flow, link_name)}")
 
 
-def _behind_ranks(collective: Collective) -> Iterator[Stuck]:
-    """Yield the ranks that wait for others to come to their step, and those that others wait for outside."""
-    reached_steps = collective.reached_steps
-    for rank, number in enumerate(collective.at_steps):
+def _behind_ranks(ranks: PlainRanks) -> Iterator[Stuck]:
+    """Yield the ranks that wait for others to come to their step."""
+    for rank, number in enumerate(ranks.at_steps):
         if number >= 0:
-            for other in dict.fromkeys(collective.steps[number].missing(rank)):
-                is_where = "has not entered" if reached_steps[other] < 0 else f"is at step {reached_steps[other]}"
-                yield Stuck(rank, number, f"waits for rank {other}, which {is_where}")
-    for rank in collective.awaited_outside():
-        yield Stuck(rank, None, "has not entered its collective, for which somebody waits")
+            for other in dict.fromkeys(ranks.steps[number].missing(rank)):
+                yield Stuck(rank, number, waits_for_rank(other, ranks.reached_steps[other]))
+
+
+def waits_for_rank(other: int, step: int) -> str:
+    """Return that a rank waits for another one, which is at a step or, at -1, has not entered."""
+    return f"waits for rank {other}, which {'has not entered' if step < 0 else f'is at step {step}'}"

@@ -98,6 +98,11 @@ class Topology:
         return {}
 
     @cached_property
+    def adder_links(self) -> frozenset[int]:
+        """The links that stand for what memories can move for those who add in them."""
+        return frozenset(self.adders.values())
+
+    @cached_property
     def gpu_hosts(self) -> np.ndarray:
         """[num_gpus] the host of each GPU."""
         hosts: np.ndarray = self.node_hosts[self.gpus]

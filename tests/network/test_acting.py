@@ -15,6 +15,8 @@ from clustersim.topology import load_topology
 
 from .clusters import fair_rates, line, link_between, make_network, star
 
+pytestmark = pytest.mark.usefixtures("side")
+
 
 def at(network: Network, time_s: float, act: Callable[[], object]) -> None:
     """Let somebody act at a time."""

@@ -171,19 +171,19 @@ def stopped(case: Case, enter_s: np.ndarray, time_s: float, played: Played) -> t
     network.after_acting()
     if time_s > 0:
         network.env.run(time_s)
-    moving = {}
-    for time_s, flow in network.engine.on_the_way():
-        step, is_added = collective.place(flow)
+    moving, ranks = {}, collective.ranks
+    for time_s, flow in network.side.engine.on_the_way():
+        step, is_added = ranks.place(flow)
         waits = not flow.bytes_per_s and flow.path.narrowest is not None
         wire_s = flow.num_bytes / flow.path.narrowest.bytes_per_s if waits else 0.0
         moving[step, flow.message] = (time_s + wire_s, is_added)
-    reached_steps = np.maximum(collective.reached_steps, 0)
+    reached_steps = np.maximum(ranks.reached_steps, 0)
     begun = []
     for number in range(min(reached_steps), case.schedule.num_steps):
         columns = case.schedule.step(number)
         for message, (src, dst) in enumerate(zip(columns.src, columns.dst, strict=True)):
             is_eager = case.eager_bytes > 0 and columns.num_bytes[message] <= case.eager_bytes and src != dst
-            comes, is_there = (collective.at_steps[rank] == number for rank in (src, dst))
+            comes, is_there = (ranks.at_steps[rank] == number for rank in (src, dst))
             has_started = (comes or reached_steps[src] > number) if is_eager else comes and is_there
             if has_started and reached_steps[dst] <= number:
                 begun.append((number, message, *moving.get((number, message), (-np.inf, is_there))))

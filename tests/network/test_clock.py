@@ -13,6 +13,8 @@ from clustersim.topology import load_topology
 
 from .clusters import line, star
 
+pytestmark = pytest.mark.usefixtures("side")
+
 
 def network_on(graph, env: simpy.Environment | None = None) -> Network:
     return Network(env or simpy.Environment(), load_topology(graph))

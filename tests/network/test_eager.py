@@ -15,6 +15,8 @@ from clustersim.topology import load_topology
 
 from .clusters import line, make_network, star
 
+pytestmark = pytest.mark.usefixtures("side")
+
 STEP_S = 2e-6 + 1e-3  # of a message of 1 MB over a star
 WIDE = load_topology(star(8, bytes_per_s=1e15))
 LINE = load_topology(line(4))

@@ -17,6 +17,8 @@ from clustersim.topology import load_topology
 
 from .clusters import line, star, time_schedule
 
+pytestmark = pytest.mark.usefixtures("side")
+
 
 def network_on(graph: nx.DiGraph, **costs: float) -> Network:
     return Network(simpy.Environment(), load_topology(graph), **costs)

@@ -13,6 +13,8 @@ from ..benchmarks.simgrid.programs import run_program, why_missing
 from ..benchmarks.work import equal_delay_torus, star
 from .peer_cases import LONG_RINGS, FlowCase, RingCase, read_flow_cases, read_ring_cases
 
+pytestmark = pytest.mark.usefixtures("side")
+
 FLOW_CASES = read_flow_cases()
 RING_CASES = read_ring_cases()
 UNCONTENDED = RING_CASES[:3]

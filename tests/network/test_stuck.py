@@ -12,6 +12,8 @@ from clustersim.topology import load_topology
 
 from .clusters import link_between, make_network, star
 
+pytestmark = pytest.mark.usefixtures("side")
+
 
 def test_a_rank_that_never_enters_is_named_by_those_who_wait_for_it():
     network = make_network(star(3))

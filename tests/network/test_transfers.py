@@ -11,6 +11,8 @@ from clustersim.errors import InputError
 
 from .clusters import line, make_network, star
 
+pytestmark = pytest.mark.usefixtures("side")
+
 
 @given(
     rows=st.lists(

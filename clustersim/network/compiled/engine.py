@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Hashable
 
 import numpy as np
 
 from clustersim.collectives.schedule import Schedule
 from clustersim.network.compiled import instants
-from clustersim.network.compiled.heap import ABSENT, ENTRY
-from clustersim.network.compiled.programs import Programs, Wiring
-from clustersim.network.compiled.tables import (
-    GROUP,
-    LANE,
-    NEVER,
-    NONE,
-    NUM_LANES,
-    RANK,
-    SEAT,
-    STATE,
-    TABLES,
-    Growth,
-    Pool,
-    grown,
-)
+from clustersim.network.compiled.memory import Blocks, Memory
+from clustersim.network.compiled.programs import Program, Programs, Wiring
+from clustersim.network.compiled.tables import GROUP, NEVER, NONE, ON_THE_WAY, RANK, Growth, Pool
 from clustersim.network.paths import Costs
 from clustersim.topology import Topology
 
-_HEAPS = ("due", "pauses", "full")
 _MOST_INSTANTS = 200_000  # in one call, which Ctrl-C cannot interrupt
-
-
-class Told(NamedTuple):
-    """A rank of a group has come to a step that was waited for; rank -1: the whole group is done."""
-
-    group: int
-    rank: int
 
 
 class CompiledEngine:
@@ -50,8 +29,10 @@ class CompiledEngine:
         self._ranks = Blocks(RANK, growth)
         self._groups = Blocks(GROUP, growth)
         self._most_flows: dict[int, int] = {}  # of each collective in progress
+        self._programs: dict[int, Program] = {}  # of each collective in progress
         self._num_flows = 0  # that there may be
-        self._memory = _Memory()
+        self.has_shared = False  # whether links were shared when it played last
+        self._memory = Memory()
         self._state = self._memory.state
         self.next_s = np.inf
         self._refresh()
@@ -88,6 +69,7 @@ class CompiledEngine:
             delays = self._delays.add(np.ascontiguousarray(delay_s, dtype=float).ravel())
         group = self._add_group(schedule.num_ranks, schedule.num_steps, program.most_flows)
         row = self.groups[group]
+        self._programs[group] = program
         row["steps"], row["delays"], row["first_message"] = program.first_step, delays, program.first_message
         if self._early is not None:
             row["early"], row["num_messages"] = self._early.take(program.num_messages), program.num_messages
@@ -140,34 +122,100 @@ class CompiledEngine:
         return group, int(flow)
 
     def cancel(self, flow: int, now_s: float) -> float:
-        """Call off a message that is on its way; return the bytes that it has moved."""
-        moved_bytes = instants.cancel(self._state, now_s, flow)
+        """Call off a message that is on its way; return the share of it that has been moved."""
+        share_moved = instants.cancel(self._state, now_s, flow)
         self.next_s = now_s
-        return float(moved_bytes)
+        return float(share_moved)
 
     def set_rate(self, link: int, bytes_per_s: float, now_s: float) -> None:
         """Let a link be faster or slower from now on."""
+        self._refresh()
         instants.set_rate(self._state, now_s, link, bytes_per_s)
         self.next_s = now_s
 
-    def play(self, now_s: float, until_s: float) -> list[Told]:
-        """Play what is due now, and on up to something to tell, but not to `until_s`; return what there is to tell."""
+    def play(self, now_s: float, until_s: float, one_share: bool = False) -> list[tuple[int, int]]:
+        """Play what is due now, and on up to something to tell, but not to `until_s`, or one instant only.
+
+        Return what there is to tell: groups, and the rank of each that has come to an awaited step, or -1 where
+        all of a group is done.
+        """
+        self._refresh()
+        num_shares = int(self._state["num_shares"][0])
         while True:
-            self.next_s = float(instants.play(self._state, now_s, until_s, _MOST_INSTANTS))
+            self.next_s = float(instants.play(self._state, now_s, until_s, 1 if one_share else _MOST_INSTANTS))
             told = self._take_told()
-            if told or self.next_s >= until_s or self.next_s == np.inf:
+            self.has_shared = int(self._state["num_shares"][0]) > num_shares
+            if one_share or told or self.next_s >= until_s or self.next_s == np.inf:
                 return told
             now_s = self.now_s
 
-    def play_shares(self, now_s: float, until_s: float) -> list[Told]:
-        """Play like `play`, but one instant only."""
-        self.next_s = float(instants.play(self._state, now_s, until_s, 0))
-        return self._take_told()
+    def pause(self, groups: np.ndarray, ranks: np.ndarray, times_s: np.ndarray) -> None:
+        """Let ranks of groups go on at their times, which they spend in a pause until then."""
+        self._refresh()
+        instants.pause(self._state, self.groups["first_rank"][groups] + ranks, times_s)
+        self.next_s = min(self.next_s, float(times_s.min()))
+
+    @property
+    def flows(self) -> np.ndarray:
+        return self._memory["flows"]
+
+    def take_flows(self, num_flows: int) -> np.ndarray:
+        """Return the rows of new flows."""
+        self._refresh()
+        self._state["num_free"] -= num_flows
+        num_free = int(self._state["num_free"][0])
+        return self._memory["free"][num_free : num_free + num_flows].copy()
+
+    def adopt(
+        self, flows: np.ndarray, due_s: np.ndarray, since_s: np.ndarray, links: np.ndarray, rates: np.ndarray
+    ) -> None:
+        """Go on with flows that have been begun elsewhere (see `instants.adopt`)."""
+        instants.adopt(self._state, flows, due_s, since_s, links, rates)
+        self.next_s = min(self.next_s, float(due_s.min(initial=np.inf)))
 
     def end_s(self, group: int) -> np.ndarray:
         """Return when each rank of a group had done its part, or each message had ended [num_ranks]."""
-        row = self.groups[group]
-        return np.array(self.ranks["end_s"][row["first_rank"] : row["first_rank"] + row["num_ranks"]])
+        return self.rows_of(group)["reached_s"].copy()
+
+    def rows_of(self, group: int) -> np.ndarray:
+        """Return the ranks of a group [num_ranks]."""
+        first, num = (int(self.groups[name][group]) for name in ("first_rank", "num_ranks"))
+        return self.ranks[first : first + num]
+
+    @property
+    def num_flows(self) -> int:
+        """Messages that have been sent and have not ended."""
+        return len(self._memory["flows"]) - int(self._state["num_free"][0])
+
+    def flows_on_links(self) -> np.ndarray:
+        """Return the flows that are on links, of which some may not move."""
+        flows = self._memory["flows"]
+        return flows[self._in_use() & (flows["stage"] != ON_THE_WAY)]
+
+    def flows_of(self, group: int) -> list[tuple[np.void, float]]:
+        """Return the flows of a group, each with the time when it ends or comes to its links."""
+        flows = self._memory["flows"]
+        slots = np.flatnonzero(self._in_use() & (flows["group"] == group))
+        return [(flows[slot], self._memory.due_s(slot)) for slot in slots.tolist()]
+
+    def message_row(self, group: int, pattern: Hashable, number: int) -> int:
+        """Return the row of a message of a step that has some pattern."""
+        return self._programs[group].first_of[pattern] + number
+
+    def message_number(self, group: int, row: int) -> int:
+        """Return the number of a message in its step."""
+        firsts = self._programs[group].firsts
+        return row - int(firsts[np.searchsorted(firsts, row, side="right") - 1])
+
+    def clear(self) -> None:
+        """Take everything off its way: nothing is due any more."""
+        self._memory.clear()
+        self.next_s = np.inf
+
+    def _in_use(self) -> np.ndarray:
+        is_used = np.ones(len(self._memory["flows"]), dtype=bool)
+        is_used[self._memory["free"][: int(self._state["num_free"][0])]] = False
+        return is_used
 
     def release(self, group: int) -> None:
         """Forget a group that is done."""
@@ -176,20 +224,21 @@ class CompiledEngine:
         if self._early is not None and row["num_messages"]:
             self._early.release(int(row["early"]), int(row["num_messages"]))
         self._groups.release(group, 1)
+        self._programs.pop(group, None)
         self._num_flows -= self._most_flows.pop(group)
 
-    def _take_told(self) -> list[Told]:
+    def _take_told(self) -> list[tuple[int, int]]:
         num_told = int(self._state["num_told"][0])
         self._state["num_told"] = 0
         rows = self._memory["told"][:num_told]
-        return [Told(*row) for row in rows.tolist()]
+        return rows.tolist()
 
     def _add_group(self, num_ranks: int, num_steps: int, most_flows: int) -> int:
         group, first_rank = self._groups.take(1), self._ranks.take(num_ranks)
         self._groups.array[group] = (first_rank, num_ranks, num_steps, num_ranks, 0, NONE, 0, 0, 0)
         block = self._ranks.array[first_rank : first_rank + num_ranks]
         block["group"], block["step"], block["at"], block["awaited"] = group, NONE, NONE, NEVER
-        block["end_s"] = np.nan
+        block["reached_s"] = np.nan
         self._most_flows[group] = most_flows
         self._expect_flows(most_flows)
         return group
@@ -223,101 +272,3 @@ class CompiledEngine:
         memory.reserve_heap("pauses", len(self.ranks))
         memory.reserve_flows(self._num_flows, wiring.longest)
         self._state["num_lanes"] = wiring.num_lanes
-
-
-class Blocks:
-    """Rows that are taken, all zero, and given back in blocks."""
-
-    def __init__(self, kind: np.dtype[Any], growth: Growth):
-        self._pool = Pool(kind, growth)
-        self._free: dict[int, list[int]] = {}
-
-    @property
-    def array(self) -> np.ndarray:
-        return self._pool.array
-
-    def take(self, num_rows: int) -> int:
-        """Return the first of so many rows."""
-        free = self._free.get(num_rows)
-        if free:
-            first = free.pop()
-            self._pool.array[first : first + num_rows] = np.zeros(num_rows, self._pool.array.dtype)
-            return first
-        return self._pool.add(np.zeros(num_rows, self._pool.array.dtype))
-
-    def release(self, first: int, num_rows: int) -> None:
-        """Give back a block as it was taken."""
-        self._free.setdefault(num_rows, []).append(first)
-
-
-class _Memory:
-    """The arrays of a state, whose addresses are in its only row."""
-
-    def __init__(self) -> None:
-        self.state = np.zeros(1, STATE)
-        self._arrays: dict[str, np.ndarray] = {}
-        self.set(**{name: np.zeros(0, kind) for name, kind in TABLES.items()})
-        lanes = np.zeros(NUM_LANES, LANE)
-        lanes["first"] = lanes["last"] = NONE
-        lanes["first_s"] = np.inf
-        self.set(lanes=lanes)
-        self._places = {name: np.zeros(0, np.int64) for name in _HEAPS}
-        self._entries = {name: np.zeros(0, ENTRY) for name in _HEAPS}
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[name]
-
-    def set(self, **arrays: np.ndarray) -> None:
-        """Put arrays in the place of others."""
-        for name, array in arrays.items():
-            if array is not self._arrays.get(name):
-                self._arrays[name] = array
-                self.state[name] = array.ctypes.data
-
-    def reserve(self, name: str, num_rows: int) -> None:
-        """Make room in a table."""
-        if len(self[name]) < num_rows:
-            self.set(**{name: grown(self[name], num_rows)})
-
-    def reserve_heap(self, name: str, num_items: int) -> None:
-        """Make room for items 0 to `num_items` - 1 in a heap."""
-        before = len(self._places[name])
-        if before < num_items:
-            self._entries[name] = grown(self._entries[name], num_items)
-            self._places[name] = grown(self._places[name], num_items)
-            self._places[name][before:] = ABSENT
-            heap = self.state[name]
-            heap["entries"], heap["places"] = self._entries[name].ctypes.data, self._places[name].ctypes.data
-
-    def reserve_flows(self, num_flows: int, longest: int) -> None:
-        """Make room for so many flows, on paths as long as the longest."""
-        bits, before = int(self.state["seat_bits"][0]), len(self["flows"])
-        new_bits, num_flows = max(bits, (longest - 1).bit_length()), max(before, num_flows)
-        if new_bits == bits and num_flows == before:
-            return
-        num_flows = max(num_flows, 2 * before) if num_flows > before else before
-        self._move_seats(num_flows, new_bits)
-        self.reserve("flows", num_flows)
-        num_free, new = int(self.state["num_free"][0]), np.arange(num_flows - 1, before - 1, -1)
-        self.set(free=np.concatenate([new, self["free"][:num_free], np.zeros(before - num_free, np.int64)]))
-        self.state["num_free"] += len(new)
-        self.reserve_heap("due", num_flows)
-        for name in ("started", "risen", "changed"):
-            self.reserve(name, num_flows)
-
-    def _move_seats(self, num_flows: int, new_bits: int) -> None:
-        bits, before = int(self.state["seat_bits"][0]), self["seats"]
-        seats = np.full(num_flows << new_bits, NONE, SEAT)
-        moved = _renumbered(np.arange(len(before)), bits, new_bits)
-        for name in SEAT.names or ():
-            seats[name][moved] = _renumbered(before[name], bits, new_bits)
-        self["links"]["first"] = _renumbered(self["links"]["first"], bits, new_bits)
-        self.set(seats=seats)
-        self.state["seat_bits"] = new_bits
-
-
-def _renumbered(seats: np.ndarray, bits: int, new_bits: int) -> np.ndarray:
-    """Return the numbers of seats where a flow has more of them than before."""
-    numbers = seats.astype(np.int64)
-    flow, place = numbers >> bits, numbers & ((1 << bits) - 1)
-    return np.where(numbers < 0, NONE, (flow << new_bits) + place)

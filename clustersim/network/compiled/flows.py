@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from clustersim.network.compiled import tables
 from clustersim.network.compiled.heap import put
 from clustersim.network.compiled.jit import part
-from clustersim.network.compiled.tables import ADDING, INFINITE, NONE, ON_THE_WAY
+from clustersim.network.compiled.tables import ADDING, INFINITE, NONE, ON_THE_WAY, word
 
 
 @part
 def new_flow(state: Any, group: int, message: int, path: int, num_bytes: float, weight: float) -> int:
     """Return the row of a new flow, which is nowhere yet."""
     state.num_free -= 1
-    slot = np.int64(tables.free(state)[state.num_free])
+    slot = word(tables.free(state)[state.num_free])
     flow = tables.flow(state, slot)
     flow.group, flow.message, flow.path = group, message, path
     flow.num_bytes = flow.left_bytes = num_bytes
@@ -96,7 +94,7 @@ def take_off_links(state: Any, slot: int, moved_bytes: float) -> None:
     """Let a flow leave its links, over which it has moved so much."""
     path = tables.path(state, tables.flow(state, slot).path)
     for place in range(path.num_links):
-        number = np.int64(tables.path_links(state)[path.first + place])
+        number = word(tables.path_links(state)[path.first + place])
         link, seat = tables.link(state, number), tables.seat(state, (slot << state.seat_bits) + place)
         if seat.before == NONE:
             link.first = seat.next

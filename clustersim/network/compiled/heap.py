@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from clustersim.network.compiled.jit import part, row, table
 
 ENTRY = np.dtype([("key", np.float64), ("item", np.int64)])
-ABSENT = np.int64(-1)
+ABSENT = cast(int, np.int64(-1))
 INFINITE = np.inf
+_FIRST = cast(int, np.int64(0))
 
 
 HEAP = np.dtype([("size", np.int64), ("entries", np.int64), ("places", np.int64)])
@@ -62,7 +63,7 @@ def take(heap: Any) -> int:
     heap.size -= 1
     if heap.size > 0:
         last = entry(heap, heap.size)
-        _sink(heap, np.int64(0), last.key, last.item)
+        _sink(heap, _FIRST, last.key, last.item)
     return item
 
 

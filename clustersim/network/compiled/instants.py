@@ -20,8 +20,8 @@ from clustersim.network.compiled.flows import (
 from clustersim.network.compiled.heap import first_key, is_in, put, remove, take
 from clustersim.network.compiled.jit import kernel, part
 from clustersim.network.compiled.max_min import share
-from clustersim.network.compiled.ranks import advance, arrived, finish, resume
-from clustersim.network.compiled.tables import INFINITE, MOVING, NONE, ON_THE_WAY
+from clustersim.network.compiled.ranks import advance, arrived, resume
+from clustersim.network.compiled.tables import FIRST, INFINITE, MOVING, NONE, ON_THE_WAY, word
 
 _SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
 
@@ -38,6 +38,7 @@ def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> float:
     if next_s <= _latest_s(state):
         _play_due(state)
         next_s = _next_s(state)
+        most -= 1
     while state.num_told == 0 and next_s < until_s and next_s < INFINITE and most > 0:
         state.now_s = max(state.now_s, next_s)
         _play_due(state)
@@ -87,6 +88,7 @@ def _play_due(state: Any) -> None:
                 goes_on = True
     if state.num_started > 0 or state.num_left > 0:
         share(state)
+        state.num_shares += 1
 
 
 @part
@@ -104,9 +106,18 @@ def enter(states: np.ndarray, now_s: float, rows: np.ndarray, times_s: np.ndarra
     state.now_s = max(state.now_s, now_s)
     for index in range(len(rows)):
         if times_s[index] > now_s:
+            tables.rank(state, rows[index]).reached_s = times_s[index]
             put(state.pauses, rows[index], times_s[index])
         else:
-            advance(state, rows[index], np.int64(0))
+            advance(state, rows[index], FIRST)
+
+
+@kernel
+def pause(states: np.ndarray, rows: np.ndarray, times_s: np.ndarray) -> None:
+    """Let ranks [num_rows] go on at their times."""
+    state = states[0]
+    for index in range(len(rows)):
+        put(state.pauses, rows[index], times_s[index])
 
 
 @kernel
@@ -124,7 +135,7 @@ def send(
     state.now_s = max(state.now_s, now_s)
     slot = NONE
     for number in range(len(paths)):
-        slot = new_flow(state, group, number, np.int64(paths[number]), num_bytes[number], weight[number])
+        slot = new_flow(state, group, number, word(paths[number]), num_bytes[number], weight[number])
         post(state, slot, max(start_s[number], now_s))
     return slot
 
@@ -139,7 +150,7 @@ def send_one(
     group = tables.group(state, number)
     group.first_rank, group.num_ranks, group.num_left = rank, 1, 1
     group.num_steps = NONE
-    slot = new_flow(state, number, np.int64(0), path, num_bytes, weight)
+    slot = new_flow(state, number, FIRST, path, num_bytes, weight)
     post(state, slot, state.now_s)
     return slot
 
@@ -154,7 +165,7 @@ def adopt(
     """
     state = states[0]
     for index in range(len(slots)):
-        slot = np.int64(slots[index])
+        slot = word(slots[index])
         flow = tables.flow(state, slot)
         if flow.stage != ON_THE_WAY:
             put_on_links(state, slot, flow.stage)
@@ -171,33 +182,32 @@ def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) ->
     state = states[0]
     state.now_s = max(state.now_s, now_s)
     tables.link(state, link).bytes_per_s = bytes_per_s
-    seat = np.int64(tables.link(state, link).first)
+    seat = word(tables.link(state, link).first)
     while seat != NONE:
         tables.started(state)[state.num_started] = seat >> state.seat_bits
         state.num_started += 1
-        seat = np.int64(tables.seat(state, seat).next)
+        seat = word(tables.seat(state, seat).next)
     share(state)
 
 
 @kernel
 def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
-    """Call a single message off; return the bytes that it has moved."""
+    """Call a single message off; return the share of it that has been moved."""
     state = states[0]
     state.now_s = max(state.now_s, now_s)
     flow = tables.flow(state, slot)
-    moved_bytes = 0.0
+    share_moved = 0.0
     if is_in(state.due, slot):
         remove(state.due, slot)
     if flow.stage == ON_THE_WAY:
         _leave_lane(state, slot)
     else:
         moved_bytes = flow.num_bytes - flow.left_bytes + flow.bytes_per_s * (now_s - flow.since_s)
-        take_off_links(state, slot, moved_bytes)
-    number, message = flow.group, flow.message
+        share_moved = min(moved_bytes / flow.num_bytes, 1.0)  # rounding may take it above
+        take_off_links(state, slot, share_moved * flow.num_bytes)
     drop_flow(state, slot)
-    finish(state, number, tables.group(state, number).first_rank + message)
     share(state)
-    return moved_bytes
+    return share_moved
 
 
 @part

@@ -19,18 +19,21 @@ from numba.core.cgutils import get_record_member
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+# nothing is allocated in kernels, so nobody need count who holds an array; no division is by zero
+_OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls; what an earlier process has compiled is loaded instead."""
     with _keeping_in(_folder()) as may_keep:
-        return cast(Function, numba.njit(cache=may_keep, error_model="numpy", _nrt=False)(function))
+        return cast(Function, numba.njit(cache=may_keep, **_OPTIONS)(function))
 
 
 def part(function: Function) -> Function:
     """Compile a function that only kernels call, as a part of them."""
-    return cast(Function, numba.njit(error_model="numpy", _nrt=False)(function))
+    return cast(Function, numba.njit(**_OPTIONS)(function))
 
 
 @cache
@@ -63,12 +66,13 @@ def _is_writable(folder: Path) -> bool:
 @contextmanager
 def _keeping_in(folder: Path | None) -> Iterator[bool]:
     """Let numba use a folder for the functions that are decorated meanwhile."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = "" if folder is None else str(folder)
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = "" if folder is None else str(folder)
     try:
         yield folder is not None
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def table(name: str, kind: np.dtype[Any]) -> Callable[[Any], Any]:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from clustersim.network.compiled import tables
 from clustersim.network.compiled.heap import clear, first_key, put, take
 from clustersim.network.compiled.jit import part
-from clustersim.network.compiled.tables import INFINITE, NONE
+from clustersim.network.compiled.tables import FIRST, INFINITE, NONE, word
 
 _SAME = 1e-13  # levels closer than this, relatively, are one level
 _FULL = 1e-12  # a link is not overloaded by less than this part of its capacity, which rounding can reach
@@ -26,9 +24,9 @@ def share(state: Any) -> None:
     state.num_rising = state.num_to_fix = state.num_changed = 0
     for index in range(state.num_left):
         tables.link(state, tables.left(state)[index]).has_left = 0
-        release(state, np.int64(tables.left(state)[index]))
+        release(state, word(tables.left(state)[index]))
     for index in range(state.num_started):
-        slot = np.int64(tables.started(state)[index])
+        slot = word(tables.started(state)[index])
         if not let_go_if_alone(state, slot):
             rise(state, slot)
     if state.num_rising > 0:
@@ -51,7 +49,7 @@ def let_go_if_alone(state: Any, slot: int) -> bool:
     path = tables.path(state, tables.flow(state, slot).path)
     narrowest, least = NONE, INFINITE
     for index in range(path.first, path.first + path.num_links):
-        number = np.int64(tables.path_links(state)[index])
+        number = word(tables.path_links(state)[index])
         link = tables.link(state, number)
         if link.num_flows > 1:
             return False
@@ -75,12 +73,12 @@ def rise(state: Any, slot: int) -> None:
 def release(state: Any, link: int) -> None:
     """Let the standing flows rise that a link has held back."""
     rising, bits = state.rising, state.seat_bits
-    seat = np.int64(tables.link(state, link).first)
+    seat = word(tables.link(state, link).first)
     while seat != NONE:
         flow = tables.flow(state, seat >> bits)
         if flow.bottleneck == link and flow.mark < rising:
             rise(state, seat >> bits)
-        seat = np.int64(tables.seat(state, seat).next)
+        seat = word(tables.seat(state, seat).next)
 
 
 @part
@@ -90,7 +88,7 @@ def solve(state: Any) -> None:
     state.num_solves += 1
     state.floor = 0.0
     state.sees_standing = 0
-    queue_links_of_rising(state, np.int64(0))
+    queue_links_of_rising(state, FIRST)
     while full.size > 0 and (state.num_to_fix > 0 or state.sees_standing):
         level = first_key(full)
         link = take(full)
@@ -115,7 +113,7 @@ def queue_links_of_rising(state: Any, first: int) -> None:
         path = tables.path(state, tables.flow(state, tables.risen(state)[index]).path)
         narrowest, least = NONE, INFINITE
         for at in range(path.first, path.first + path.num_links):
-            number = np.int64(tables.path_links(state)[at])
+            number = word(tables.path_links(state)[at])
             link = tables.link(state, number)
             if link.num_flows > 1:
                 if link.batch != state.batch:
@@ -145,7 +143,7 @@ def full_level(state: Any, link: int) -> float:
     rising, bits = state.rising, state.seat_bits
     capacity = tables.link(state, link).bytes_per_s
     room, weight, highest = capacity, 0.0, 0.0
-    seat = np.int64(tables.link(state, link).first)
+    seat = word(tables.link(state, link).first)
     while seat != NONE:
         flow = tables.flow(state, seat >> bits)
         if flow.mark == rising:
@@ -154,7 +152,7 @@ def full_level(state: Any, link: int) -> float:
             room -= flow.bytes_per_s
             if flow.mark < rising and flow.level > highest:
                 highest = flow.level
-        seat = np.int64(tables.seat(state, seat).next)
+        seat = word(tables.seat(state, seat).next)
     if highest > 0:
         state.sees_standing = 1
     level = state.floor
@@ -172,14 +170,14 @@ def _level_with_those_above(state: Any, link: int, level: float) -> float:
     rising, bits = state.rising, state.seat_bits
     while True:
         room, weight, above = tables.link(state, link).bytes_per_s, 0.0, level * (1 + _SAME)
-        seat = np.int64(tables.link(state, link).first)
+        seat = word(tables.link(state, link).first)
         while seat != NONE:
             flow = tables.flow(state, seat >> bits)
             if flow.mark == rising or (flow.mark < rising and flow.level > above):
                 weight += flow.weight
             else:
                 room -= flow.bytes_per_s
-            seat = np.int64(tables.seat(state, seat).next)
+            seat = word(tables.seat(state, seat).next)
         if weight == 0 or not room / weight > above:
             return level
         level = room / weight
@@ -190,10 +188,10 @@ def fix(state: Any, link: int, level: float) -> None:
     """Fix at a level all that rises on a link or stands above; where a flow has become slower, others rise."""
     rising, bits = state.rising, state.seat_bits
     above = level * (1 + _SAME)
-    seat = np.int64(tables.link(state, link).first)
+    seat = word(tables.link(state, link).first)
     while seat != NONE:
         slot = seat >> bits
-        seat = np.int64(tables.seat(state, seat).next)
+        seat = word(tables.seat(state, seat).next)
         flow = tables.flow(state, slot)
         mark, old = flow.mark, flow.level
         if mark != rising and (mark > rising or old <= above):
@@ -210,7 +208,7 @@ def fix(state: Any, link: int, level: float) -> None:
         if level < old:
             path = tables.path(state, flow.path)
             for at in range(path.first, path.first + path.num_links):
-                other = np.int64(tables.path_links(state)[at])
+                other = word(tables.path_links(state)[at])
                 if other != link:
                     release(state, other)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.compiled.tables import LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
-from clustersim.network.paths import Costs, adders, waits_s
+from clustersim.network.paths import Costs, adders, payload_rates, waits_s
 from clustersim.topology import Topology
 
 
@@ -21,6 +21,8 @@ class Program(NamedTuple):
     first_message: int
     num_messages: int
     most_flows: int
+    first_of: dict[Hashable, int]  # the first message of each pattern
+    firsts: np.ndarray  # the same, in order
 
 
 class Wiring:
@@ -37,10 +39,8 @@ class Wiring:
         self._growth = growth
         self._adding: dict[tuple[int, int], int] = {}
         self._singles: dict[tuple[int, int], int] = {}
-        rates = topology.links.bytes_per_s * costs.efficiency
-        memories = list(topology.adders.values())
-        rates[memories] = topology.links.bytes_per_s[memories]
-        self._add_links(rates)
+        self._add_links(payload_rates(topology, costs))
+        self.no_way = self.path_over(np.zeros(0, np.int64), 0.0)
 
     @property
     def num_lanes(self) -> int:
@@ -63,17 +63,29 @@ class Wiring:
         row = self._adding.get((node, rank))
         if row is None:
             links, private = adders(self._topology, self._costs, node)
-            rows = [*links, *(self._add_links(np.array([rate])) for rate in private)]
-            row = NONE if not rows else self._add_paths(np.array([0, len(rows)]), np.array(rows), np.zeros(1))
+            rows = [*links, *map(self.private_link, private)]
+            row = self.path_over(np.array(rows), 0.0) if rows else NONE
             self._adding[node, rank] = row
         return row
 
     def with_cap(self, path: int, bytes_per_s: float) -> int:
         """Return a path like another one, and with a link of its own that is so fast."""
+        links = np.append(self.links_of(path), self.private_link(bytes_per_s))
+        return self.path_over(links, float(self.paths.array["latency_s"][path]))
+
+    def links_of(self, path: int) -> np.ndarray:
+        """Return the links of a path, in order."""
         row = self.paths.array[path]
-        links = self.path_links.array[row["first"] : row["first"] + row["num_links"]]
-        rows = np.append(links, self._add_links(np.array([bytes_per_s])))
-        return self._add_paths(np.array([0, len(rows)]), rows, np.array([row["latency_s"]]))
+        links: np.ndarray = self.path_links.array[row["first"] : row["first"] + row["num_links"]]
+        return links
+
+    def private_link(self, bytes_per_s: float) -> int:
+        """Return a link that nobody else has."""
+        return self._add_links(np.array([bytes_per_s]))
+
+    def path_over(self, links: np.ndarray, latency_s: float) -> int:
+        """Return a path over links, after a latency."""
+        return self._add_paths(np.array([0, len(links)]), links, np.array([latency_s]))
 
     def _add_links(self, bytes_per_s: np.ndarray) -> int:
         rows = np.zeros(len(bytes_per_s), LINK)
@@ -124,17 +136,26 @@ class Programs:
 
     def _make(self, schedule: Schedule, nodes: np.ndarray) -> Program:
         lists: dict[Hashable, int] = {}
+        first_of: dict[Hashable, int] = {}
         steps = np.zeros(schedule.num_steps, dtype=np.int64)
         most, first_message = np.zeros(schedule.num_ranks, dtype=np.int64), self.messages.num_rows
         for number in range(schedule.num_steps):
             pattern = schedule.pattern(number)
             if pattern not in lists:
                 columns = schedule.step(number)
+                first_of[pattern] = self.messages.num_rows
                 lists[pattern] = self._add_step(columns, nodes)
                 np.maximum(most, self._num_flows_of(columns, schedule.num_ranks), out=most)
             steps[number] = lists[pattern]
         num_messages = self.messages.num_rows - first_message
-        return Program(self.steps.add(steps), first_message, num_messages, int(most.sum()))
+        return Program(
+            self.steps.add(steps),
+            first_message,
+            num_messages,
+            int(most.sum()),
+            first_of,
+            np.array([*first_of.values()]),
+        )
 
     def _num_flows_of(self, columns: Step, num_ranks: int) -> np.ndarray:
         """Return how many messages each rank [num_ranks] can have under way in a step.

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from clustersim.network.compiled import tables
 from clustersim.network.compiled.flows import begin_adding, drop_flow, new_flow, post
 from clustersim.network.compiled.heap import put
 from clustersim.network.compiled.jit import part
-from clustersim.network.compiled.tables import ADDING, NEVER, NONE
+from clustersim.network.compiled.tables import ADDING, FIRST, NEVER, NONE, word
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 
 
@@ -32,6 +30,7 @@ def advance(state: Any, row: int, step: int) -> None:
     rank = tables.rank(state, row)
     group = tables.group(state, rank.group)
     local = row - group.first_rank
+    rank.reached_s = state.now_s
     while True:
         rank.step = step
         rank.at = NONE
@@ -56,7 +55,7 @@ def resume(state: Any, row: int) -> None:
     """Let a rank go on whose pause is over, before it enters or before its messages of a step."""
     step = tables.rank(state, row).step
     if step < 0:
-        advance(state, row, np.int64(0))
+        advance(state, row, FIRST)
     elif not begin_step(state, row):
         advance(state, row, step + 1)
 
@@ -68,18 +67,18 @@ def begin_step(state: Any, row: int) -> bool:
     group = tables.group(state, rank.group)
     local = row - group.first_rank
     lists = tables.steps(state)[group.steps + rank.step] + local
-    first, last = np.int64(tables.own_first(state)[lists]), np.int64(tables.own_first(state)[lists + 1])
+    first, last = word(tables.own_first(state)[lists]), word(tables.own_first(state)[lists + 1])
     if first == last:
         return False
     rank.unfinished = last - first
     rank.at = rank.step
     for index in range(first, last):
-        number = np.int64(tables.own(state)[index])
+        number = word(tables.own(state)[index])
         message = tables.message(state, number)
         if message.eager and message.dst == local:
             _receive_if_early(state, row, number)
         elif message.eager or tables.rank(state, group.first_rank + message.src + message.dst - local).at == rank.step:
-            slot = new_flow(state, rank.group, number, np.int64(message.path), message.num_bytes, 1.0)
+            slot = new_flow(state, rank.group, number, word(message.path), message.num_bytes, 1.0)
             tables.flow(state, slot).step = rank.step
             post(state, slot, state.now_s)
     if rank.unfinished == 0:
@@ -98,7 +97,7 @@ def _receive_if_early(state: Any, row: int, number: int) -> None:
         return
     early[place] -= 1
     message = tables.message(state, number)
-    slot = new_flow(state, rank.group, number, np.int64(message.path), message.num_bytes, 1.0)
+    slot = new_flow(state, rank.group, number, word(message.path), message.num_bytes, 1.0)
     if not _is_to_add(state, slot):
         drop_flow(state, slot)
         rank.unfinished -= 1
@@ -145,7 +144,7 @@ def _arrived_eager(state: Any, slot: int) -> None:
 def _is_to_add(state: Any, slot: int) -> bool:
     """Begin to add a message that has arrived and has not been added; return whether that takes time."""
     flow = tables.flow(state, slot)
-    adding = np.int64(tables.message(state, flow.message).adding)
+    adding = word(tables.message(state, flow.message).adding)
     if flow.stage == ADDING or adding == NONE:
         return False
     return begin_adding(state, slot, adding, flow.num_bytes * BYTES_MOVED_PER_ADDED)
@@ -164,7 +163,7 @@ def _finish_message_of(state: Any, row: int) -> None:
 def finish(state: Any, number: int, row: int) -> None:
     """Note that a rank has done its part, or that a single message has ended."""
     group = tables.group(state, number)
-    tables.rank(state, row).end_s = state.now_s
+    tables.rank(state, row).reached_s = state.now_s
     group.num_left -= 1
     if group.num_left == 0:
         tell(state, number, NONE)

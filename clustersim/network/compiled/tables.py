@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -10,15 +11,15 @@ from clustersim.network.compiled.heap import HEAP
 from clustersim.network.compiled.jit import row, table
 
 INFINITE = np.inf
-NONE = np.int64(-1)
-NEVER = np.int64(1 << 62)
+FIRST = cast(int, np.int64(0))
+NONE = cast(int, np.int64(-1))  # of the width that every number has in kernels
+NEVER = cast(int, np.int64(1 << 62))
 NUM_LANES = 16  # latencies that have a queue of their own; messages of all others wait in a heap
 
-ON_THE_WAY, MOVING, ADDING = (
-    np.int64(0),
-    np.int64(1),
-    np.int64(2),
-)  # stages of a flow: latency, the wire, the receiver's memory
+# stages of a flow: latency, the wire, the receiver's memory
+ON_THE_WAY = cast(int, np.int64(0))
+MOVING = cast(int, np.int64(1))
+ADDING = cast(int, np.int64(2))
 
 _INT, _SHORT, _REAL = np.int64, np.int32, np.float64
 
@@ -39,6 +40,7 @@ _CLOCK: list[tuple[str, type]] = [
     ("seat_bits", _INT),  # a flow has 2**seat_bits seats
     ("num_instants", _INT),
     ("num_flows", _INT),
+    ("num_shares", _INT),
     ("num_solves", _INT),
     ("num_levels", _INT),
 ]
@@ -81,7 +83,7 @@ MESSAGE = np.dtype(
 )
 RANK = np.dtype(
     [
-        ("end_s", _REAL),
+        ("reached_s", _REAL),  # when it came to its step, or to its end
         ("group", _INT),
         ("step", _INT),  # that it has come to; -1 before it enters
         ("at", _INT),  # the step in which it sends and receives; -1 while it pauses
@@ -170,6 +172,8 @@ def grown(array: np.ndarray, num_rows: int) -> np.ndarray:
     larger[: len(array)] = array
     return larger
 
+
+word = cast(Callable[[Any], int], np.int64)  # in kernels: makes a number of full width of one that is kept shorter
 
 # In kernels: a row of a table, by its number.
 link = row("links", TABLES["links"])

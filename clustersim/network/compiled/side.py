@@ -1,0 +1,271 @@
+"""The compiled side of a network: messages and collectives that the compiled engine plays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import simpy
+
+from clustersim.network.collective import Collective
+from clustersim.network.compiled.engine import CompiledEngine
+from clustersim.network.compiled.tables import ADDING, NONE, ON_THE_WAY
+from clustersim.network.flow import INFINITE
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs
+from clustersim.network.side import Counts, FlowRate, OnTheWay, Ranks
+from clustersim.network.stuck import NOT_ENTERED, LinkName, Stuck, waits_for_rank
+from clustersim.network.transfer import Sent, SentTogether
+from clustersim.topology import Topology
+
+
+class CompiledSide:
+    """Plays messages and collectives on the compiled engine."""
+
+    def __init__(self, topology: Topology, costs: Costs, adds: bool):
+        self.engine = CompiledEngine(topology, costs, adds)
+        self.told: list[tuple[simpy.Event, Any]] = []
+        self.now_s = 0.0
+        self.collectives: dict[Collective, Ranks] = {}
+        self._ranks: WeakKeyDictionary[Collective, CompiledRanks] = WeakKeyDictionary()
+        self.listeners: dict[int, Callable[[int], None]] = {}  # of each group in progress
+        self.eager_bytes = costs.eager_bytes or -1.0  # the largest message that is eager
+        self._num_links = len(topology.links)
+        self._looks: list[Callable[[float], None]] = []
+        self._counts_before = Counts(0, 0, 0, 0)
+
+    def begin_with(self, counts: Counts, looks: list[Callable[[float], None]]) -> None:
+        """Go on counting, and let those look who look."""
+        self._counts_before = counts
+        self._looks = looks
+
+    @property
+    def counts(self) -> Counts:
+        clock = self.engine.clock
+        here = (int(clock[name]) for name in ("num_instants", "num_flows", "num_solves", "num_levels"))
+        return Counts(*(a + b for a, b in zip(here, self._counts_before, strict=True)))
+
+    @property
+    def num_flows(self) -> int:
+        """Messages on their way, those included that have yet to start."""
+        return self.engine.num_flows
+
+    def next_s(self) -> float:
+        """Return when the next thing happens, or infinity; never before now."""
+        return self.engine.next_s
+
+    def play(self, now_s: float, until_s: float) -> None:
+        """Play what is due now, and on up to something to tell, but not to `until_s`."""
+        engine = self.engine
+        while True:
+            told = engine.play(now_s, until_s, one_share=bool(self._looks))
+            self.now_s = now_s = engine.now_s
+            for group, rank in told:
+                self.listeners[group](rank)
+            if engine.has_shared:
+                for look in self._looks:
+                    look(now_s)
+            if self.told or engine.next_s >= until_s:
+                return
+
+    def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None:
+        """Send a message between nodes, over a link of its own where it has a cap."""
+        path = self.engine.wiring.path(src, dst)
+        if cap_bytes_per_s is not None:
+            path = self.engine.wiring.with_cap(path, cap_bytes_per_s)
+        self._post(sent, path, 1.0)
+
+    def add(self, sent: Sent, node: int) -> None:
+        """Add a gradient in a node's memory."""
+        path = self.engine.wiring.adding(node, 0)
+        self._post(sent, self.engine.wiring.no_way if path == NONE else path, BYTES_MOVED_PER_ADDED)
+
+    def send_together(self, sent: SentTogether, src: np.ndarray, dst: np.ndarray) -> None:
+        """Send many messages between nodes [num_messages], each at its time."""
+        if not len(src):
+            return
+        group = self.engine.begin_messages(len(src))
+        first = self.engine.wiring.between(src, dst)
+        self.listen_together(group, sent)
+        self.engine.send(
+            group, np.arange(first, first + len(src)), sent.num_bytes, sent.weight, self.now_s, sent.start_s
+        )
+
+    def call_off(self, sent: Sent) -> float:
+        """Take a message off its way; return the share of it that has been moved."""
+        group, flow = sent.carrier
+        share = self.engine.cancel(flow, self.now_s)
+        del self.listeners[group]
+        self.engine.release(group)
+        return share
+
+    def set_rate(self, link: int, bytes_per_s: float) -> None:
+        """Let a link have another payload rate from now on."""
+        self.engine.set_rate(link, bytes_per_s, self.now_s)
+
+    def begin(self, collective: Collective) -> CompiledRanks:
+        """Prepare the ranks of a collective."""
+        group = self.engine.begin(collective.schedule, collective.nodes, collective.delay_s)
+        ranks = self.collectives[collective] = self._ranks[collective] = CompiledRanks(self, collective, group)
+        self.listeners[group] = ranks.hear
+        return ranks
+
+    def settle(self, collective: Collective, end_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray) -> None:
+        """Take a collective that is alone to its end, its ranks at their times [num_ranks]."""
+        ranks = self._ranks[collective]
+        self.engine.clear()
+        self.engine.links["carried_bytes"][links] += carried_bytes
+        ranks.finish(end_s)
+
+    def carried_bytes(self) -> np.ndarray:
+        """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
+        return self.engine.links["carried_bytes"][: self._num_links].copy()
+
+    def flows(self) -> list[FlowRate]:
+        """Return the flows that are on the wire."""
+        rows = self.engine.flows_on_links()
+        return [FlowRate(self._numbers(row), float(row["weight"]), float(row["bytes_per_s"])) for row in rows]
+
+    def watch(self, look: Callable[[float], None]) -> None:
+        """Call `look(time_s)` after every share of the links from now on."""
+        self._looks.append(look)
+
+    def stuck(self, link_name: LinkName) -> list[Stuck]:
+        """Return who waits, if nothing can happen any more."""
+        if self.told or self.engine.next_s < INFINITE:
+            return []
+        found = []
+        for row in self.engine.flows_on_links():
+            if row["group"] not in {self._ranks[collective].group for collective in self.collectives}:
+                what = f"a transfer of {row['num_bytes']:g} bytes {self._where(row, link_name)}"
+                found.append(Stuck(None, None, what))
+        for collective in self.collectives:
+            outside = (Stuck(rank, None, NOT_ENTERED) for rank in collective.awaited_outside())
+            found += sorted([*self._ranks[collective].stuck(lambda row: self._where(row, link_name)), *outside])
+        return found
+
+    def listen_together(self, group: int, sent: SentTogether) -> None:
+        """Let a bulk of messages hear that all have arrived."""
+
+        def hear(rank: int) -> None:
+            sent.end_s = np.where(np.isnan(sent.end_s), self.engine.end_s(group), sent.end_s)
+            del self.listeners[group]
+            self.engine.release(group)
+            sent.over()
+
+        self.listeners[group] = hear
+
+    def listen_one(self, group: int, sent: Sent) -> None:
+        """Let a message hear that it has arrived."""
+
+        def hear(rank: int) -> None:
+            del self.listeners[group]
+            self.engine.release(group)
+            sent.ended()
+
+        self.listeners[group] = hear
+
+    def _post(self, sent: Sent, path: int, moved_per_byte: float) -> None:
+        sent.carrier = self.engine.send_one(path, sent.num_bytes * moved_per_byte, sent.weight, self.now_s)
+        self.listen_one(sent.carrier[0], sent)
+
+    def _numbers(self, flow: np.void) -> tuple[int, ...]:
+        """Return the links of a flow, with negative numbers for those that only it has."""
+        links = self.engine.wiring.links_of(int(flow["path"])).tolist()
+        return tuple(link if link < self._num_links else self._num_links - 1 - link for link in links)
+
+    def _where(self, flow: np.void, link_name: LinkName) -> str:
+        links = self.engine.wiring.links_of(int(flow["path"]))
+        rates = self.engine.links["bytes_per_s"][links]
+        narrowest = int(links[rates.argmin()])
+        return f"stands still on the link {link_name(narrowest)}, which has {rates.min():g} bytes/s"
+
+
+class CompiledRanks:
+    """The ranks of a collective, which are rows of the engine."""
+
+    def __init__(self, side: CompiledSide, collective: Collective, group: int):
+        self.group = group
+        self._side = side
+        self._engine = side.engine
+        self._collective = collective
+        self._num_steps = collective.schedule.num_steps
+        self._is_over = False
+        self._eager_bytes = side.eager_bytes
+
+    def enter(self, ranks: Sequence[int], times_s: Sequence[float] | None = None) -> None:
+        """Let ranks take part, now or each from its time on."""
+        now_s = self._side.now_s
+        times = None if times_s is None else np.asarray(times_s, dtype=float)
+        self._engine.enter(self.group, np.asarray(ranks, dtype=np.int64), now_s, times)
+
+    def step_of(self, rank: int) -> int:
+        """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
+        return self._num_steps if self._is_over else self._engine.step_of(self.group, rank)
+
+    def expect(self, rank: int, step: int) -> None:
+        """Tell the collective when a rank has come to a step."""
+        self._engine.wait(self.group, rank, step)
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""
+        rows = self._engine.rows_of(self.group)
+        return rows["step"].copy(), rows["reached_s"].copy(), rows["at"].copy()
+
+    def on_the_way(self) -> list[OnTheWay]:
+        """Return the messages that have started and are not over."""
+        rows = []
+        for flow, due_s in self._engine.flows_of(self.group):
+            end_s = due_s
+            if flow["stage"] == ON_THE_WAY and flow["num_bytes"]:
+                rates = self._engine.links["bytes_per_s"][self._engine.wiring.links_of(int(flow["path"]))]
+                end_s += float(flow["num_bytes"]) / float(rates.min(initial=INFINITE))
+            rows.append(OnTheWay(*self._place(flow), end_s, bool(flow["stage"] == ADDING)))
+        return rows
+
+    def hear(self, rank: int) -> None:
+        """Pass on that a rank has come to a step, or that all are done."""
+        if rank == NONE:
+            self.finish(self._engine.end_s(self.group))
+        else:
+            self._collective.came(rank, self.step_of(rank))
+
+    def finish(self, end_s: np.ndarray) -> None:
+        """Tell the collective that all are done, and forget the rows."""
+        self._is_over = True
+        del self._side.listeners[self.group]
+        self._engine.release(self.group)
+        self._collective.over(end_s)
+
+    def message_row(self, step: int, number: int) -> int:
+        """Return the row of a message of a step."""
+        return self._engine.message_row(self.group, self._collective.schedule.pattern(step), number)
+
+    def stuck(self, where: Callable[[np.void], str]) -> list[Stuck]:
+        """Return which ranks wait for others to come to their step, or for messages that stand still."""
+        steps, _, at_steps = self.columns()
+        stalled = {self._place(flow): flow for flow, _ in self._engine.flows_of(self.group)}
+        found = []
+        for rank in np.flatnonzero(at_steps >= 0).tolist():
+            number = int(at_steps[rank])
+            columns = self._collective.schedule.step(number)
+            for message in np.flatnonzero((columns.src == rank) | (columns.dst == rank)).tolist():
+                src, dst = int(columns.src[message]), int(columns.dst[message])
+                other = dst if src == rank else src
+                flow = stalled.get((number, message))
+                if flow is not None:
+                    found.append(Stuck(rank, number, f"waits for {_what(flow, rank, src, dst)}, which {where(flow)}"))
+                elif steps[other] < number and not (src == rank and columns.num_bytes[message] <= self._eager_bytes):
+                    found.append(Stuck(rank, number, waits_for_rank(other, int(steps[other]))))
+        return list(dict.fromkeys(found))
+
+    def _place(self, flow: np.void) -> tuple[int, int]:
+        """Return the step of a message, and its number there."""
+        return int(flow["step"]), self._engine.message_number(self.group, int(flow["message"]))
+
+
+def _what(flow: np.void, rank: int, src: int, dst: int) -> str:
+    if flow["stage"] == ADDING:
+        return f"the adding of the message from rank {src} to rank {dst}"
+    return f"its message to rank {dst}" if rank == src else f"the message from rank {src}"

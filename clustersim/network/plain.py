@@ -1,0 +1,147 @@
+"""The plain side of a network: Python objects, which are ready at once and do for small work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import simpy
+
+from clustersim.network.collective import Collective
+from clustersim.network.engine import Engine
+from clustersim.network.fair_share import SHARING
+from clustersim.network.flow import INFINITE, Flow, Path
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, Paths
+from clustersim.network.plans import Plans
+from clustersim.network.ranks import PlainRanks
+from clustersim.network.side import Counts, FlowRate, Ranks, latest
+from clustersim.network.stuck import LinkName, Stuck, find_stuck
+from clustersim.network.transfer import Sent, SentTogether
+from clustersim.topology import Topology
+
+
+class PlainSide:
+    """Plays messages and collectives on the engine of Python objects."""
+
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, sharing: str):
+        self.engine = Engine(SHARING[sharing]())
+        self.paths = Paths(topology, costs)
+        self.collectives: dict[Collective, Ranks] = {}
+        self._plans = Plans(self.paths, costs.eager_bytes)
+        self._num_links = len(topology.links)
+        self._adds = adds
+
+    @property
+    def told(self) -> list[tuple[simpy.Event, Any]]:
+        return self.engine.told
+
+    @told.setter
+    def told(self, told: list[tuple[simpy.Event, Any]]) -> None:
+        self.engine.told = told
+
+    @property
+    def now_s(self) -> float:
+        return self.engine.now_s
+
+    @now_s.setter
+    def now_s(self, now_s: float) -> None:
+        self.engine.now_s = now_s
+
+    @property
+    def counts(self) -> Counts:
+        return self.engine.counts
+
+    @property
+    def num_flows(self) -> int:
+        """Messages on their way, those included that have yet to start."""
+        return sum(1 for _ in self.engine.on_the_way())
+
+    def next_s(self) -> float:
+        """Return when the next thing happens, or infinity; never before now."""
+        return self.engine.next_s()
+
+    def play(self, now_s: float, until_s: float) -> None:
+        """Play what is due now, and on up to something to tell, but not to `until_s`."""
+        engine = self.engine
+        if engine.next_s() <= latest(now_s):
+            engine.play_instant(max(now_s, engine.now_s))
+        while not engine.told and (time_s := engine.next_s()) < until_s:
+            engine.play_instant(time_s)
+
+    def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None:
+        """Send a message between nodes, over a link of its own where it has a cap."""
+        paths = self.paths
+        path = paths.between(src, dst) if cap_bytes_per_s is None else paths.capped(src, dst, cap_bytes_per_s)
+        self._post(sent, path, 1.0)
+
+    def add(self, sent: Sent, node: int) -> None:
+        """Add a gradient in a node's memory."""
+        self._post(sent, self.paths.adding(node), BYTES_MOVED_PER_ADDED)
+
+    def send_together(self, sent: SentTogether, src: np.ndarray, dst: np.ndarray) -> None:
+        """Send many messages between nodes [num_messages], each at its time."""
+        ends = zip(src.tolist(), dst.tolist(), strict=True)
+        rows = zip(ends, sent.num_bytes.tolist(), sent.weight.tolist(), sent.start_s.tolist(), strict=True)
+        for number, (both, num_bytes, weight, start_s) in enumerate(rows):
+            self.engine.post(Flow(self.paths.between(*both), num_bytes, weight, sent, number), start_s)
+
+    def call_off(self, sent: Sent) -> float:
+        """Take a message off its way; return the share of it that has been moved."""
+        flow = sent.carrier
+        moved_bytes = self.engine.call_off(flow, sent.start_s + flow.path.latency_s)
+        return moved_bytes / flow.num_bytes if moved_bytes else 0.0
+
+    def set_rate(self, link: int, bytes_per_s: float) -> None:
+        """Let a link have another payload rate from now on."""
+        self.engine.set_rate(self.paths.link(link), bytes_per_s)
+
+    def begin(self, collective: Collective) -> PlainRanks:
+        """Prepare the ranks of a collective."""
+        ranks = PlainRanks(collective, self.engine, self.paths, self._plans, self._adds)
+        self.collectives[collective] = ranks
+        return ranks
+
+    def settle(self, collective: Collective, end_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray) -> None:
+        """Take a collective that is alone to its end, its ranks at their times [num_ranks]."""
+        self.engine.clear()
+        for number, num_bytes in zip(links.tolist(), carried_bytes.tolist(), strict=True):
+            self.paths.link(number).carried_bytes += num_bytes
+        collective.over(end_s)
+
+    def carried_bytes(self) -> np.ndarray:
+        """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
+        carried = np.zeros(self._num_links)
+        for number, link in self.paths.links.items():
+            carried[number] = link.carried_bytes
+        return carried
+
+    def flows(self) -> list[FlowRate]:
+        """Return the flows that are on the wire, link by link in the order of first use."""
+        return [
+            FlowRate(tuple(link.number for link in flow.path.links), flow.weight, flow.bytes_per_s)
+            for flow in self.on_links()
+        ]
+
+    def on_links(self) -> dict[Flow, None]:
+        """Return the flows on the links of the topology."""
+        return dict.fromkeys(flow for link in self.paths.links.values() for flow in link.flows)
+
+    def watch(self, look: Callable[[float], None]) -> None:
+        """Call `look(time_s)` after every share of the links from now on."""
+        self.engine.after_share.append(look)
+
+    def stuck(self, link_name: LinkName) -> list[Stuck]:
+        """Return who waits, if nothing can happen any more."""
+        if self.engine.told or self.engine.next_s() < INFINITE:
+            return []
+        return find_stuck(self.ranks(), self.on_links(), link_name)
+
+    def ranks(self) -> dict[Collective, PlainRanks]:
+        """Return the ranks of the collectives in progress, which are all plain here."""
+        return {known: ranks for known, ranks in self.collectives.items() if isinstance(ranks, PlainRanks)}
+
+    def _post(self, sent: Sent, path: Path, moved_per_byte: float) -> None:
+        flow = Flow(path, sent.num_bytes * moved_per_byte, sent.weight, sent)
+        sent.carrier = flow
+        self.engine.post(flow, sent.start_s)

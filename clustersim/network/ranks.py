@@ -1,0 +1,149 @@
+"""The ranks of a collective in Python objects: each goes from step to step, gated by its own messages and pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clustersim.network.engine import Engine
+from clustersim.network.flow import Flow, Path
+from clustersim.network.open_step import Added, OpenStep
+from clustersim.network.paths import Paths
+from clustersim.network.plans import Plans
+from clustersim.network.side import OnTheWay
+
+if TYPE_CHECKING:
+    from clustersim.network.collective import Collective
+
+_SPARE_STEPS = 64  # that are kept open although nobody is in them
+
+
+class PlainRanks:
+    """Where the ranks of a collective are. What a message does follows from that.
+
+    So memory grows with the ranks, however far they drift apart.
+    """
+
+    def __init__(self, collective: Collective, engine: Engine, paths: Paths, plans: Plans, adds: bool):
+        num_ranks = collective.schedule.num_ranks
+        self.collective = collective
+        self.engine = engine
+        self.adds = adds
+        self.steps: dict[int, OpenStep] = {}  # those that ranks are in, and some that they have been in
+        self.reached_steps = [-1] * num_ranks  # step that each rank has come to
+        self.at_steps = [-1] * num_ranks  # step in which each rank sends and receives, -1 while it pauses
+        self.unfinished = [0] * num_ranks  # messages of each rank's step that are not over for it
+        self.arrived: dict[int, set[int]] = {}  # by sender: eager messages that are there before their receiver
+        self._reached_s = [0.0] * num_ranks
+        self._paths = paths
+        self._plans = plans
+        self._schedule = collective.schedule
+        self._num_steps = collective.schedule.num_steps
+        self._delay_s = collective.delay_s
+        self._most_open = 2 * num_ranks + _SPARE_STEPS
+        self._nodes_key = collective.nodes.tobytes()
+        self._kept = plans.kept(collective.schedule)
+        self._num_left = num_ranks
+        self.awaited_steps = [self._num_steps + 1] * num_ranks  # nearest step of each rank that is waited for
+
+    def enter(self, ranks: Sequence[int], times_s: Sequence[float] | None = None) -> None:
+        """Let ranks take part, now or each from its time on."""
+        now_s = self.engine.now_s
+        for number, rank in enumerate(ranks):
+            if times_s is not None and times_s[number] > now_s:
+                self._reached_s[rank] = times_s[number]
+                self.engine.pause(times_s[number], self, rank)
+            else:
+                self._advance(rank, 0)
+
+    def step_of(self, rank: int) -> int:
+        """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
+        return self.reached_steps[rank]
+
+    def expect(self, rank: int, step: int) -> None:
+        """Tell the collective when a rank has come to a step."""
+        self.awaited_steps[rank] = min(step, self.awaited_steps[rank])
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""
+        return np.array(self.reached_steps), np.array(self._reached_s), np.array(self.at_steps)
+
+    def on_the_way(self) -> list[OnTheWay]:
+        """Return the messages that have started and are not over."""
+        rows = []
+        for time_s, flow in self.engine.on_the_way():
+            place = self.place(flow)
+            if place is not None:
+                is_on_wire = flow.bytes_per_s > 0
+                end_s = time_s if is_on_wire else time_s + flow.alone_s
+                rows.append(OnTheWay(place[0], flow.message, end_s, place[1]))
+        return rows
+
+    def place(self, flow: Flow) -> tuple[int, bool] | None:
+        """Return the step of a message of this collective and whether it is being added; None if it is no such."""
+        sender = flow.sender
+        step = sender.step if isinstance(sender, Added) else sender
+        if not isinstance(step, OpenStep) or step.collective is not self:
+            return None
+        return step.number, step is not sender
+
+    def resume(self, rank: int) -> None:
+        """Let a rank go on whose pause is over, before it enters or before its messages of a step."""
+        step = self.reached_steps[rank]
+        if step < 0:
+            self._advance(rank, 0)
+        elif not self.steps[step].admit(rank):
+            self.leave_step(rank)
+
+    def leave_step(self, rank: int) -> None:
+        """Take a rank to the step behind its own, whose messages it has done."""
+        step = self.reached_steps[rank]
+        self.steps[step].num_inside -= 1
+        self.at_steps[rank] = -1
+        if self.arrived:
+            self.arrived.pop(rank, None)
+        self._advance(rank, step + 1)
+
+    def adding_path(self, rank: int) -> Path:
+        """Return the path of adding in a rank's memory."""
+        return self._paths.adding(int(self.collective.nodes[rank]), rank)
+
+    def _advance(self, rank: int, step: int) -> None:
+        """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
+        now_s = self._reached_s[rank] = self.engine.now_s
+        while True:
+            self.reached_steps[rank] = step
+            if step >= self.awaited_steps[rank]:
+                self.awaited_steps[rank] = self._num_steps + 1
+                self.collective.came(rank, step)
+            if step == self._num_steps:
+                self._finish()
+                return
+            open_step = self.steps.get(step) or self._open(step)
+            open_step.num_inside += 1
+            if self._delay_s is not None:
+                pause_s = self._delay_s.item(rank, step)
+                if pause_s > 0:
+                    self.engine.pause(now_s + pause_s, self, rank)
+                    return
+            if open_step.admit(rank):
+                return
+            open_step.num_inside -= 1
+            step += 1
+
+    def _open(self, step: int) -> OpenStep:
+        """Return a step that nobody is in; of those that have been left, a few are kept for ranks that come later."""
+        if len(self.steps) > self._most_open:
+            self.steps = {number: open_step for number, open_step in self.steps.items() if open_step.num_inside}
+        plan = self._kept.get((self._nodes_key, self._schedule.pattern(step)))
+        if plan is None:
+            plan = self._plans.step(self._schedule, self.collective.nodes, step)
+        open_step = self.steps[step] = OpenStep(self, step, plan)
+        return open_step
+
+    def _finish(self) -> None:
+        self._num_left -= 1
+        if not self._num_left:
+            self.collective.over(np.array(self._reached_s))

@@ -1,0 +1,130 @@
+"""The shortcut of a collective that is alone on the network: its ranks' times are worked out, not played.
+
+The side stands still meanwhile. Should somebody act, it plays from where it stands up to then, and goes on from
+there. So the shortcut changes nothing but the time that it takes to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from clustersim.collectives.schedule import Schedule
+from clustersim.network.alone import Alone, Begun, Lone, Standing
+from clustersim.network.collective import Collective
+from clustersim.network.flow import INFINITE
+from clustersim.network.side import Ranks, Side, latest
+
+_FEWEST_MESSAGES = 256  # that are worth it: ranks times steps
+_MOST_PASSED = 64  # chances in a row that are passed after failures
+
+
+class Shortcut:
+    """Works out collectives that are alone, where that seems worth it: after failures, ever fewer of them."""
+
+    def __init__(self, make: Callable[[], Alone], is_eager: bool):
+        """Where messages may be eager, how a collective stands is known only before any has begun."""
+        self.next_s = INFINITE  # when the next rank that is waited for comes to its step
+        self.num_taken = 0  # collectives worked out to their end
+        self._make = make
+        self._is_eager = is_eager
+        self._alone: Alone | None = None
+        self._collective: Collective | None = None
+        self._lone: Lone | None = None
+        self._told: Iterator[tuple[float, int, int]] = iter(())
+        self._next: tuple[float, int, int] | None = None
+        self._has_changed = True  # somebody has acted since it was tried
+        self._num_failed = self._num_to_pass = 0
+
+    @property
+    def is_taken(self) -> bool:
+        return self._lone is not None
+
+    def forget(self) -> None:
+        """Work out anew what is known of links, whose rates have changed."""
+        self._alone = None
+
+    def take(self, side: Side) -> bool:
+        """Work out the only collective there is, if all of it is known and nothing else moves; return whether it is."""
+        if not self._has_changed or len(side.collectives) != 1:
+            return False
+        self._has_changed = False
+        collective, ranks = next(iter(side.collectives.items()))
+        schedule = collective.schedule
+        if collective.num_entered < schedule.num_ranks or schedule.num_ranks * schedule.num_steps < _FEWEST_MESSAGES:
+            return False
+        if self._num_to_pass:
+            self._num_to_pass -= 1
+            return False
+        standing = standing_of(schedule, ranks, side.num_flows)
+        if standing is None or (self._is_eager and len(standing.begun.step)):
+            return False
+        awaited = collective.awaited()
+        if self._alone is None:
+            self._alone = self._make()
+        lone = self._alone.forecast(schedule, collective.nodes, standing, collective.delay_s, awaited)
+        if lone is None:
+            self._fail()
+            return False
+        self._collective, self._lone = collective, lone
+        rows = [(time_s, *both) for time_s, both in zip(lone.reached_s.tolist(), awaited, strict=True)]
+        rows.append((float(lone.end_s.max()), -1, schedule.num_steps))
+        self._told = iter(sorted(rows, key=lambda row: (row[0], row[1] < 0)))
+        self._look_ahead()
+        return True
+
+    def tell(self, side: Side, now_s: float) -> None:
+        """Let those know who wait for what has been reached by now; at the end, take the side there."""
+        while self._next is not None and self._next[0] <= latest(now_s):
+            time_s, rank, step = self._next
+            assert self._collective is not None
+            assert self._lone is not None
+            if rank >= 0:
+                self._collective.came(rank, step)
+                self._look_ahead()
+                continue
+            collective, lone = self._collective, self._lone
+            self._forget_lone()
+            self.num_taken += 1
+            self._num_failed = 0
+            side.now_s = max(side.now_s, min(time_s, now_s))
+            side.settle(collective, lone.end_s, lone.links, lone.carried_bytes)
+
+    def leave(self, side: Side, now_s: float) -> None:
+        """Let the side play up to now, since somebody acts."""
+        self._has_changed = True
+        if self._lone is None:
+            return
+        self._forget_lone()
+        self._fail()
+        while latest(side.next_s()) < now_s:
+            side.play(side.now_s, now_s)
+
+    def _look_ahead(self) -> None:
+        self._next = next(self._told, None)
+        self.next_s = INFINITE if self._next is None else self._next[0]
+
+    def _forget_lone(self) -> None:
+        self._collective = self._lone = self._next = None
+        self.next_s = INFINITE
+
+    def _fail(self) -> None:
+        """Pass the next chances: twice as many as after the failure before."""
+        self._num_to_pass = min(2**self._num_failed - 1, _MOST_PASSED)
+        self._num_failed += 1
+
+
+def standing_of(schedule: Schedule, ranks: Ranks, num_flows: int) -> Standing | None:
+    """Return where the ranks of a collective are, or None where anything else than their messages is on its way."""
+    on_the_way = ranks.on_the_way()
+    if len(on_the_way) != num_flows:
+        return None
+    reached_steps, reached_s, at_steps = ranks.columns()
+    moving = {(row.step, row.message): row for row in on_the_way}
+    rows = [(row.step, row.message, row.end_s, row.is_added) for row in on_the_way]
+    for number in np.unique(at_steps[at_steps >= 0]).tolist():
+        columns = schedule.step(number)
+        begun = np.flatnonzero((at_steps[columns.src] == number) & (at_steps[columns.dst] == number))
+        rows += [(number, message, -INFINITE, True) for message in begun.tolist() if (number, message) not in moving]
+    return Standing(np.maximum(reached_steps, 0), reached_s, Begun.of(rows))

@@ -1,0 +1,17 @@
+"""Whole files of tests that both sides of a network have to pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from clustersim.network import Network
+
+
+@pytest.fixture(scope="module", params=["plain", "compiled"])
+def side(request):
+    """Let networks be played by one side, however little there is to do."""
+    defaults = Network.__init__.__defaults__
+    assert defaults[-1] is None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Network.__init__, "__defaults__", (*defaults[:-1], request.param))
+        yield request.param
