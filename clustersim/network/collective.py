@@ -77,10 +77,10 @@ class Collective:
     def reached(self, rank: int, step: int) -> simpy.Event:
         """Return an event that fires when this rank has finished every step before `step`."""
         event = self._wires.env.event()
+        self._wires.before_waiting()
         if self.ranks.step_of(rank) >= step:
             event.succeed()
         else:
-            self._wires.before_waiting()
             self._waiting.setdefault(rank, []).append((step, event))
             self.ranks.expect(rank, step)
         return event

@@ -107,7 +107,7 @@ class PlainSide:
         self.engine.clear()
         for number, num_bytes in zip(links.tolist(), carried_bytes.tolist(), strict=True):
             self.paths.link(number).carried_bytes += num_bytes
-        collective.over(end_s)
+        self.ranks()[collective].finish(end_s)
 
     def carried_bytes(self) -> np.ndarray:
         """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""

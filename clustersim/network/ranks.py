@@ -81,6 +81,13 @@ class PlainRanks:
                 rows.append(OnTheWay(place[0], flow.message, end_s, place[1]))
         return rows
 
+    def finish(self, end_s: np.ndarray) -> None:
+        """Take all ranks to the end, at their times [num_ranks]."""
+        self.reached_steps = [self._num_steps] * len(end_s)
+        self.at_steps = [-1] * len(end_s)
+        self._num_left = 0
+        self.collective.over(end_s)
+
     def place(self, flow: Flow) -> tuple[int, bool] | None:
         """Return the step of a message of this collective and whether it is being added; None if it is no such."""
         sender = flow.sender

@@ -7,6 +7,7 @@ there. So the shortcut changes nothing but the time that it takes to know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from clustersim.network.collective import Collective
 from clustersim.network.flow import INFINITE
 from clustersim.network.side import Ranks, Side, latest
 
-_FEWEST_MESSAGES = 256  # that are worth it: ranks times steps
+_FEWEST_MESSAGES = 512  # that are worth it
+_MOST_REFUSED = 2  # times that a schedule is tried whose messages hold each other back
 _MOST_PASSED = 64  # chances in a row that are passed after failures
 
 
@@ -35,7 +37,8 @@ class Shortcut:
         self._told: Iterator[tuple[float, int, int]] = iter(())
         self._next: tuple[float, int, int] | None = None
         self._has_changed = True  # somebody has acted since it was tried
-        self._num_failed = self._num_to_pass = 0
+        self._num_failed = self._num_to_pass = 0  # of those that somebody interrupted
+        self._num_refused: WeakKeyDictionary[Schedule, int] = WeakKeyDictionary()
 
     @property
     def is_taken(self) -> bool:
@@ -52,7 +55,9 @@ class Shortcut:
         self._has_changed = False
         collective, ranks = next(iter(side.collectives.items()))
         schedule = collective.schedule
-        if collective.num_entered < schedule.num_ranks or schedule.num_ranks * schedule.num_steps < _FEWEST_MESSAGES:
+        if collective.num_entered < schedule.num_ranks or schedule.num_transfers() < _FEWEST_MESSAGES:
+            return False
+        if self._num_refused.get(schedule, 0) == _MOST_REFUSED:
             return False
         if self._num_to_pass:
             self._num_to_pass -= 1
@@ -65,7 +70,7 @@ class Shortcut:
             self._alone = self._make()
         lone = self._alone.forecast(schedule, collective.nodes, standing, collective.delay_s, awaited)
         if lone is None:
-            self._fail()
+            self._num_refused[schedule] = self._num_refused.get(schedule, 0) + 1
             return False
         self._collective, self._lone = collective, lone
         rows = [(time_s, *both) for time_s, both in zip(lone.reached_s.tolist(), awaited, strict=True)]
@@ -99,7 +104,7 @@ class Shortcut:
         self._forget_lone()
         self._fail()
         while latest(side.next_s()) < now_s:
-            side.play(side.now_s, now_s)
+            side.play(side.next_s(), now_s)
 
     def _look_ahead(self) -> None:
         self._next = next(self._told, None)
