@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from clustersim.network.engine import Sharing
 from clustersim.network.max_min import MaxMin
 from clustersim.network.proportional import Proportional
 from clustersim.registry import Registry
@@ -48,4 +51,6 @@ def max_min_rates(routes: np.ndarray, weights: np.ndarray, capacity: np.ndarray)
     return rates
 
 
-SHARING = Registry("way of sharing links", {"max-min": MaxMin, "proportional": Proportional})
+SHARING: Registry[Callable[[], Sharing]] = Registry(
+    "way of sharing links", {"max-min": MaxMin, "proportional": Proportional}
+)
