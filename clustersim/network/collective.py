@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,8 @@ class Wires(Protocol):
 
     @property
     def side(self) -> Side: ...
+    @property
+    def entering(self) -> dict[Collective, None]: ...
 
     def before_acting(self) -> None: ...
     def before_waiting(self) -> None: ...
@@ -47,6 +50,7 @@ class Collective:
         self.delay_s = None if delay_s is None else np.asarray(delay_s, dtype=float)
         self.finished: simpy.Event = wires.env.event()
         self.num_entered = 0
+        self.entries: dict[int, float] = {}  # ranks whose side has not heard of it, and the time of each
         self._entered = [False] * schedule.num_ranks
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         self._wires = wires
@@ -58,17 +62,18 @@ class Collective:
     def enter(self, *ranks: int) -> None:
         """Let ranks take part from now on."""
         self._wires.before_acting()
-        for rank in ranks:
-            self._note_entry(rank)
-        self.ranks.enter(ranks)
+        self._note_entries(ranks, [self._wires.side.now_s] * len(ranks))
         self._wires.after_acting()
 
     def enter_at(self, times_s: list[float]) -> None:
         """Let every rank take part from its own time on, none of which is before now."""
-        for rank in range(len(times_s)):
-            self._note_entry(rank)
-        if times_s:
-            self.ranks.enter(range(len(times_s)), times_s)
+        self._note_entries(range(len(times_s)), times_s)
+
+    def flush(self) -> None:
+        """Let those ranks enter on the side that plays them who have done so here."""
+        entries, self.entries = self.entries, {}
+        if entries:
+            self.ranks.enter(list(entries), list(entries.values()))
 
     def done(self, rank: int) -> simpy.Event:
         """Return an event that fires when this rank has finished its part."""
@@ -108,11 +113,16 @@ class Collective:
 
     def over(self, end_s: np.ndarray) -> None:
         """Let those know who wait for all ranks, which have ended at their times [num_ranks]."""
+        self.entries = {}
         del self._wires.side.collectives[self]
         self._wires.side.told.append((self.finished, PlayTimes(end_s)))
 
-    def _note_entry(self, rank: int) -> None:
-        if self._entered[rank]:
-            raise InputError(f"rank {rank} has entered this collective before")
-        self._entered[rank] = True
-        self.num_entered += 1
+    def _note_entries(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
+        for rank in ranks:
+            if self._entered[rank]:
+                raise InputError(f"rank {rank} has entered this collective before")
+            self._entered[rank] = True
+        self.num_entered += len(ranks)
+        self.entries.update(zip(ranks, times_s, strict=True))
+        if self.entries:
+            self._wires.entering[self] = None

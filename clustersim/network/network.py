@@ -26,7 +26,8 @@ from clustersim.topology import Topology, load_topology
 
 SIDES = ("plain", "compiled")
 MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
-_LEVELS_PER_MESSAGE = 4  # link levels that take the plain side as long as a message that shares no link
+_MESSAGES_PER_LEVEL = 2  # that share no link take the plain side as long as the level of a link
+_MESSAGES_PER_TRANSFER = 10  # the same for one of many transfers at once, which are likely to meet
 
 
 class Network:
@@ -85,6 +86,11 @@ class Network:
     def side(self) -> Side:
         """What plays this network: the plain side, or the compiled one for work of many messages."""
         return self._player.side
+
+    @property
+    def entering(self) -> dict[Collective, None]:
+        """Collectives that ranks have entered since the network was played."""
+        return self._player.entering
 
     @property
     def now_s(self) -> float:
@@ -163,6 +169,8 @@ class Network:
         node = self.topology.node
         ends = [np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst)]
         self.before_acting()
+        self._num_ahead += _MESSAGES_PER_TRANSFER * len(src)
+        self._look_at_work()
         sent = SentTogether(self, starts, sizes, weights)
         self.side.send_together(sent, *ends)
         self.after_acting()
@@ -262,7 +270,7 @@ class Network:
         is_known = not (self._costs.eager_bytes and self.side.collectives)  # not which messages were early
         if self._may_compile and is_known:
             counts = self.side.counts
-            if self._num_ahead + counts.flows + counts.levels // _LEVELS_PER_MESSAGE > MOST_PLAIN_MESSAGES:
+            if self._num_ahead + counts.flows + _MESSAGES_PER_LEVEL * counts.levels > MOST_PLAIN_MESSAGES:
                 self._compile()
 
     def _compile(self) -> None:

@@ -20,6 +20,8 @@ from clustersim.network.stuck import LinkName, Stuck, find_stuck
 from clustersim.network.transfer import Sent, SentTogether
 from clustersim.topology import Topology
 
+_MOST_INSTANTS = 1000  # at a time, after which somebody may think about going on otherwise
+
 
 class PlainSide:
     """Plays messages and collectives on the engine of Python objects."""
@@ -66,7 +68,9 @@ class PlainSide:
         engine = self.engine
         if engine.next_s() <= latest(now_s):
             engine.play_instant(max(now_s, engine.now_s))
-        while not engine.told and (time_s := engine.next_s()) < until_s:
+        for _ in range(_MOST_INSTANTS):
+            if engine.told or (time_s := engine.next_s()) >= until_s:
+                return
             engine.play_instant(time_s)
 
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None:

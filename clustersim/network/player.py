@@ -8,6 +8,7 @@ import simpy
 from simpy.events import EventPriority
 
 from clustersim.errors import InputError
+from clustersim.network.collective import Collective
 from clustersim.network.flow import INFINITE
 from clustersim.network.shortcut import Shortcut
 from clustersim.network.side import Side, latest
@@ -21,6 +22,7 @@ class Player:
     def __init__(self, env: simpy.Environment, side: Side, shortcut: Shortcut | None, look_at_work: Callable[[], None]):
         """`look_at_work` is called before a side plays, and may put another in its place."""
         self.side = side
+        self.entering: dict[Collective, None] = {}  # those that ranks have entered since the side has played
         self._env = env
         self._look_at_work = look_at_work
         self._shortcut = shortcut
@@ -35,8 +37,10 @@ class Player:
                 f"the network has played ahead to {side.now_s} s and cannot act at {now_s} s: act from a "
                 "process, or between two calls of env.run, not between two of env.step"
             )
-        if self._shortcut is not None:
-            self._shortcut.leave(side, now_s)
+        if self._shortcut is not None and self._shortcut.leave():
+            self._let_enter()
+            while latest(side.next_s()) < now_s:
+                side.play(side.next_s(), now_s)
         side.now_s = max(now_s, side.now_s)
 
     def after_acting(self) -> None:
@@ -60,7 +64,26 @@ class Player:
             self._env.schedule(alarm, priority=_AFTER_ALL_OTHERS, delay=max(0.0, time_s - self._env.now))
             self._alarm, self._alarm_s = alarm, time_s
 
+    def _play(self, now_s: float) -> None:
+        """Play up to something to tell, or to the next event that anybody else has on the clock."""
+        until_s = self._env.peek()
+        while True:
+            self._look_at_work()
+            self._let_enter()
+            self.side.play(now_s, until_s)
+            if self.side.told or self.side.next_s() >= until_s:
+                return
+            now_s = self.side.now_s
+
+    def _let_enter(self) -> None:
+        """Let the ranks in that have entered since the side has played."""
+        for collective in self.entering:
+            collective.flush()
+        self.entering.clear()
+
     def _next_s(self) -> float:
+        if self.entering and not (self._shortcut is not None and self._shortcut.is_taken):
+            return self.side.now_s
         shortcut = self._shortcut
         return shortcut.next_s if shortcut is not None and shortcut.is_taken else self.side.next_s()
 
@@ -80,8 +103,7 @@ class Player:
         if shortcut is not None and (shortcut.is_taken or shortcut.take(side)):
             shortcut.tell(side, now_s)
         else:
-            self._look_at_work()
-            self.side.play(max(now_s, self.side.now_s), self._env.peek())
+            self._play(max(now_s, side.now_s))
         if self.side.now_s <= latest(now_s):
             self._tell()
         self.set_alarm()

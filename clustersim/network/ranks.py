@@ -48,13 +48,13 @@ class PlainRanks:
         self._num_left = num_ranks
         self.awaited_steps = [self._num_steps + 1] * num_ranks  # nearest step of each rank that is waited for
 
-    def enter(self, ranks: Sequence[int], times_s: Sequence[float] | None = None) -> None:
-        """Let ranks take part, now or each from its time on."""
+    def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
+        """Let ranks take part, each from its time on, or from now on where that is past."""
         now_s = self.engine.now_s
-        for number, rank in enumerate(ranks):
-            if times_s is not None and times_s[number] > now_s:
-                self._reached_s[rank] = times_s[number]
-                self.engine.pause(times_s[number], self, rank)
+        for rank, time_s in zip(ranks, times_s, strict=True):
+            if time_s > now_s:
+                self._reached_s[rank] = time_s
+                self.engine.pause(time_s, self, rank)
             else:
                 self._advance(rank, 0)
 

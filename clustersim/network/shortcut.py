@@ -62,7 +62,7 @@ class Shortcut:
         if self._num_to_pass:
             self._num_to_pass -= 1
             return False
-        standing = standing_of(schedule, ranks, side.num_flows)
+        standing = standing_of(collective, ranks, side.num_flows)
         if standing is None or (self._is_eager and len(standing.begun.step)):
             return False
         awaited = collective.awaited()
@@ -96,15 +96,14 @@ class Shortcut:
             side.now_s = max(side.now_s, min(time_s, now_s))
             side.settle(collective, lone.end_s, lone.links, lone.carried_bytes)
 
-    def leave(self, side: Side, now_s: float) -> None:
-        """Let the side play up to now, since somebody acts."""
+    def leave(self) -> bool:
+        """Give the shortcut up, since somebody acts; return whether it was taken, so that the side has to catch up."""
         self._has_changed = True
         if self._lone is None:
-            return
+            return False
         self._forget_lone()
         self._fail()
-        while latest(side.next_s()) < now_s:
-            side.play(side.next_s(), now_s)
+        return True
 
     def _look_ahead(self) -> None:
         self._next = next(self._told, None)
@@ -120,16 +119,18 @@ class Shortcut:
         self._num_failed += 1
 
 
-def standing_of(schedule: Schedule, ranks: Ranks, num_flows: int) -> Standing | None:
+def standing_of(collective: Collective, ranks: Ranks, num_flows: int) -> Standing | None:
     """Return where the ranks of a collective are, or None where anything else than their messages is on its way."""
     on_the_way = ranks.on_the_way()
     if len(on_the_way) != num_flows:
         return None
     reached_steps, reached_s, at_steps = ranks.columns()
+    for rank, time_s in collective.entries.items():
+        reached_s[rank] = time_s
     moving = {(row.step, row.message): row for row in on_the_way}
     rows = [(row.step, row.message, row.end_s, row.is_added) for row in on_the_way]
     for number in np.unique(at_steps[at_steps >= 0]).tolist():
-        columns = schedule.step(number)
+        columns = collective.schedule.step(number)
         begun = np.flatnonzero((at_steps[columns.src] == number) & (at_steps[columns.dst] == number))
         rows += [(number, message, -INFINITE, True) for message in begun.tolist() if (number, message) not in moving]
     return Standing(np.maximum(reached_steps, 0), reached_s, Begun.of(rows))

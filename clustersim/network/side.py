@@ -50,8 +50,8 @@ class OnTheWay(NamedTuple):
 class Ranks(Protocol):
     """The ranks of one collective, on the side that plays them."""
 
-    def enter(self, ranks: Sequence[int], times_s: Sequence[float] | None = None) -> None:
-        """Let ranks take part, now or each from its time on."""
+    def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
+        """Let ranks take part, each from its time on, or from now on where that is past."""
 
     def step_of(self, rank: int) -> int:
         """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
@@ -83,7 +83,7 @@ class Side(Protocol):
         """Return when the next thing happens, or infinity; never before now."""
 
     def play(self, now_s: float, until_s: float) -> None:
-        """Play what is due now, and on up to something to tell, but not to `until_s`."""
+        """Play what is due now, and on up to something to tell, but not to `until_s`; not too much at a time."""
 
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None: ...
     def add(self, sent: Sent, node: int) -> None: ...

@@ -79,11 +79,11 @@ class CompiledEngine:
         """Prepare messages that belong to no collective; return their group."""
         return self._add_group(num_messages, NONE, num_messages)
 
-    def enter(self, group: int, ranks: np.ndarray, now_s: float, times_s: np.ndarray | None = None) -> None:
-        """Let ranks take part, now or each from its time on."""
+    def enter(self, group: int, ranks: np.ndarray, now_s: float, times_s: np.ndarray) -> None:
+        """Let ranks take part, each from its time on, or from now on where that is past."""
         self._refresh()
         rows = self.groups[group]["first_rank"] + ranks
-        instants.enter(self._state, now_s, rows, np.full(len(rows), now_s) if times_s is None else times_s)
+        instants.enter(self._state, now_s, rows, times_s)
         self.next_s = now_s
 
     def wait(self, group: int, rank: int, step: int) -> None:
@@ -141,13 +141,9 @@ class CompiledEngine:
         """
         self._refresh()
         num_shares = int(self._state["num_shares"][0])
-        while True:
-            self.next_s = float(instants.play(self._state, now_s, until_s, 1 if one_share else _MOST_INSTANTS))
-            told = self._take_told()
-            self.has_shared = int(self._state["num_shares"][0]) > num_shares
-            if one_share or told or self.next_s >= until_s or self.next_s == np.inf:
-                return told
-            now_s = self.now_s
+        self.next_s = float(instants.play(self._state, now_s, until_s, 1 if one_share else _MOST_INSTANTS))
+        self.has_shared = int(self._state["num_shares"][0]) > num_shares
+        return self._take_told()
 
     def pause(self, groups: np.ndarray, ranks: np.ndarray, times_s: np.ndarray) -> None:
         """Let ranks of groups go on at their times, which they spend in a pause until then."""

@@ -126,4 +126,4 @@ def _take_owner(
         if place is not None:
             step, is_added = place
             return Owner(ranks.group, ranks.message_row(step, flow.message), step, is_added)
-    raise AssertionError("a flow has a sender")
+    raise AssertionError("a flow on its way has a sender")

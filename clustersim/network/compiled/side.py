@@ -58,16 +58,13 @@ class CompiledSide:
     def play(self, now_s: float, until_s: float) -> None:
         """Play what is due now, and on up to something to tell, but not to `until_s`."""
         engine = self.engine
-        while True:
-            told = engine.play(now_s, until_s, one_share=bool(self._looks))
-            self.now_s = now_s = engine.now_s
-            for group, rank in told:
-                self.listeners[group](rank)
-            if engine.has_shared:
-                for look in self._looks:
-                    look(now_s)
-            if self.told or engine.next_s >= until_s:
-                return
+        told = engine.play(now_s, until_s, one_share=bool(self._looks))
+        self.now_s = engine.now_s
+        for group, rank in told:
+            self.listeners[group](rank)
+        if engine.has_shared:
+            for look in self._looks:
+                look(self.now_s)
 
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None:
         """Send a message between nodes, over a link of its own where it has a cap."""
@@ -194,11 +191,10 @@ class CompiledRanks:
         self._is_over = False
         self._eager_bytes = side.eager_bytes
 
-    def enter(self, ranks: Sequence[int], times_s: Sequence[float] | None = None) -> None:
-        """Let ranks take part, now or each from its time on."""
-        now_s = self._side.now_s
-        times = None if times_s is None else np.asarray(times_s, dtype=float)
-        self._engine.enter(self.group, np.asarray(ranks, dtype=np.int64), now_s, times)
+    def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
+        """Let ranks take part, each from its time on, or from now on where that is past."""
+        numbers, times = np.asarray(ranks, dtype=np.int64), np.asarray(times_s, dtype=float)
+        self._engine.enter(self.group, numbers, self._side.now_s, times)
 
     def step_of(self, rank: int) -> int:
         """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
