@@ -28,10 +28,13 @@ _FLOP = {f"{p}FLOP": f for p, f in _SI.items()} | {f"{p}MAC": 2 * f for p, f in 
 _FLOP_RATES = {f"{p}FLOP/s": f for p, f in _SI.items()} | {f"{p}FLOPS": f for p, f in _SI.items()}
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
+_SAMPLE_RATES = {f"{p}{what}/s": f for p, f in _SI.items() for what in ("samples", "images", "tokens")}
+
 _QUANTITIES: dict[str, tuple[dict[str, float], str, str]] = {
     "duration": (_TIMES, "a duration", "'1.5 us'"),
     "size": (_SIZES, "a size", "'25 MiB'"),
     "rate": (_RATES, "a rate", "'100 Gbit/s'"),
+    "sample rate": (_SAMPLE_RATES, "a rate of samples", "'2000 samples/s'"),
     "flop": (_FLOP, "a FLOP count", "'3.2 GFLOP'"),
     "flop rate": (_FLOP_RATES, "a compute rate", "'9.3 TFLOP/s'"),
 }
@@ -40,7 +43,7 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*
 
 
 def parse(text: object, quantity: str) -> float:
-    """Read a quantity (`duration`, `size`, `rate`, `flop`, `flop rate`) as an SI number.
+    """Read a quantity (`duration`, `size`, `rate`, `sample rate`, `flop`, `flop rate`) as an SI number.
 
     >>> parse("56 Gbit/s", "rate")
     7000000000.0
@@ -101,6 +104,7 @@ def _field(quantity: str) -> tuple[Any, Any]:
 Duration = Annotated[float, *_field("duration")]
 Size = Annotated[float, *_field("size")]
 Bandwidth = Annotated[float, *_field("rate")]
+SampleRate = Annotated[float, *_field("sample rate")]
 FlopRate = Annotated[float, *_field("flop rate")]
 Flop = Annotated[float, *_field("flop")]
 

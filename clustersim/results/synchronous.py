@@ -14,14 +14,17 @@ def parts(times: Timesheet) -> dict[str, np.ndarray]:
 
     After backward a worker is idle until its buckets are back, one bucket after the other. While it is in
     an exchange that a rank it needs has not entered it is waiting; the rest of the idle time is exposed
-    communication. The three parts sum to the iteration.
+    communication. `input` is the time before forward in which its samples are not there. The parts sum to the
+    iteration.
     """
+    input_s = np.fmax(times.begin_s, times.fetched_s) - times.begin_s
     idle = times.exchanged_s - times.computed_s
     waiting = sum((end - start for start, end in waits(times)), np.zeros_like(idle))
     return {
-        "compute": (times.end_s - times.begin_s) - idle,
+        "compute": (times.end_s - times.begin_s) - idle - input_s,
         "communication_exposed": idle - waiting,
         "waiting": waiting,
+        "input": input_s,
     }
 
 
@@ -98,7 +101,9 @@ def _cycle_spans(
         float(column[where]) - origin
         for column in (times.begin_s, times.forward_s, times.computed_s, times.exchanged_s, times.end_s)
     )
-    _add(spans, "forward", rank, number, begin, forward)
+    fetched = max(begin, float(np.nan_to_num(times.fetched_s[where] - origin, nan=begin)))
+    _add(spans, "input", rank, number, begin, fetched, cause="its samples were not read and decoded yet")
+    _add(spans, "forward", rank, number, fetched, forward)
     _add_backward(spans, rank, number, forward, computed, layers)
     exposed_from = computed
     for bucket, name in enumerate(buckets):

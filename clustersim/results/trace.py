@@ -46,8 +46,9 @@ class Spans:
 class Timesheet:
     """When each worker did what, in simulated seconds; NaN where nothing has happened.
 
-    [num_ranks, num_iterations]: `begin_s`, `forward_s` (end of forward), `computed_s` (end of backward),
-    `exchanged_s` (all buckets back), `end_s` (updated). [num_ranks, num_iterations, num_buckets]:
+    [num_ranks, num_iterations]: `begin_s`, `fetched_s` (its samples are there; NaN without an input stage),
+    `forward_s` (end of forward), `computed_s` (end of backward), `exchanged_s` (all buckets back), `end_s`
+    (updated). [num_ranks, num_iterations, num_buckets]:
     `ready_s` (its turn has come), `enter_s` (in the exchange), `left_s` (out of it), `back_s` (where the
     worker needs it), `awaited_s` (when the last of those it had to wait for was there) and `awaited_rank`
     (who that was). `applied_share` [num_ranks, num_iterations] is no time but which share of the
@@ -56,6 +57,7 @@ class Timesheet:
     """
 
     begin_s: np.ndarray
+    fetched_s: np.ndarray
     forward_s: np.ndarray
     computed_s: np.ndarray
     exchanged_s: np.ndarray
@@ -71,7 +73,7 @@ class Timesheet:
     @classmethod
     def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:
         """Make a sheet on which nothing is noted yet."""
-        flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(6)]
+        flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(7)]
         deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(6)]
         return cls(*flat, *deep)
 

@@ -6,7 +6,6 @@ _NOT_YET = "this version does not simulate {what} yet; leave the key out"
 
 _KEYS = {
     "jobs": "several jobs on one cluster",
-    "input": "reading and decoding samples",
     **{
         f"parallelism.{key}": "any layout but data parallelism"
         for key in (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from clustersim.devices import Input
 from clustersim.errors import InputError, Mistake
 from clustersim.failures import Failures
 from clustersim.hardware import TRANSPORTS
@@ -85,6 +86,9 @@ class Point(Spec):
         default=None, description="what a speedup is relative to; one GPU of the same kind if left out"
     )
     dataset_size: Count | None = Field(default=None, description="samples of one epoch")
+    input: Input | None = Field(
+        default=None, description="how quickly samples are read and decoded; they are there in time if left out"
+    )
     epochs: Positive | None = Field(default=None, description="passes over the data until training ends")
     num_iterations: Count = Field(default=10, description="updates to simulate")
     published: list[Published] = Field(default=[], description="published figures to draw beside the forecast")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import simpy
 
+from clustersim.devices import InputStage
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment, Network
 from clustersim.program import Iteration
@@ -27,7 +28,7 @@ _STEADY = "steady iterations multiplied: {played} of {num} were played, and the 
 def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     """Play the job of one replicate; a deterministic one only until its iterations repeat."""
     num_iterations = setup.point.num_iterations
-    steady = setup.point.strategy.is_periodic and are_steady(setup.point.stragglers)
+    steady = setup.point.strategy.is_periodic and are_steady(setup.point.stragglers) and setup.point.input is None
     if exact or not steady or num_iterations <= _STEADY_ITERATIONS:
         return _play_all(setup, replicate, num_iterations, exact, tell)
     outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, exact, tell)
@@ -43,7 +44,6 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
     seed, gpus = setup.seed(replicate), setup.gpus(replicate)
     env = Environment()
     network = network_over(env, setup.topology, transport, exact)
-    moved_per_parameter = 4 * (3 + point.optimizer.state_bytes_per_parameter / 2)
     hosts = setup.topology.gpu_hosts[gpus]
     draws = Draws(point.stragglers, seed, hosts)
     job = Job(
@@ -53,10 +53,11 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
         gpus=gpus,
         plans=_plans(setup, gpus, draws),
         slowdown=draws.factor,
-        update_bytes_per_byte=moved_per_parameter / setup.wire_bytes_per_parameter,
+        update_bytes_per_byte=point.optimizer.moved_bytes_per_parameter / setup.wire_bytes_per_parameter,
         num_iterations=num_iterations,
         seed=seed,
         paces=paces(point.stragglers, seed, hosts),
+        input_stage=None if point.input is None else InputStage(env, point.input, hosts, point.per_gpu_batch, seed),
     )
     disturb_links(network, point.stragglers, seed, gpus)
     env.run(point.strategy.start(job, tell))

@@ -41,6 +41,9 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     slowdown = job.slowdown(rank, iteration)
     times.make_room(iteration)
     times.begin_s[rank, iteration] = env.now
+    if job.input_stage is not None:
+        yield from job.input_stage.fetch(rank)
+        times.fetched_s[rank, iteration] = env.now
     yield from gpu.compute(plan.forward_s * slowdown)
     times.forward_s[rank, iteration] = env.now
     done_s = 0.0

@@ -73,7 +73,7 @@ class Gossip(Synchronous):
 
     def iterations(self, job: Job) -> tuple[int, int]:
         """Leave out as many iterations as it takes until the slowest worker is felt by all."""
-        before = 1 + diameter(self.neighbours(job.num_ranks))
+        before = 1 + diameter(self.neighbours(job.num_ranks)) + job.num_filling
         return before, before + job.num_iterations
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:

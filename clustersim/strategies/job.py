@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import simpy
 
-from clustersim.devices import GpuDevice
+from clustersim.devices import GpuDevice, InputStage
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.program import Bucket, Iteration
@@ -25,7 +25,8 @@ class Job:
     What it computes is slowed by `slowdown(rank, iteration)`, and goes at the rank's pace where there are `paces`
     [num_ranks]. `num_iterations` updates are to be counted, after those
     in which the job finds its pace. `update_bytes_per_byte` is how many bytes the optimizer moves for each byte
-    of gradient, which is what an update costs in a server's memory.
+    of gradient, which is what an update costs in a server's memory. Samples come from the `input_stage`, where there
+    is one, and else are there.
 
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
     `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
@@ -48,6 +49,7 @@ class Job:
     algorithms: tuple[str, ...] = ()
     num_warm_up: int = 0
     window: Window | None = None
+    input_stage: InputStage | None = None
     pushing: list[int] = field(init=False)
     gradients_per_update: int = field(init=False)
 
@@ -69,6 +71,11 @@ class Job:
     def devices(self) -> list[GpuDevice]:
         paces = [None] * self.num_ranks if self.paces is None else self.paces
         return [GpuDevice(self.env, self.network, int(gpu), pace) for gpu, pace in zip(self.gpus, paces, strict=True)]
+
+    @property
+    def num_filling(self) -> int:
+        """How many iterations it takes at least until as many batches are prefetched as there can be."""
+        return 0 if self.input_stage is None else self.input_stage.prefetch
 
     @cached_property
     def hosts(self) -> np.ndarray:

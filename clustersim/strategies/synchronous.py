@@ -27,9 +27,10 @@ class Synchronous(Strategy):
     def iterations(self, job: Job) -> tuple[int, int]:
         """Return how many iterations come before those that count, and how many are played in all.
 
-        In the first all ranks begin together, as they never do again.
+        In the first all ranks begin together, as they never do again; and until prefetched samples can have filled.
         """
-        return 1, 1 + job.num_iterations
+        before = 1 + job.num_filling
+        return before, before + job.num_iterations
 
     @abstractmethod
     def exchange(self, job: Job, num_bytes: float) -> Exchange:

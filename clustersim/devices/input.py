@@ -1,0 +1,133 @@
+"""The input stage: samples are read from storage and decoded on the hosts, ahead of the GPUs that train on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from math import log1p, sqrt
+from typing import Any, Self
+
+import numpy as np
+import simpy
+from pydantic import Field, model_validator
+
+from clustersim.devices.shared_rate import SharedRate
+from clustersim.errors import InputError, Mistake
+from clustersim.seeding import stream
+from clustersim.spec import Spec
+from clustersim.units import Bandwidth, SampleRate, Size
+
+Process = Generator[simpy.Event, Any, Any]
+
+
+class Input(Spec):
+    """How quickly samples come: read from storage that all hosts share, decoded by each host for its GPUs."""
+
+    decode: SampleRate | None = Field(
+        default=None,
+        description="what one host reads, decodes and augments, shared by its GPUs, such as `2000 samples/s`; no limit "
+        "if not given",
+    )
+    storage: Bandwidth | None = Field(
+        default=None, description="what the storage gives, shared by all hosts; no limit if not given"
+    )
+    sample_bytes: Size | None = Field(default=None, description="a sample's size in the storage, such as `110 kB`")
+    prefetch: int = Field(
+        default=2, ge=0, description="batches that each GPU's loader prepares ahead of the one that is asked for"
+    )
+    cv: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="coefficient of variation of the work to decode a batch, which is lognormal with mean 1",
+    )
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        mistakes = []
+        if self.decode is None and self.storage is None:
+            mistakes.append(Mistake("what limits the input? Give decode, or storage with sample_bytes"))
+        for key in ("decode", "storage", "sample_bytes"):
+            if getattr(self, key) == 0:
+                mistakes.append(Mistake(f"{key} must be above 0, or no sample ever comes", key, got="0"))
+        if (self.storage is None) != (self.sample_bytes is None):
+            given, missing = ("sample_bytes", "storage") if self.storage is None else ("storage", "sample_bytes")
+            message = f"{given} means something with {missing} only: samples a second are storage / sample_bytes"
+            mistakes.append(Mistake(message, given, allowed=f"with {missing}"))
+        if self.cv and self.decode is None:
+            mistakes.append(Mistake("cv is that of decoding; give decode as well", "cv", got=f"{self.cv:g}"))
+        if mistakes:
+            raise InputError(mistakes)
+        return self
+
+    def samples_per_s(self, hosts: np.ndarray) -> float:
+        """Return the most samples a second that GPUs on `hosts` [num_ranks] can be fed, all at the same rate.
+
+        min(decode / GPUs of the fullest host x all GPUs, storage / sample_bytes).
+        """
+        num_gpus, most = len(hosts), int(np.unique(hosts, return_counts=True)[1].max())
+        decoded = float("inf") if self.decode is None else self.decode * num_gpus / most
+        read = float("inf") if self.storage is None or not self.sample_bytes else self.storage / self.sample_bytes
+        return min(decoded, read)
+
+
+class InputStage:
+    """The loaders of a job on the clock, one for each rank; `hosts` [num_ranks] says which share a decoder.
+
+    A batch is read, then decoded; while it is decoded the next one may be read. `prefetch` batches are on their way
+    or ready before anybody asks, and one more from each time that somebody does. So with reading, decoding and
+    training of r, d and t seconds a batch a lone worker's cycle comes to max(r, d, t, (r + d + t) / (prefetch + 1)),
+    as in a ring of three servers with prefetch + 1 customers. Copying samples to the GPU is left out.
+    """
+
+    def __init__(self, env: simpy.Environment, spec: Input, hosts: np.ndarray, batch: int, seed: int):
+        self.prefetch = spec.prefetch
+        storage = None if spec.storage is None else SharedRate(env, spec.storage)
+        decoders = {host: SharedRate(env, spec.decode) for host in dict.fromkeys(hosts.tolist()) if spec.decode}
+        self._loaders = [
+            _Loader(env, storage, decoders.get(host), spec, batch, stream(seed, "input", rank))
+            for rank, host in enumerate(hosts.tolist())
+        ]
+
+    def fetch(self, rank: int) -> Process:
+        """Ask for the next batch of a rank, and wait until it is there."""
+        yield from self._loaders[rank].fetch()
+
+
+class _Loader:
+    """Prepares batches for one rank: `_wanted` may be read, `_read` wait to be decoded, `_ready` to be trained on."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        storage: SharedRate | None,
+        decoder: SharedRate | None,
+        spec: Input,
+        batch: int,
+        rng: np.random.Generator,
+    ):
+        self._samples, self._bytes = float(batch), batch * (spec.sample_bytes or 0.0)
+        self._sigma = sqrt(log1p(spec.cv**2))
+        self._rng = rng
+        self._wanted = simpy.Container(env, init=spec.prefetch)
+        self._read = self._wanted if storage is None else simpy.Container(env)
+        self._ready = self._read if decoder is None else simpy.Container(env)
+        if storage is not None:
+            env.process(self._go_round(self._wanted, lambda: storage.serve(self._bytes), self._read))
+        if decoder is not None:
+            env.process(self._go_round(self._read, lambda: decoder.serve(self._samples * self._factor()), self._ready))
+
+    def fetch(self) -> Process:
+        """Take the next batch; one more may be read from now on."""
+        yield self._wanted.put(1)
+        yield self._ready.get(1)
+
+    def _go_round(self, source: simpy.Container, work: Callable[[], simpy.Event], target: simpy.Container) -> Process:
+        """Take batches one by one, do the work, hand them on."""
+        while True:
+            yield source.get(1)
+            yield work()
+            yield target.put(1)
+
+    def _factor(self) -> float:
+        """Draw by how much more work a batch is than the mean one."""
+        return float(self._rng.lognormal(-(self._sigma**2) / 2, self._sigma)) if self._sigma else 1.0
