@@ -56,6 +56,11 @@ class Engine:
         self._num_instants = self._num_flows = 0
 
     @property
+    def is_stale(self) -> bool:
+        """Whether somebody has changed what is on the wire since it was shared."""
+        return self._is_stale
+
+    @property
     def counts(self) -> Counts:
         return Counts(self._num_instants, self._num_flows, self._sharing.num_solves, self._sharing.num_levels)
 

@@ -82,4 +82,15 @@ class Flow:
     def alone_s(self) -> float:
         """How long it takes on its links when it has them for itself."""
         narrowest = self.path.narrowest
-        return 0.0 if narrowest is None or not self.num_bytes else self.num_bytes / narrowest.bytes_per_s
+        return alone_s(self.num_bytes, INFINITE if narrowest is None else narrowest.bytes_per_s)
+
+
+def alone_s(num_bytes: float, bytes_per_s: float) -> float:
+    """Return how long bytes take at a rate, which is for ever at none.
+
+    >>> alone_s(6.0, 2.0), alone_s(6.0, 0.0), alone_s(0.0, 0.0), alone_s(6.0, INFINITE)
+    (3.0, inf, 0.0, 0.0)
+    """
+    if not num_bytes:
+        return 0.0
+    return num_bytes / bytes_per_s if bytes_per_s else INFINITE

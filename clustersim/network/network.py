@@ -27,7 +27,7 @@ from clustersim.topology import Topology, load_topology
 SIDES = ("plain", "compiled")
 MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
 _MESSAGES_PER_LEVEL = 2  # that share no link take the plain side as long as the level of a link
-_MESSAGES_PER_TRANSFER = 10  # the same for one of many transfers at once, which are likely to meet
+_MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
 
 
 class Network:
@@ -68,6 +68,7 @@ class Network:
             raise InputError(f"the compiled side shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
         self._costs = Costs(overhead_s, efficiency, host_overhead_s, add_s_per_byte, eager_bytes)
         self.env = env
+        self.exact = exact
         self.topology = topology if isinstance(topology, Topology) else load_topology(topology)
         self.overhead_s = overhead_s
         self.adds = adds
@@ -100,6 +101,7 @@ class Network:
     @property
     def link_bytes(self) -> np.ndarray:
         """[num_links] bytes that each link has carried, in messages that have ended."""
+        self._player.before_looking()
         return self.side.carried_bytes()
 
     @property
@@ -117,11 +119,16 @@ class Network:
 
     def flows(self) -> list[FlowRate]:
         """Return the flows that are on the wire."""
+        self._player.before_looking()
         return self.side.flows()
 
     def watch(self, look: Callable[[float, list[FlowRate]], None]) -> None:
-        """Call `look(time_s, flows)` after every share of the links from now on, to see rates as they change."""
-        self.side.watch(lambda now_s: look(now_s, self.flows()))
+        """Call `look(time_s, flows)` after every share of the links from now on, to see rates as they change.
+
+        Who looks at every message has every message played: no shortcut is taken any more.
+        """
+        self._player.take_no_shortcut()
+        self.side.watch(lambda now_s: look(now_s, self.side.flows()))
 
     def transfer(
         self,
@@ -263,7 +270,7 @@ class Network:
 
     def before_waiting(self) -> None:
         """Let somebody wait for a rank of a collective that has begun."""
-        self._player.before_waiting()
+        self._player.before_looking()
 
     def _look_at_work(self) -> None:
         """Let the compiled side go on where there is or has been work for it."""

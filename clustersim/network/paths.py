@@ -59,10 +59,8 @@ class Paths:
         path = self._between.get((src, dst))
         if path is None:
             route = self._topology.route(src, dst)
-            wait_s = (
-                float(self._topology.links.latency_s[route].sum()) + self._overhead_s(src, dst) if len(route) else 0.0
-            )
-            path = Path(tuple(self.link(link) for link in route.tolist()), wait_s)
+            latency_s = wait_s(self._topology, self._costs, src, dst, route)
+            path = Path(tuple(self.link(link) for link in route.tolist()), latency_s)
             self._between[src, dst] = path
         return path
 
@@ -88,11 +86,6 @@ class Paths:
     def _private(self, bytes_per_s: float) -> Link:
         self._num_private += 1
         return Link(-self._num_private, bytes_per_s)
-
-    def _overhead_s(self, src: int, dst: int) -> float:
-        hosts, inside = self._topology.node_hosts, self._costs.host_overhead_s
-        is_inside = inside is not None and hosts[src] == hosts[dst] >= 0
-        return inside if is_inside and inside is not None else self._costs.overhead_s
 
     def link(self, number: int) -> Link:
         """Return a link of the topology."""
@@ -129,6 +122,16 @@ def adders(topology: Topology, costs: Costs, node: int) -> tuple[list[int], list
     if costs.add_s_per_byte is not None:
         own = BYTES_MOVED_PER_ADDED / costs.add_s_per_byte
     return [adder], [] if own is None else [own]
+
+
+def wait_s(topology: Topology, costs: Costs, src: int, dst: int, route: np.ndarray) -> float:
+    """Return the time before a first byte moves from node to node; from a node to itself it is none."""
+    if not len(route):
+        return 0.0
+    hosts, inside = topology.node_hosts, costs.host_overhead_s
+    is_inside = inside is not None and hosts[src] == hosts[dst] >= 0
+    overhead_s = inside if is_inside and inside is not None else costs.overhead_s
+    return float(topology.links.latency_s[route].sum()) + overhead_s
 
 
 def waits_s(topology: Topology, costs: Costs, src: np.ndarray, dst: np.ndarray, routes: Routes) -> np.ndarray:

@@ -59,6 +59,11 @@ class PlainSide:
         """Messages on their way, those included that have yet to start."""
         return sum(1 for _ in self.engine.on_the_way())
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether links are still to be shared, since somebody has acted."""
+        return self.engine.is_stale
+
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
         return self.engine.next_s()

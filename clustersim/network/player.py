@@ -48,11 +48,16 @@ class Player:
         self._tell()
         self.set_alarm()
 
-    def before_waiting(self) -> None:
-        """Let somebody wait for what the shortcut has not worked out."""
+    def before_looking(self) -> None:
+        """Let somebody see, or wait for, what the shortcut has not worked out."""
         if self._shortcut is not None and self._shortcut.is_taken:
             self.before_acting()
             self.after_acting()
+
+    def take_no_shortcut(self) -> None:
+        """Play every message from now on."""
+        self.before_looking()
+        self._shortcut = None
 
     def set_alarm(self) -> None:
         """Wake up when the next thing happens; being woken too early does no harm."""
@@ -100,9 +105,11 @@ class Player:
         self._alarm, self._alarm_s = None, INFINITE
         self._tell()  # what was found by playing ahead to this time
         now_s, side, shortcut = self._env.now, self.side, self._shortcut
-        if shortcut is not None and (shortcut.is_taken or shortcut.take(side)):
+        if side.is_stale:
+            side.play(max(now_s, side.now_s), now_s)  # until then, nobody knows when messages end
+        if shortcut is not None and (shortcut.is_taken or (not side.told and shortcut.take(side))):
             shortcut.tell(side, now_s)
-        else:
+        elif not side.told:
             self._play(max(now_s, side.now_s))
         if self.side.now_s <= latest(now_s):
             self._tell()

@@ -12,7 +12,7 @@ from clustersim.network.flow import Flow, Path
 from clustersim.network.open_step import Added, OpenStep
 from clustersim.network.paths import Paths
 from clustersim.network.plans import Plans
-from clustersim.network.side import OnTheWay
+from clustersim.network.side import OnTheWay, is_held_back
 
 if TYPE_CHECKING:
     from clustersim.network.collective import Collective
@@ -78,7 +78,9 @@ class PlainRanks:
             if place is not None:
                 is_on_wire = flow.bytes_per_s > 0
                 end_s = time_s if is_on_wire else time_s + flow.alone_s
-                rows.append(OnTheWay(place[0], flow.message, end_s, place[1]))
+                narrowest = flow.path.narrowest
+                is_slow = is_on_wire and narrowest is not None and is_held_back(flow.bytes_per_s, narrowest.bytes_per_s)
+                rows.append(OnTheWay(place[0], flow.message, end_s, place[1], is_slow))
         return rows
 
     def finish(self, end_s: np.ndarray) -> None:

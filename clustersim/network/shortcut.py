@@ -120,9 +120,12 @@ class Shortcut:
 
 
 def standing_of(collective: Collective, ranks: Ranks, num_flows: int) -> Standing | None:
-    """Return where the ranks of a collective are, or None where anything else than their messages is on its way."""
+    """Return where the ranks of a collective are.
+
+    None, where anything else than their messages is on its way, or these hold each other back at this time.
+    """
     on_the_way = ranks.on_the_way()
-    if len(on_the_way) != num_flows:
+    if len(on_the_way) != num_flows or any(row.is_held_back for row in on_the_way):
         return None
     reached_steps, reached_s, at_steps = ranks.columns()
     for rank, time_s in collective.entries.items():

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from clustersim.network.stuck import LinkName, Stuck
     from clustersim.network.transfer import Sent, SentTogether
 
+_SAME_RATE = 1e-12  # relative
 SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
 
 
@@ -39,12 +40,21 @@ class FlowRate(NamedTuple):
 
 
 class OnTheWay(NamedTuple):
-    """A message of a collective: its step, its number there, when it leaves the wire or is added, and which of both."""
+    """A message of a collective: its step, its number there, when it leaves the wire or is added, and which of both.
+
+    It is held back if others on its links leave it less than the narrowest one has.
+    """
 
     step: int
     message: int
     end_s: float
     is_added: bool
+    is_held_back: bool
+
+
+def is_held_back(bytes_per_s: float, narrowest_bytes_per_s: float) -> bool:
+    """Return whether a rate is less than a message would have alone."""
+    return bytes_per_s < narrowest_bytes_per_s * (1 - _SAME_RATE)
 
 
 class Ranks(Protocol):
@@ -78,6 +88,10 @@ class Side(Protocol):
     @property
     def num_flows(self) -> int:
         """Messages on their way, those included that have yet to start."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether links are still to be shared, since somebody has acted."""
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""

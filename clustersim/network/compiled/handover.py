@@ -26,6 +26,8 @@ class Owner(NamedTuple):
 
 def hand_over(plain: PlainSide, side: CompiledSide) -> None:
     """Let a compiled side that has not begun go on from where a plain one stands."""
+    if plain.is_stale:
+        plain.play(plain.now_s, plain.now_s)
     side.told, side.now_s = plain.told, plain.now_s
     side.begin_with(plain.counts, plain.engine.after_share)
     links = {link: _take_link(side, link) for link in plain.paths.links.values()}

@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.compiled.tables import LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
-from clustersim.network.paths import Costs, adders, payload_rates, waits_s
+from clustersim.network.paths import Costs, adders, payload_rates, wait_s, waits_s
 from clustersim.topology import Topology
 
 
@@ -55,7 +55,9 @@ class Wiring:
         """Return the path from node to node."""
         row = self._singles.get((src, dst))
         if row is None:
-            row = self._singles[src, dst] = self.between(np.array([src]), np.array([dst]))
+            route = self._topology.route(src, dst)
+            row = self.path_over(route, wait_s(self._topology, self._costs, src, dst, route))
+            self._singles[src, dst] = row
         return row
 
     def adding(self, node: int, rank: int) -> int:
@@ -85,7 +87,9 @@ class Wiring:
 
     def path_over(self, links: np.ndarray, latency_s: float) -> int:
         """Return a path over links, after a latency."""
-        return self._add_paths(np.array([0, len(links)]), links, np.array([latency_s]))
+        self._expect(len(links))
+        row = np.array([(self.path_links.add(links), len(links), self._lane(latency_s), latency_s)], PATH)
+        return self.paths.add(row)
 
     def _add_links(self, bytes_per_s: np.ndarray) -> int:
         rows = np.zeros(len(bytes_per_s), LINK)
@@ -99,11 +103,14 @@ class Wiring:
         rows["latency_s"] = latency_s
         different, kinds = np.unique(latency_s, return_inverse=True)
         rows["lane"] = np.array([self._lane(each) for each in different.tolist()], dtype=np.int64)[kinds]
-        longest = int(rows["num_links"].max(initial=1))
-        if longest > self.longest:
-            self.longest = longest
-            self._growth.has_been = True
+        self._expect(int(rows["num_links"].max(initial=1)))
         return self.paths.add(rows)
+
+    def _expect(self, num_links: int) -> None:
+        """Be prepared for paths as long as this."""
+        if num_links > self.longest:
+            self.longest = num_links
+            self._growth.has_been = True
 
     def _lane(self, latency_s: float) -> int:
         """Return the lane of a latency; those that come late have none."""

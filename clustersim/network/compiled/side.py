@@ -12,9 +12,9 @@ import simpy
 from clustersim.network.collective import Collective
 from clustersim.network.compiled.engine import CompiledEngine
 from clustersim.network.compiled.tables import ADDING, NONE, ON_THE_WAY
-from clustersim.network.flow import INFINITE
+from clustersim.network.flow import INFINITE, alone_s
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs
-from clustersim.network.side import Counts, FlowRate, OnTheWay, Ranks
+from clustersim.network.side import Counts, FlowRate, OnTheWay, Ranks, is_held_back, latest
 from clustersim.network.stuck import NOT_ENTERED, LinkName, Stuck, waits_for_rank
 from clustersim.network.transfer import Sent, SentTogether
 from clustersim.topology import Topology
@@ -50,6 +50,11 @@ class CompiledSide:
     def num_flows(self) -> int:
         """Messages on their way, those included that have yet to start."""
         return self.engine.num_flows
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether links are still to be shared: here, they are whenever somebody acts."""
+        return False
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
@@ -98,7 +103,9 @@ class CompiledSide:
         return share
 
     def set_rate(self, link: int, bytes_per_s: float) -> None:
-        """Let a link have another payload rate from now on."""
+        """Let a link have another payload rate from now on; what ends at this time has had the one before."""
+        if self.engine.next_s <= latest(self.now_s):
+            self.play(self.now_s, self.now_s)
         self.engine.set_rate(link, bytes_per_s, self.now_s)
 
     def begin(self, collective: Collective) -> CompiledRanks:
@@ -213,11 +220,11 @@ class CompiledRanks:
         """Return the messages that have started and are not over."""
         rows = []
         for flow, due_s in self._engine.flows_of(self.group):
-            end_s = due_s
-            if flow["stage"] == ON_THE_WAY and flow["num_bytes"]:
-                rates = self._engine.links["bytes_per_s"][self._engine.wiring.links_of(int(flow["path"]))]
-                end_s += float(flow["num_bytes"]) / float(rates.min(initial=INFINITE))
-            rows.append(OnTheWay(*self._place(flow), end_s, bool(flow["stage"] == ADDING)))
+            rates = self._engine.links["bytes_per_s"][self._engine.wiring.links_of(int(flow["path"]))]
+            narrowest, is_waiting = float(rates.min(initial=INFINITE)), flow["stage"] == ON_THE_WAY
+            end_s = due_s + alone_s(float(flow["num_bytes"]), narrowest) if is_waiting else due_s
+            is_slow = not is_waiting and is_held_back(float(flow["bytes_per_s"]), narrowest)
+            rows.append(OnTheWay(*self._place(flow), end_s, bool(flow["stage"] == ADDING), is_slow))
         return rows
 
     def hear(self, rank: int) -> None:
