@@ -14,3 +14,7 @@ class AllReduce(AmongThemselves):
     """
 
     kind: Literal["all-reduce"] = "all-reduce"
+
+    @property
+    def marches(self) -> bool:
+        return True

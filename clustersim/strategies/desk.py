@@ -62,36 +62,52 @@ class Desk:
 
     def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Take a rank through the collective of its bucket."""
-        collective = self.enter(where)
-        self._note_arrival(where)
-        place = self._places[where[0]]
-        yield collective.reached(place, self._exchanges[where[2]].follow)
+        rank, iteration, number = where
+        collective = self.enter_together([rank], iteration, number)
+        place = self._places[rank]
+        followed, done = collective.reached(place, self.follow(number)), collective.done(place)
+        yield followed
         fire(pushed)
-        yield collective.done(place)
+        yield done
+
+    def follow(self, bucket: int) -> int:
+        """Return the step that a worker's bucket reaches before its next one may follow."""
+        return self._exchanges[bucket].follow
+
+    def enter_together(self, ranks: Sequence[int], iteration: int, bucket: int) -> Collective:
+        """Let ranks enter the collective of their bucket, for whom others may have waited; return it.
+
+        What they wait for in it is best asked for at once: later, it may have been worked out without that.
+        """
+        collective = self._enter(ranks, iteration, bucket)
+        self._note_arrivals(ranks, iteration, bucket)
+        return collective
 
     def enter(self, where: Where) -> Collective:
-        """Let a rank enter the collective of its bucket; return it."""
-        rank, *key_parts = where
-        key, exchange = (key_parts[0], key_parts[1]), self._exchanges[where[2]]
+        """Let a rank for whom nobody waits enter the collective of its bucket; return it."""
+        return self._enter(where[:1], *where[1:])
+
+    def _enter(self, ranks: Sequence[int], iteration: int, bucket: int) -> Collective:
+        key, exchange = (iteration, bucket), self._exchanges[bucket]
         if key not in self._open:
             collective = self._job.network.begin(exchange.schedule, exchange.nodes, exchange.delay_s)
             collective.enter(*range(len(self._places), exchange.schedule.num_ranks))
             self._open[key], self._to_come[key] = collective, len(self._places)
         collective = self._open[key]
-        collective.enter(self._places[rank])
-        self._to_come[key] -= 1
+        collective.enter(*(self._places[rank] for rank in ranks))
+        self._to_come[key] -= len(ranks)
         if not self._to_come[key]:
             del self._open[key], self._to_come[key]
         return collective
 
-    def _note_arrival(self, where: Where) -> None:
+    def _note_arrivals(self, ranks: Sequence[int], iteration: int, bucket: int) -> None:
         """Note for whom others wait: who has just come is the last so far."""
-        rank, iteration, bucket = where
         if self._neighbours is not None:
-            waiting = self._neighbours[rank]
-        elif (iteration, bucket) in self._open:
-            return
-        else:
-            waiting = self._everybody
+            for rank in ranks:
+                self._note_awaited(self._neighbours[rank], rank, iteration, bucket)
+        elif (iteration, bucket) not in self._open:
+            self._note_awaited(self._everybody, ranks[-1], iteration, bucket)
+
+    def _note_awaited(self, waiting: np.ndarray, rank: int, iteration: int, bucket: int) -> None:
         self._job.times.awaited_s[waiting, iteration, bucket] = self._job.env.now
         self._job.times.awaited_rank[waiting, iteration, bucket] = rank

@@ -30,6 +30,10 @@ class Server(Synchronous):
     def updates_on_gpu(self) -> bool:
         return False
 
+    @property
+    def marches(self) -> bool:
+        return True
+
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule push and pull of one bucket; workers are ranks 0 to n - 1, servers come after them."""
         nodes = self.servers.nodes(job)

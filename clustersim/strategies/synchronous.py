@@ -9,6 +9,7 @@ import simpy
 from clustersim.strategies.day import Outbox, Process, compute, update
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
+from clustersim.strategies.march import March
 from clustersim.strategies.strategy import Strategy, Tell
 
 
@@ -23,6 +24,11 @@ class Synchronous(Strategy):
     def updates_on_gpu(self) -> bool:
         """Whether every worker runs the optimizer itself."""
         return True
+
+    @property
+    def marches(self) -> bool:
+        """Whether a worker's day is `iterate` below, in which only its own buckets hold it up: a `March` knows it."""
+        return False
 
     def iterations(self, job: Job) -> tuple[int, int]:
         """Return how many iterations come before those that count, and how many are played in all.
@@ -41,10 +47,12 @@ class Synchronous(Strategy):
         return Desk(job, [self.exchange(job, bucket.num_bytes) for bucket in job.buckets])
 
     def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
-        """Let every worker play its iterations, in step with the others."""
+        """Let every worker play its iterations, in step with the others; as processes only where that is needed."""
         desk = self.desk(job)
         job.algorithms = desk.algorithms
         job.num_warm_up, num_played = self.iterations(job)
+        if self.marches and not job.network.exact and job.input_stage is None:
+            return March(job, desk, num_played, self.updates_on_gpu, tell).start()
         workers = [job.env.process(self._worker(job, desk, rank, num_played, tell)) for rank in range(job.num_ranks)]
         return job.env.process(_all(workers))
 

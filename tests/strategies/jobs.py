@@ -34,6 +34,7 @@ def play(
     update_s: float = 0.5,
     transport: str = "ideal",
     seed: int = 0,
+    exact: bool = False,
     **cluster: Any,
 ) -> Job:
     """Run a job of so many ranks; return it. `layers` are forward and backward seconds and gradient bytes.
@@ -59,7 +60,7 @@ def play(
 
     job = Job(
         env=env,
-        network=Network(env, topology, adds=library.adds),
+        network=Network(env, topology, adds=library.adds, exact=exact),
         transport=library,
         gpus=np.arange(num_ranks),
         plans=lambda rank, iteration: plan,
