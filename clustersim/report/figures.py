@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from clustersim.registry import Registry
+from clustersim.report.backups import backups_data, draw_backups
 from clustersim.report.breakdown import breakdown_data, draw_breakdown, draw_shares
+from clustersim.report.checkpoints import checkpoint_interval_data, draw_checkpoint_interval
+from clustersim.report.choosing import choosing_data, draw_choosing
+from clustersim.report.clocks import clocks_data, draw_clocks
+from clustersim.report.failure_time import draw_failure_time, failure_time_data
 from clustersim.report.figure import Figure
 from clustersim.report.lanes import MAX_MARKS
 from clustersim.report.layers import draw_layers, layers_data
@@ -19,7 +24,11 @@ from clustersim.report.rates import draw_rates
 from clustersim.report.scaling import draw_scaling, scaling_data
 from clustersim.report.series import told_apart
 from clustersim.report.staleness import draw_staleness, staleness_data
+from clustersim.report.staleness_time import draw_staleness_time, staleness_time_data
+from clustersim.report.stragglers import draw_stragglers, stragglers_data
 from clustersim.report.timeline import draw_timeline, timeline_data
+from clustersim.report.versions import draw_versions, versions_data
+from clustersim.report.who_was_last import draw_who_was_last, who_was_last_data
 from clustersim.results import Run, Sweep
 
 MAX_VARIANTS = 6
@@ -47,6 +56,16 @@ def _per_run(
     def make(sweep: Sweep) -> tuple[Figure, ...]:
         found = (data_of(sweep, run) for run in told_apart(sweep, MAX_VARIANTS))
         return tuple(draw(data) for data in found if data is not None)
+
+    return make
+
+
+def _per_sweep(
+    data_of: Callable[[Sweep], Data | None], draw: Callable[[Data], Figure]
+) -> Callable[[Sweep], tuple[Figure, ...]]:
+    def make(sweep: Sweep) -> tuple[Figure, ...]:
+        data = data_of(sweep)
+        return () if data is None else (draw(data),)
 
     return make
 
@@ -82,13 +101,22 @@ FIGURES = Registry(
     {
         "scaling": FigureKind("answer", _scaling),
         "published": FigureKind("answer", _published),
+        "choosing": FigureKind("why", _per_sweep(choosing_data, draw_choosing)),
+        "backups": FigureKind("why", _per_sweep(backups_data, draw_backups)),
         "breakdown": FigureKind("why", _breakdown, choose="show"),
         "timeline": FigureKind("why", _timeline),
+        "stragglers": FigureKind("why", _per_run(stragglers_data, draw_stragglers)),
+        "who-was-last": FigureKind("why", _per_run(who_was_last_data, draw_who_was_last)),
         "ranks": FigureKind("why", _per_run(ranks_data, draw_ranks)),
         "link-classes": FigureKind("why", _per_run(link_classes_data, draw_link_classes)),
         "links": FigureKind("why", _per_run(links_data, draw_links)),
         "layers": FigureKind("why", _per_run(layers_data, draw_layers)),
+        "clocks": FigureKind("why", _per_run(clocks_data, draw_clocks)),
         "staleness": FigureKind("why", _per_run(staleness_data, draw_staleness)),
+        "staleness-over-time": FigureKind("why", _per_run(staleness_time_data, draw_staleness_time)),
+        "versions": FigureKind("why", _per_run(versions_data, draw_versions)),
+        "failures": FigureKind("why", _per_run(failure_time_data, draw_failure_time)),
+        "checkpoints": FigureKind("why", _per_run(checkpoint_interval_data, draw_checkpoint_interval)),
     },
 )
 """Every figure, in the order of the page."""

@@ -1,0 +1,238 @@
+"""Several iterations as lanes, one a GPU: computing, waiting, communicating, and for whom all waited each time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.lanes import NOTICED
+from clustersim.report.lateness import CAUSES, Last, Sheet, host_names, last_ranks, sheet
+from clustersim.report.palette import LABELS, PARTS
+from clustersim.report.series import run_label
+from clustersim.report.timeline import rank_name
+from clustersim.report.words import count, duration, percent, plot_text, plural, time_unit
+from clustersim.results import NOBODY, Cycle, Run, Sweep
+
+MAX_LANES = 24
+"""GPUs whose lanes fit a screen; of more, those that explain the waiting are chosen."""
+
+MAX_ITERATIONS = 8
+"""Iterations side by side in which single bars can still be pointed at."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A stretch of one rank's iteration, in seconds from the start of the figure; `kind` is a part of an iteration."""
+
+    rank: int
+    iteration: int
+    kind: str
+    start_s: float
+    end_s: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Stragglers:
+    """The figure in numbers: bars of the ranks that are shown, and who was last, with when that rank was ready."""
+
+    title: str
+    run: str
+    ranks: tuple[int, ...]
+    names: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    lasts: tuple[tuple[Last, float], ...]
+    length_s: float
+    note: str
+
+
+def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Stragglers | None:
+    """Return the last iterations of a run in which anybody waited as bars; None where nobody noticeably waits."""
+    found = sheet(run)
+    if found is None or run.num_gpus < 2:
+        return None
+    lasts = last_ranks(found, host_names(run))
+    if not lasts or sum(run.cycles.waiting_s) <= NOTICED * _busy_s(run):
+        return None
+    cycles = _window(run, found)
+    shown = {cycle.iteration for cycle in cycles}
+    recent = [last for last in lasts if last.iteration in shown]
+    ranks = _lanes(run, cycles, recent, max_lanes)
+    origin_s = min(cycle.begin_s for cycle in cycles)
+    by_iteration = {last.iteration: last for last in lasts}
+    bars = [
+        bar
+        for cycle in cycles
+        if cycle.rank in set(ranks)
+        for bar in _bars(cycle, origin_s, by_iteration.get(cycle.iteration))
+    ]
+    ready = {(cycle.rank, cycle.iteration): cycle.computed_s - origin_s for cycle in cycles}
+    marked = [(last, ready[key]) for last in recent if (key := (last.rank, last.iteration)) in ready]
+    note = "" if len(ranks) == run.num_gpus else _note(len(ranks), run.num_gpus)
+    return Stragglers(
+        title=_title(lasts, len(found.iteration), run.num_gpus),
+        run=run_label(sweep, run),
+        ranks=tuple(ranks),
+        names=tuple(rank_name(run, rank) for rank in ranks),
+        bars=tuple(bars),
+        lasts=tuple(marked),
+        length_s=max(cycle.end_s for cycle in cycles) - origin_s,
+        note=note,
+    )
+
+
+def _busy_s(run: Run) -> float:
+    return sum(run.cycles.end_s) - sum(run.cycles.begin_s)
+
+
+def _window(run: Run, found: Sheet) -> list[Cycle]:
+    """Return the last iterations: of workers in step so many, of others those of as long a time."""
+    rows = list(run.cycles.rows())
+    if found.in_step:
+        first = int(found.iteration[-MAX_ITERATIONS:][0])
+        return [row for row in rows if row.iteration >= first]
+    latest_s = max(row.end_s for row in rows)
+    mean_s = _busy_s(run) / len(rows)
+    return [row for row in rows if row.end_s > latest_s - MAX_ITERATIONS / 2 * mean_s]
+
+
+def _lanes(run: Run, cycles: list[Cycle], lasts: list[Last], limit: int) -> list[int]:
+    """Return the ranks that are shown, in order: those waited for, those that wait longest, others evenly between."""
+    every = sorted({cycle.rank for cycle in cycles})
+    if len(every) <= limit:
+        return every
+    waited = dict.fromkeys(every, 0.0)
+    for cycle in cycles:
+        waited[cycle.rank] += cycle.waiting_s
+    longest = sorted(every, key=lambda rank: -waited[rank])[: limit // 4]
+    spread = [every[round(place * (len(every) - 1) / (limit - 1))] for place in range(limit)]
+    wanted = dict.fromkeys([*(last.rank for last in lasts), *longest, *spread])
+    return sorted(list(wanted)[:limit])
+
+
+def _bars(cycle: Cycle, origin_s: float, last: Last | None) -> list[Bar]:
+    """Return the stretches of one iteration: computing, waiting, communicating, updating."""
+    waited_s = cycle.computed_s + cycle.waiting_s
+    edges = [
+        ("compute", cycle.begin_s, cycle.computed_s, ""),
+        ("waiting", cycle.computed_s, waited_s, _why(cycle, last)),
+        ("exposed", waited_s, cycle.exchanged_s, ""),
+        ("update", cycle.exchanged_s, cycle.end_s, ""),
+    ]
+    return [
+        Bar(cycle.rank, cycle.iteration, kind, start_s - origin_s, end_s - origin_s, why)
+        for kind, start_s, end_s, why in edges
+        if end_s - start_s > 1e-9
+    ]
+
+
+def _why(cycle: Cycle, last: Last | None) -> str:
+    if cycle.awaited_rank == NOBODY:
+        return ""
+    text = f"longest for rank {cycle.awaited_rank}"
+    return f"{text}, {_reason(last)}" if last is not None and last.rank == cycle.awaited_rank else text
+
+
+def _reason(last: Last) -> str:
+    if last.cause == "network":
+        return f"which began {duration(last.late_s['network'])} later than the median"
+    return f"which computed {percent(last.slower)} longer than the median: {CAUSES[last.cause]}"
+
+
+def _title(lasts: tuple[Last, ...], num_iterations: int, num_ranks: int) -> str:
+    """Name the straggler, where one is last more often than three standard deviations of chance."""
+    often = Counter(last.rank for last in lasts)
+    rank, number = often.most_common(1)[0]
+    waited_s = sum(last.waited_s for last in lasts if last.rank == rank)
+    share = waited_s / sum(last.waited_s for last in lasts)
+    by_chance = len(lasts) / num_ranks
+    if len(often) > 1 and number < by_chance + 3 * by_chance**0.5:
+        return f"No one straggler: {count(len(often))} different ranks are waited for in {count(len(lasts))} iterations"
+    return (
+        f"Rank {rank} is the one waited for in {count(number)} of {plural(num_iterations, 'iteration')}, "
+        f"{percent(share)} of the waiting is for it"
+    )
+
+
+def _note(num_shown: int, num_ranks: int) -> str:
+    return (
+        f"{num_shown} of {count(num_ranks)} ranks are shown: those that are waited for, those that wait longest, "
+        "others evenly between. All of them: the heat map below."
+    )
+
+
+def draw_stragglers(data: Stragglers) -> Figure:
+    """Draw a lane a GPU with time to the right; a diamond marks the last one of each iteration when it is ready."""
+    unit, factor = time_unit(data.length_s)
+    place = {rank: number for number, rank in enumerate(data.ranks)}
+    kinds = [kind for kind in ("compute", "waiting", "exposed", "update") if any(b.kind == kind for b in data.bars)]
+    traces = [_trace(data, kind, place, factor) for kind in kinds]
+    traces.append(_diamonds(data, place, factor))
+    number = len(data.ranks)
+    lane_px = 34 if number <= 12 else 22
+    long = [_lane(rank, name) for rank, name in zip(data.ranks, data.names, strict=True)]
+    drawn = layout(
+        120 + lane_px * number,
+        barmode="overlay",
+        xaxis=axis(f"time ({unit})", range=[0, 1.01 * data.length_s / factor]),
+        yaxis=axis(tickvals=list(range(number)), ticktext=long, range=[number - 0.4, -0.6], showgrid=False),
+        showlegend=True,
+        legend=legend(),
+    )
+    under = (
+        f"The last iterations of {data.run}, time ({unit}) to the right, a lane for each GPU; diamonds: the rank that "
+        "the others waited for, when it was ready. Waiting is drawn before communication."
+    )
+    narrow = {"yaxis": {"ticktext": [str(rank) for rank in data.ranks]}, "xaxis": {"nticks": 5}}
+    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note)
+
+
+def _lane(rank: int, name: str) -> str:
+    return f"{rank} · {plot_text(name)}" if name else str(rank)
+
+
+def _trace(data: Stragglers, kind: str, place: dict[int, int], factor: float) -> Json:
+    bars = [bar for bar in data.bars if bar.kind == kind]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": LABELS[kind],
+        "base": _short([bar.start_s / factor for bar in bars]),
+        "x": _short([(bar.end_s - bar.start_s) / factor for bar in bars]),
+        "y": [place[bar.rank] for bar in bars],
+        "width": 0.72,
+        "hovertext": [_hover(bar) for bar in bars],
+        "hoverinfo": "text",
+        "marker": {"color": PARTS[kind], "line": {"width": 0}},
+    }
+
+
+def _hover(bar: Bar) -> str:
+    verb = {"compute": "computed", "waiting": "waited", "exposed": "communicated", "update": "updated"}[bar.kind]
+    words = [f"<b>rank {bar.rank}</b>, iteration {bar.iteration}", f"{verb} {duration(bar.end_s - bar.start_s)}"]
+    return "<br>".join([*words, plot_text(bar.why)] if bar.why else words)
+
+
+def _diamonds(data: Stragglers, place: dict[int, int], factor: float) -> Json:
+    rows = [(last, ready_s) for last, ready_s in data.lasts if last.rank in place]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "last, waited for",
+        "x": _short([ready_s / factor for _, ready_s in rows]),
+        "y": [place[last.rank] for last, _ in rows],
+        "hovertext": [
+            f"<b>rank {last.rank}</b> is last in iteration {last.iteration}<br>{_reason(last)}"
+            f"<br>the others wait {duration(last.waited_s)} for it, summed up"
+            for last, _ in rows
+        ],
+        "hoverinfo": "text",
+        "marker": {"symbol": "diamond", "size": 11, "color": "@ink", "line": {"color": "@surface", "width": 1.5}},
+    }
+
+
+def _short(values: list[float]) -> list[float]:
+    return [float(f"{value:.6g}") for value in np.asarray(values).tolist()]

@@ -1,0 +1,211 @@
+"""Who was last: how much longer each rank computed in each iteration, and what made the last one late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.lanes import NOTICED
+from clustersim.report.lateness import CAUSES, Last, host_names, last_ranks, sheet, slower
+from clustersim.report.palette import load_scale, series_colour
+from clustersim.report.series import run_label
+from clustersim.report.timeline import rank_name
+from clustersim.report.words import count, duration, percent, plot_text, plural, time_unit
+from clustersim.results import Run, Sweep
+
+MAX_ROWS = 64
+MAX_COLUMNS = 120
+
+
+@dataclass(frozen=True)
+class WhoWasLast:
+    """The figure in numbers.
+
+    `slower` [num_rows][num_iterations] is by which share of the median a rank computed longer, the most of
+    `ranks_per_row` neighbours, None where nothing is known; `late_s[cause]` [len(lasts)] is in seconds how much later
+    than the median the last rank of each iteration was ready.
+    """
+
+    title: str
+    run: str
+    iterations: list[int]
+    labels: list[str]
+    slower: list[list[float | None]]
+    ranks_per_row: int
+    lasts: tuple[Last, ...]
+    late_s: dict[str, list[float]]
+
+
+def who_was_last_data(
+    sweep: Sweep, run: Run, max_rows: int = MAX_ROWS, max_columns: int = MAX_COLUMNS
+) -> WhoWasLast | None:
+    """Return the heat map and its causes; None where nobody noticeably waits, or only one iteration is known."""
+    found = sheet(run)
+    if found is None or run.num_gpus < 2 or len(found.iteration) < 2:
+        return None
+    busy_s = sum(run.cycles.end_s) - sum(run.cycles.begin_s)
+    lasts = last_ranks(found, host_names(run))
+    if not lasts or sum(run.cycles.waiting_s) <= NOTICED * busy_s:
+        return None
+    iterations = found.iteration[-max_columns:].tolist()
+    shown = tuple(last for last in lasts if last.iteration >= iterations[0])
+    per_row = -(-run.num_gpus // max_rows)
+    late_s = {cause: [last.late_s[cause] for last in shown] for cause in CAUSES}
+    return WhoWasLast(
+        title=_title(lasts),
+        run=run_label(sweep, run),
+        iterations=iterations,
+        labels=[_label(run, start, per_row) for start in range(0, run.num_gpus, per_row)],
+        slower=_most(slower(found)[:, -max_columns:], per_row),
+        ranks_per_row=per_row,
+        lasts=shown,
+        late_s={cause: seconds for cause, seconds in late_s.items() if any(abs(one) > 1e-9 for one in seconds)},
+    )
+
+
+def _most(share: np.ndarray, per_row: int) -> list[list[float | None]]:
+    """Return the largest share of each group of neighbours."""
+    filled = np.where(np.isnan(share), -np.inf, share)
+    rows = [filled[start : start + per_row].max(axis=0) for start in range(0, len(filled), per_row)]
+    return [[round(value, 5) if np.isfinite(value) else None for value in row.tolist()] for row in rows]
+
+
+def _label(run: Run, start: int, per_row: int) -> str:
+    stop = min(start + per_row, run.num_gpus) - 1
+    if stop > start:
+        return f"ranks {start} to {stop}"
+    name = rank_name(run, start)
+    return f"rank {start} ({name})" if name else f"rank {start}"
+
+
+def shares_of(lasts: tuple[Last, ...]) -> dict[str, float]:
+    """Return the share of each cause in all delays, weighted by how long the others waited; they sum to 1.
+
+    Within an iteration a cause that speeds the last rank up is not counted.
+    """
+    total = dict.fromkeys(CAUSES, 0.0)
+    for last in lasts:
+        slowing = {cause: max(0.0, seconds) for cause, seconds in last.late_s.items()}
+        whole = sum(slowing.values())
+        for cause, seconds in slowing.items() if whole > 0 else ():
+            total[cause] += last.waited_s * seconds / whole
+    whole = sum(total.values())
+    return {cause: seconds / whole for cause, seconds in total.items()} if whole > 0 else total
+
+
+def _title(lasts: tuple[Last, ...]) -> str:
+    often = Counter(last.rank for last in lasts)
+    rank, number = often.most_common(1)[0]
+    shares = shares_of(lasts)
+    cause = max(shares, key=lambda name: shares[name])
+    reason = {
+        "device": "GPUs that are always slow",
+        "host": "whole hosts that are slow",
+        "jitter": "chance",
+        "network": "late starts",
+    }[cause]
+    who = f"Rank {rank} is last in {count(number)} of {plural(len(lasts), 'iteration')}"
+    return f"{who}; {percent(shares[cause])} of the waiting is due to {reason}"
+
+
+def draw_who_was_last(data: WhoWasLast) -> Figure:
+    """Draw the heat map with a mark on the last rank, and under it the causes of its delay, iteration by iteration."""
+    rows = len(data.labels)
+    plot_px = min(max(14 * rows, 150), 420)
+    height = plot_px + 250
+    split = 130 / (height - 60)
+    longest_s = max((sum(max(0.0, s[n]) for s in data.late_s.values()) for n in range(len(data.lasts))), default=0.0)
+    unit, factor = time_unit(longest_s)
+    step = -(-rows // 24)
+    ticks: Json = {
+        "tickvals": list(range(0, rows, step)),
+        "ticktext": [plot_text(data.labels[row]) for row in range(0, rows, step)],
+    }
+    short = [label.removeprefix("ranks ").removeprefix("rank ").split(" (")[0] for label in data.labels]
+    edges = [data.iterations[0] - 0.5, data.iterations[-1] + 0.5]
+    drawn = layout(
+        height,
+        barmode="relative",
+        bargap=0.15,
+        xaxis=axis(range=edges, showticklabels=False, showgrid=False, anchor="y"),
+        yaxis=axis(**ticks, range=[rows - 0.5, -0.5], showgrid=False, domain=[split + 0.06, 1.0]),
+        xaxis2=axis("iteration", range=edges, matches="x", anchor="y2", showgrid=False, tickformat="d"),
+        yaxis2=axis(f"late by ({unit})", domain=[0.0, split], anchor="x2"),
+        showlegend=True,
+        legend=legend(),
+    )
+    averaged = f", the slowest of {count(data.ranks_per_row)} neighbours a row" if data.ranks_per_row > 1 else ""
+    under = (
+        f"How much longer each rank of {data.run} computed than the median (%){averaged}; diamonds: the rank waited "
+        f"for. Below: why it was ready later than the median ({unit})."
+    )
+    traces = [_heat(data), _marks(data), *(_causes(data, number, factor) for number in range(len(CAUSES)))]
+    narrow = {"yaxis": {"ticktext": short[::step]}, "xaxis2": {"nticks": 5}}
+    return Figure(data.title, under, [trace for trace in traces if trace], drawn, narrow, label=data.run)
+
+
+def _heat(data: WhoWasLast) -> Json:
+    most = max((value for row in data.slower for value in row if value is not None), default=0.0)
+    bar = {"title": {"text": "longer (%)", "font": {"size": 12}}, "thickness": 9, "outlinewidth": 0, "len": 0.5,
+           "y": 1.0, "yanchor": "top", "tickfont": {"size": 11}}  # fmt: skip
+    return {
+        "type": "heatmap",
+        "x": data.iterations,
+        "y": list(range(len(data.labels))),
+        "z": [[None if value is None else round(100 * value, 3) for value in row] for row in data.slower],
+        "zmin": 0,
+        "zmax": max(1.0, 100 * most),
+        "colorscale": [[0.0, "@surface"], *([0.06 + 0.94 * float(at), colour] for at, colour in load_scale())],
+        "colorbar": bar,
+        "customdata": [[plot_text(label) for _ in data.iterations] for label in data.labels],
+        "hovertemplate": "<b>%{customdata}</b>, iteration %{x}<br>computed %{z:.1f} % longer than the median"
+        "<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _marks(data: WhoWasLast) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "last, waited for",
+        "x": [last.iteration for last in data.lasts],
+        "y": [last.rank // data.ranks_per_row for last in data.lasts],
+        "hovertext": [
+            f"<b>rank {last.rank}</b> is last in iteration {last.iteration}<br>the others wait "
+            f"{duration(last.waited_s)} for it, summed up<br>mostly: {CAUSES[last.cause]}"
+            for last in data.lasts
+        ],
+        "hoverinfo": "text",
+        "marker": {
+            "symbol": "diamond",
+            "size": 9 if len(data.iterations) <= 40 else 6,
+            "color": "@ink",
+            "line": {"color": "@surface", "width": 1},
+        },
+    }
+
+
+def _causes(data: WhoWasLast, number: int, factor: float) -> Json:
+    cause = list(CAUSES)[number]
+    if cause not in data.late_s:
+        return {}
+    seconds = data.late_s[cause]
+    return {
+        "type": "bar",
+        "name": CAUSES[cause],
+        "x": [last.iteration for last in data.lasts],
+        "y": [float(f"{one / factor:.5g}") for one in seconds],
+        "xaxis": "x2",
+        "yaxis": "y2",
+        "hovertext": [
+            f"<b>iteration {last.iteration}</b>, rank {last.rank}<br>{CAUSES[cause]}: {duration(abs(one))} "
+            f"{'earlier' if one < 0 else 'later'}"
+            for last, one in zip(data.lasts, seconds, strict=True)
+        ],
+        "hoverinfo": "text",
+        "marker": {"color": series_colour(number + 1), "line": {"width": 0}},
+    }

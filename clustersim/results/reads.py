@@ -1,0 +1,38 @@
+"""When each gradient was begun: the update log and the workers' iterations side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustersim.results.cycles import Cycles
+from clustersim.results.updates import UpdateLog
+
+_ROUNDED_S = 2e-9
+"""Iterations are kept to the nanosecond, the update log is not."""
+
+
+def read_times(updates: UpdateLog, cycles: Cycles) -> np.ndarray:
+    """Return when the worker of each gradient began to compute it, in seconds [num_gradients].
+
+    A worker's gradients meet the model in the order of its iterations, none before its backward has ended, and at
+    least one of them without waiting for others: that fixes which is which. NaN where the iteration was not kept, or
+    where the gradient is that of all workers.
+    """
+    result = np.full(len(updates), np.nan)
+    worker, time_s = np.asarray(updates.worker), np.asarray(updates.time_s)
+    rank, begin_s = np.asarray(cycles.rank, dtype=np.int64), np.asarray(cycles.begin_s)
+    computed_s = np.asarray(cycles.computed_s)
+    for who in np.unique(worker[worker >= 0]).tolist():
+        rows, own = np.flatnonzero(worker == who), np.flatnonzero(rank == who)
+        if not len(own):
+            continue
+        own = own[np.argsort(begin_s[own], kind="stable")]
+        latest = np.searchsorted(computed_s[own], time_s[rows] + _ROUNDED_S, side="right") - 1
+        known = latest >= 0
+        if not known.any():
+            continue
+        shift = int((latest - np.arange(len(rows)))[known].min())
+        place = np.arange(len(rows)) + shift
+        kept = (place >= 0) & (place < len(own))
+        result[rows[kept]] = begin_s[own[place[kept]]]
+    return result
