@@ -29,8 +29,13 @@ class Spans:
     def add(
         self, kind: str, rank: int, iteration: int, start_s: float, end_s: float, name: str = "", cause: str = ""
     ) -> None:
-        for column, value in zip(self._columns(), (kind, rank, iteration, start_s, end_s, name, cause), strict=True):
-            column.append(value)
+        self.kind.append(kind)
+        self.rank.append(rank)
+        self.iteration.append(iteration)
+        self.start_s.append(start_s)
+        self.end_s.append(end_s)
+        self.name.append(name)
+        self.cause.append(cause)
 
     def _columns(self) -> Iterator[list[Any]]:
         return (getattr(self, column.name) for column in fields(self))
