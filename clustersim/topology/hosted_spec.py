@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -36,6 +37,15 @@ class TopologySpec(Spec):
     name: str | None = Field(default=None, description="what to call the cluster")
     description: str | None = Field(default=None, description="whose machine it is, in a line")
     source: str | None = Field(default=None, description="where the figures come from")
+    sharing: Literal["max-min", "proportional"] = Field(
+        default="max-min",
+        description="how flows share a link: `max-min` fairly, as with a queue for each flow, or `proportional`, about as "
+        "TCP does where all share one queue (for small clusters: it is solved anew for all flows that are connected)",
+    )
+
+    def cluster(self) -> Topology:
+        """Return what `build` makes, with the ways of its links."""
+        return replace(self.build(), sharing=self.sharing)
 
     def build(self) -> Topology:
         """Return the nodes, the links and the routing of this cluster."""

@@ -54,7 +54,7 @@ def load_topology(where: str | Path | dict[str, Any] | TopologySpec | Topology |
     if isinstance(where, Topology):
         return where
     if isinstance(where, str | Path | dict | TopologySpec):
-        return topology_spec(where).build()
+        return topology_spec(where).cluster()
     if hasattr(where, "nodes") and hasattr(where, "edges"):
         return graph_topology(where)
     got = type(where).__name__

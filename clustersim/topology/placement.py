@@ -178,15 +178,41 @@ else:
 """What a scenario writes: a placement's name, a mapping with its knobs, or a list of GPU numbers."""
 
 
-def place(spec: PlacementSpec, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
-    """Return the GPU number of every rank [num_ranks]."""
-    if num_ranks > topology.num_gpus:
+def place(
+    spec: PlacementSpec, topology: Topology, num_ranks: int, seed: int, taken: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the GPU number of every rank [num_ranks], none of those that are `taken` [num_taken]."""
+    others = np.zeros(0, dtype=np.int64) if taken is None else taken
+    num_left = topology.num_gpus - len(others)
+    if num_ranks > num_left:
+        has = f"{num_left} left of {topology.num_gpus}" if len(others) else str(topology.num_gpus)
         raise InputError(
-            f"{num_ranks} GPUs are asked for, but the cluster '{topology.name}' has {topology.num_gpus}",
+            f"{num_ranks} GPUs are asked for, but the cluster '{topology.name}' has {has}",
             got=str(num_ranks),
-            allowed=f"at most {topology.num_gpus}",
+            allowed=f"at most {num_left}",
         )
-    return np.asarray(spec.gpus(topology, num_ranks, seed)[:num_ranks], dtype=np.int64)
+    gpus = _free(spec.gpus(topology, num_ranks, seed), others)
+    if len(gpus) < num_ranks and len(others):
+        gpus = _beside(spec, topology, num_ranks, seed, others)
+    return np.asarray(gpus[:num_ranks], dtype=np.int64)
+
+
+def _beside(spec: PlacementSpec, topology: Topology, num_ranks: int, seed: int, taken: np.ndarray) -> np.ndarray:
+    """Return the free GPUs of a place that is large enough even if all that are taken lie in it."""
+    try:
+        return _free(spec.gpus(topology, num_ranks + len(taken), seed), taken)
+    except InputError:
+        given = spec.gpus(topology, num_ranks, seed)
+        raise InputError(
+            f"the placement '{spec.kind}' gives {len(given)} GPUs, of which the jobs before this one leave "
+            f"{len(_free(given, taken))} for {num_ranks} ranks; place it elsewhere",
+            got=spec.kind,
+            allowed="GPUs that no job before has",
+        ) from None
+
+
+def _free(gpus: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    return gpus[~np.isin(gpus, taken)] if len(taken) else gpus
 
 
 def _turn(hosts: np.ndarray) -> np.ndarray:

@@ -75,6 +75,7 @@ class Topology:
     torus_dims: tuple[int, ...] | None = None  # routers along each dimension, where it is a torus
     host_order: np.ndarray | None = None  # [num_hosts] hosts as the batch system goes through them, if not by number
     host_sheets: Sequence[str | None] = ()  # [num_hosts] name of each host's CPU sheet
+    sharing: str = "max-min"  # how flows share a link
 
     @property
     def num_gpus(self) -> int:
