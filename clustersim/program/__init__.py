@@ -4,6 +4,16 @@ No clock, no network and no other ranks in here.
 """
 
 from clustersim.program.buckets import PYTORCH_CAPS, assign_buckets, bucket_caps
+from clustersim.program.codec import Wire, with_codec
 from clustersim.program.iteration import Bucket, Iteration, plan_iteration
 
-__all__ = ["PYTORCH_CAPS", "Bucket", "Iteration", "assign_buckets", "bucket_caps", "plan_iteration"]
+__all__ = [
+    "PYTORCH_CAPS",
+    "Bucket",
+    "Iteration",
+    "Wire",
+    "assign_buckets",
+    "bucket_caps",
+    "plan_iteration",
+    "with_codec",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -19,6 +19,7 @@ from clustersim.stragglers import STRAGGLERS, ComputeStraggler, Straggler
 from clustersim.strategies import STRATEGIES, Strategy
 from clustersim.topology import AnyTopology, Placement
 from clustersim.topology.placement import Block
+from clustersim.workload.compression import COMPRESSIONS, Compression, NoCompression
 from clustersim.workload.compute_time import ComputeSpec
 from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS
@@ -35,8 +36,20 @@ def _by_kind(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
+def _known_compression(value: Any) -> Any:
+    if isinstance(value, str):
+        COMPRESSIONS[value]
+    return _by_kind(value)
+
+
 Optimizer = Annotated[OptimizerSpec, BeforeValidator(_by_kind, json_schema_input_type=OptimizerSpec | str)]
 """An optimizer as a scenario writes it: `adam` means `{kind: adam}`."""
+
+if TYPE_CHECKING:
+    AnyCompression = Compression
+else:
+    _Kinds = Annotated[reduce(or_, COMPRESSIONS.values()), Field(discriminator="kind")]
+    AnyCompression = Annotated[_Kinds, BeforeValidator(_known_compression, json_schema_input_type=_Kinds | str)]
 
 
 _MOST_CYCLES = 20_000_000  # iterations times GPUs whose times are kept
@@ -74,7 +87,10 @@ class Point(Spec):
     optimizer: Optimizer = Field(
         default=OptimizerSpec(), description="the update rule, for its memory and time: its kind, or {kind: ...}"
     )
-    compression: Literal["none", "fp16"] = Field(default="none", description="fp16 sends gradients at half size")
+    compression: AnyCompression = Field(
+        default=NoCompression(),
+        description="how gradients are made smaller before they are sent: a kind, or {kind: ...}",
+    )
     compute: ComputeSpec = Field(default=ComputeSpec(), description="where the times of the layers come from")
     stragglers: Annotated[list[AnyStraggler], BeforeValidator(_in_a_list)] = Field(
         default=[], description="who is slow, when, and by how much; the factors multiply"
@@ -128,6 +144,7 @@ class Point(Spec):
             *self._length_mistakes(),
             *self._straggler_mistakes(),
             *self._strategy_mistakes(),
+            *self._compression_mistakes(),
             *self._size_mistakes(),
         ]
         if mistakes:
@@ -171,6 +188,12 @@ class Point(Spec):
 
     def _strategy_mistakes(self) -> list[Mistake]:
         found = self.strategy.mistakes(self.num_gpus)
+        return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
+
+    def _compression_mistakes(self) -> list[Mistake]:
+        if self.compression.adds_on_the_way:
+            return []
+        found = self.strategy.gathering_mistakes(self.compression.kind)
         return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
 
     def _size_mistakes(self) -> list[Mistake]:

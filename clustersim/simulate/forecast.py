@@ -96,7 +96,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
     iteration_s = float(np.mean([outcome.iteration_s for outcome in outcomes]))
     samples_per_s = point.global_batch * _applied_share(outcomes) / iteration_s
     joined, weights = mean_parts(outcomes)
-    memories = [dict(setup.workload(kind).memory_bytes) for kind in setup.kinds_in_use]
+    memories = [setup.memory_bytes(kind) for kind in setup.kinds_in_use]
     fullest = max(memories, key=lambda parts: sum(parts.values()))
     return Run(
         axes=dict(axes),

@@ -57,6 +57,7 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
         num_iterations=num_iterations,
         seed=seed,
         paces=paces(point.stragglers, seed, hosts),
+        wire=setup.wire,
         input_stage=None if point.input is None else InputStage(env, point.input, hosts, point.per_gpu_batch, seed),
     )
     disturb_links(network, point.stragglers, seed, gpus)

@@ -11,12 +11,21 @@ import numpy as np
 from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
 from clustersim.hardware.sheet import Sheet, Transport
-from clustersim.program import Iteration, bucket_caps, plan_iteration
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+from clustersim.program import Iteration, Wire, bucket_caps, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
-from clustersim.workload import PRECISIONS, Workload, build_workload, check_memory, load_workload
+from clustersim.workload import (
+    PRECISIONS,
+    Compression,
+    NoCompression,
+    Workload,
+    build_workload,
+    check_memory,
+    load_workload,
+)
 
 _MOST_WORKLOADS = 64
 
@@ -101,10 +110,32 @@ class Setup:
         return self.workload(self.kinds_in_use[0])
 
     @property
+    def compression(self) -> Compression:
+        """What makes gradients smaller; nothing does where none is sent."""
+        is_sent = self.point.num_gpus > 1 or self.point.strategy.sends_alone
+        return self.point.compression if is_sent else NoCompression()
+
+    @property
     def wire_bytes_per_parameter(self) -> float:
         """Bytes of a gradient on the wire, compressed where the scenario says so."""
-        full = self.reference.gradient_bytes_per_parameter
-        return min(full, 2.0) if self.point.compression == "fp16" else full
+        return self.compression.wire_bytes(self.reference.gradient_bytes_per_parameter)
+
+    @cached_property
+    def wire(self) -> Wire:
+        """What compressed gradients are to those who exchange them.
+
+        Among themselves, workers gather every one's gradient where they cannot be added. Servers send back what
+        cannot be compressed so: parameters, at the size of plain gradients.
+        """
+        compression, plain = self.compression, self.reference.gradient_bytes_per_parameter
+        if compression.adds_on_the_way:
+            return Wire()
+        sent = compression.wire_bytes(plain)
+        added = max(1.0, compression.added_moved(plain) / (BYTES_MOVED_PER_ADDED * sent))
+        if self.point.strategy.updates_on_gpu:
+            num_gpus = self.point.num_gpus
+            return Wire(adds=False, num_back=num_gpus, back_per_byte=num_gpus, added_per_byte=added)
+        return Wire(adds=False, num_back=0, back_per_byte=plain / sent, added_per_byte=added)
 
     @property
     def one_gpu_batch(self) -> int:
@@ -129,15 +160,34 @@ class Setup:
             bucket_caps(strategy.buckets),
             strategy.overlap,
         )
+        plan = self._with_codec(plan, workload)
         share = self.wire_bytes_per_parameter / workload.gradient_bytes_per_parameter
         return replace(plan, buckets=tuple(replace(b, num_bytes=b.num_bytes * share) for b in plan.buckets))
+
+    def _with_codec(self, plan: Iteration, workload: Workload) -> Iteration:
+        """Return an iteration in which gradients are encoded and decoded."""
+        compression, plain, gpu = self.compression, workload.gradient_bytes_per_parameter, load_gpu(workload.gpu)
+        sizes = [bucket.num_bytes / plain for bucket in plan.buckets]
+        encode_s = [compression.encode_s(size, plain, gpu) for size in sizes]
+        decode_s = sum(compression.decode_s(size, plain, self.wire.num_back, gpu) for size in sizes)
+        return with_codec(plan, encode_s, decode_s, before_forward=not self.point.strategy.updates_on_gpu)
+
+    def memory_bytes(self, kind: str) -> dict[str, float]:
+        """Return what a GPU of this kind holds, by what it is for: the workload's, residuals, gathered gradients."""
+        held, parameters = dict(self.workload(kind).memory_bytes), float(self.model.num_parameters)
+        residual = self.compression.residual_bytes_per_parameter
+        gathered = 0.0 if self.wire.adds else self.wire.num_back * self.wire_bytes_per_parameter
+        for name, size in (("residuals", residual), ("gathered", gathered)):
+            if size:
+                held[name] = parameters * size
+        return held
 
     def memory_warnings(self) -> tuple[str, ...]:
         """Refuse a plan that does not fit, or say so where the scenario lets it pass."""
         warnings = []
         for kind in self.kinds_in_use:
             try:
-                check_memory(self.workload(kind).memory_bytes, load_gpu(kind))
+                check_memory(self.memory_bytes(kind), load_gpu(kind))
             except InputError as error:
                 if self.point.memory_check:
                     raise
@@ -159,6 +209,10 @@ class Setup:
         if self.point.transport == "ideal":
             told.append("Messages cost no overhead and adding gradients no time (transport ideal).")
         told += [f"Compute times vary as the scenario says: {_knobs(spec)}." for spec in self.point.stragglers]
+        if self.point.input is not None:
+            told.append(f"Samples come as the scenario says: {_knobs(self.point.input)}.")
+        if self.compression.kind != "none":
+            told.append(f"Gradients are compressed as the scenario says: {_knobs(self.compression)}.")
         if self.point.failures is not None:
             told.append(f"GPUs and hosts fail and are replaced as the scenario says: {_knobs(self.point.failures)}.")
         if self.point.background_traffic:

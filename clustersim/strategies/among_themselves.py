@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from clustersim.collectives import ALL_REDUCE
-from clustersim.errors import unknown_name
+from clustersim.collectives import ALL_GATHER, ALL_REDUCE
+from clustersim.errors import Mistake, unknown_name
 from clustersim.strategies.algorithm import schedule_collective
 from clustersim.strategies.desk import Exchange
 from clustersim.strategies.job import Job
@@ -32,6 +32,20 @@ class AmongThemselves(Synchronous):
             raise unknown_name(ALL_REDUCE.kind, value, [*ALL_REDUCE, "auto"])
         return value
 
+    @property
+    def sends_alone(self) -> bool:
+        return False
+
+    def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        if self.algorithm == "auto" or self.algorithm in ALL_GATHER:
+            return []
+        known = ", ".join(["auto", *(name for name in ALL_REDUCE if name in ALL_GATHER)])
+        message = (
+            f"{self.algorithm} adds gradients on their way, and {compression} ones cannot be added but must be "
+            f"gathered; write one of: {known}"
+        )
+        return [Mistake(message, key="algorithm", got=self.algorithm, allowed=known)]
+
     def warnings(self) -> tuple[str, ...]:
         """Return what the user wrote here and what changes nothing."""
         if self.dims is not None and self.algorithm != "torus-ring":
@@ -39,8 +53,23 @@ class AmongThemselves(Synchronous):
         return ()
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
-        """Schedule the chosen algorithm over the workers' buffers."""
+        """Schedule the chosen algorithm over the workers' buffers; it gathers what cannot be added on the way."""
+        if not job.wire.adds:
+            return self._gathering(job, num_bytes)
         name, schedule = schedule_collective(
             "all-reduce", self.algorithm, job.network.topology, job.gpus, num_bytes, job.transport.name, self.dims
         )
         return Exchange(schedule, job.buffer_nodes(), name, follow=schedule.num_steps)
+
+    def _gathering(self, job: Job, num_bytes: float) -> Exchange:
+        """Schedule an all-gather, after which every worker has what each has sent and can add that itself."""
+        name, schedule = schedule_collective(
+            "all-gather",
+            self.algorithm,
+            job.network.topology,
+            job.gpus,
+            num_bytes * job.num_ranks,
+            job.transport.name,
+            self.dims,
+        )
+        return Exchange(schedule, job.buffer_nodes(), f"{name} all-gather", follow=schedule.num_steps)

@@ -94,7 +94,7 @@ class Bank:
         """Add a part to those that are pending, and update with them when they are enough."""
         network, node, rule = self._job.network, self._nodes[shard.server], self._rule
         if rule.gradients_per_update > 1 and network.adds:
-            yield network.add(node, shard.num_bytes)
+            yield network.add(node, shard.num_bytes * self._job.wire.added_per_byte)
         shard.pending.append(part)
         if len(shard.pending) == rule.gradients_per_update:
             moved = shard.num_bytes * self._job.update_bytes_per_byte
@@ -127,7 +127,8 @@ class Bank:
             yield arrived
             self._note_wait(shard, where)
         shard.read[rank] = shard.version
-        yield self._job.network.transfer(self._nodes[shard.server], self._buffers[rank], shard.num_bytes)
+        num_bytes = shard.num_bytes * self._job.wire.back_per_byte
+        yield self._job.network.transfer(self._nodes[shard.server], self._buffers[rank], num_bytes)
 
     def _note_wait(self, shard: Shard, where: Where) -> None:
         """Note for whom a worker waited: for the last of those whose gradients made the version it may read."""

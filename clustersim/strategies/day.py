@@ -119,5 +119,5 @@ def _deliver(
     yield from meeting.exchange(where, bucket, pushed)
     times.left_s[where] = env.now
     if is_staged:
-        yield from device.copy_in(bucket.num_bytes)
+        yield from device.copy_in(bucket.num_bytes * job.wire.back_per_byte)
     times.back_s[where] = env.now

@@ -49,6 +49,10 @@ class Gossip(Synchronous):
     def overlaps_backward(self) -> bool:
         return False
 
+    @property
+    def sends_alone(self) -> bool:
+        return False
+
     def neighbours(self, num_workers: int) -> list[list[int]]:
         """Return the neighbours of each worker [num_workers]."""
         edges = GRAPHS[self.graph](num_workers, self.degree) if isinstance(self.graph, str) else self.graph
@@ -70,6 +74,10 @@ class Gossip(Synchronous):
     def facts(self, num_workers: int) -> dict[str, float]:
         """Return the spectral gap of the mixing matrix, which says how fast the copies come to agree."""
         return {"spectral_gap": spectral_gap(mixing_matrix(self.neighbours(num_workers)))}
+
+    def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        message = f"gossip averages weights, and {compression} is a code for gradients; take fp16 or none"
+        return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
 
     def iterations(self, job: Job) -> tuple[int, int]:
         """Leave out as many iterations as it takes until the slowest worker is felt by all."""

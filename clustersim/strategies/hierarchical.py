@@ -8,6 +8,7 @@ from typing import Literal
 import simpy
 
 from clustersim.collectives import BROADCAST, REDUCE
+from clustersim.errors import Mistake
 from clustersim.program import Bucket
 from clustersim.strategies.algorithm import by_host
 from clustersim.strategies.bank import Bank
@@ -28,6 +29,12 @@ class Hierarchical(Stale):
     """
 
     kind: Literal["hierarchical"] = "hierarchical"
+
+    def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        message = (
+            f"hierarchical adds gradients inside a host, and {compression} ones cannot be added; take fp16 or none"
+        )
+        return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
 
     def rule(self, num_workers: int) -> Rule:
         return Rule(gradients_per_update=1)

@@ -12,7 +12,7 @@ import simpy
 from clustersim.devices import GpuDevice, InputStage
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
-from clustersim.program import Bucket, Iteration
+from clustersim.program import Bucket, Iteration, Wire
 from clustersim.results import Timesheet, UpdateLog
 from clustersim.stragglers import Pace
 from clustersim.strategies.window import Window
@@ -26,7 +26,7 @@ class Job:
     [num_ranks]. `num_iterations` updates are to be counted, after those
     in which the job finds its pace. `update_bytes_per_byte` is how many bytes the optimizer moves for each byte
     of gradient, which is what an update costs in a server's memory. Samples come from the `input_stage`, where there
-    is one, and else are there.
+    is one, and else are there. `wire` says what compression has made of gradients.
 
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
     `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
@@ -50,6 +50,7 @@ class Job:
     num_warm_up: int = 0
     window: Window | None = None
     input_stage: InputStage | None = None
+    wire: Wire = field(default_factory=Wire)
     pushing: list[int] = field(init=False)
     gradients_per_update: int = field(init=False)
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from clustersim.errors import Mistake
 from clustersim.strategies.among_themselves import AmongThemselves
 from clustersim.strategies.day import Outbox, Process, compute, update
 from clustersim.strategies.desk import Desk
@@ -28,6 +29,10 @@ class Local(AmongThemselves):
     @property
     def is_periodic(self) -> bool:
         return False
+
+    def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        message = f"local averages weights, and {compression} is a code for gradients; take fp16 or none"
+        return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
 
     def iterations(self, job: Job) -> tuple[int, int]:
         """Return one round, and that round and as many as hold all the iterations that count."""

@@ -138,21 +138,30 @@ class March:
         collective = self._desk.enter_together([day.rank for day in days], iteration, bucket)
         is_followed = bucket + 1 < self._num_buckets
         is_pushed_before = is_followed and follow < collective.schedule.num_steps
+        by_rank = {day.rank: day for day in days}
         for day in days:
             day.enter_s[bucket] = now_s
-            if is_pushed_before:
-                _after(collective.reached(day.rank, follow), self._pushed, day, bucket)
-            _after(collective.done(day.rank), self._left, day, bucket, is_followed and not is_pushed_before)
 
-    def _pushed(self, day: _Day, bucket: int) -> None:
-        self._clear(day, bucket + 1, self._job.env.now)
+        def pushed(ranks: list[int]) -> None:
+            for rank in ranks:
+                self._clear(by_rank[rank], bucket + 1, self._job.env.now)
 
-    def _left(self, day: _Day, bucket: int, is_pushed_now: bool) -> None:
-        day.left_s[bucket] = now_s = self._job.env.now
-        if is_pushed_now:
-            self._clear(day, bucket + 1, now_s)
+        def left(ranks: list[int]) -> None:
+            if is_followed and not is_pushed_before:
+                pushed(ranks)
+            for rank in ranks:
+                self._left(by_rank[rank], bucket)
+
+        if is_pushed_before:
+            collective.watch([*by_rank], follow, pushed)
+        collective.watch([*by_rank], collective.schedule.num_steps, left)
+
+    def _left(self, day: _Day, bucket: int) -> None:
+        """Let a rank have its bucket out of the exchange, and copied in where the transport stages on the host."""
+        day.left_s[bucket] = self._job.env.now
         if self._is_staged:
-            copying = self._job.devices[day.rank].copy_in(day.plan.buckets[bucket].num_bytes)
+            num_bytes = day.plan.buckets[bucket].num_bytes * self._job.wire.back_per_byte
+            copying = self._job.devices[day.rank].copy_in(num_bytes)
             _after(self._job.env.process(copying), self._back, day, bucket)
         else:
             self._back(day, bucket)

@@ -35,6 +35,10 @@ class Served(Strategy):
             )
         return value
 
+    @property
+    def updates_on_gpu(self) -> bool:
+        return False
+
     @abstractmethod
     def rule(self, num_workers: int) -> Rule:
         """Return when the servers update, and when a worker may read."""

@@ -8,6 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from clustersim.collectives import Schedule, Step
+from clustersim.errors import Mistake
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.strategies.algorithm import by_host
 from clustersim.strategies.desk import Exchange
 from clustersim.strategies.job import Job
@@ -34,10 +36,16 @@ class Server(Synchronous):
     def marches(self) -> bool:
         return True
 
+    def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        if not self.servers.local_sum:
+            return []
+        message = f"local_sum adds gradients on their way, and {compression} ones cannot be added; leave it out"
+        return [Mistake(message, key="servers.local_sum", got="true", allowed="false")]
+
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule push and pull of one bucket; workers are ranks 0 to n - 1, servers come after them."""
         nodes = self.servers.nodes(job)
-        share = num_bytes / self.servers.num
+        share, wire = num_bytes / self.servers.num, job.wire
         groups = by_host(job.hosts) if self.servers.local_sum else [[rank] for rank in range(job.num_ranks)]
         leaders = np.array([group[0] for group in groups])
         others = np.array([rank for group in groups for rank in group[1:]], dtype=np.int64)
@@ -47,12 +55,14 @@ class Server(Synchronous):
         server = np.tile(servers, len(leaders))
         shard = server - job.num_ranks
         up = Step.of(others, heads, num_bytes, num_chunks=len(nodes), reduce=True)
-        down = Step.of(heads, others, num_bytes, num_chunks=len(nodes))
+        down = Step.of(heads, others, num_bytes * wire.back_per_byte, num_chunks=len(nodes))
         push = Step.of(worker, server, share, shard, reduce=True)
-        pull = Step.of(server, worker, share, shard)
+        pull = Step.of(server, worker, share * wire.back_per_byte, shard)
         steps = [up, push, pull, down] if len(others) else [push, pull]
         schedule = Schedule.from_steps(job.num_ranks + len(nodes), steps, granularity=len(nodes))
         pulling = 2 if len(others) else 1
+        moved = (wire.added_per_byte - 1) * BYTES_MOVED_PER_ADDED * len(leaders)  # beside what adding takes already
+        unpacked = share * moved / job.update_bytes_per_byte
         delay_s = np.zeros((schedule.num_ranks, schedule.num_steps))
-        delay_s[servers, pulling] = [update_s(job, node, share) for node in nodes]
+        delay_s[servers, pulling] = [update_s(job, node, share + unpacked) for node in nodes]
         return Exchange(schedule, [*job.buffer_nodes(), *nodes], "server", pulling, delay_s)

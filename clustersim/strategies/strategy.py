@@ -46,6 +46,20 @@ class Strategy(Spec):
         """Whether gradients are exchanged while backward still runs."""
         return self.overlap
 
+    @property
+    def updates_on_gpu(self) -> bool:
+        """Whether every worker runs the optimizer itself; otherwise what comes back to it is parameters."""
+        return True
+
+    @property
+    def sends_alone(self) -> bool:
+        """Whether a worker sends anything where there is no other."""
+        return True
+
+    def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        """Return what is wrong with it for a compression whose gradients cannot be added on their way."""
+        return []
+
     def mistakes(self, num_workers: int) -> list[Mistake]:
         """Return what is wrong with it for so many workers; keys are as seen from the strategy."""
         return []

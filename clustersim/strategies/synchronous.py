@@ -21,11 +21,6 @@ class Synchronous(Strategy):
         return True
 
     @property
-    def updates_on_gpu(self) -> bool:
-        """Whether every worker runs the optimizer itself."""
-        return True
-
-    @property
     def marches(self) -> bool:
         """Whether a worker's day is `iterate` below, in which only its own buckets hold it up: a `March` knows it."""
         return False

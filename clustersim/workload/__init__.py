@@ -7,6 +7,7 @@ cluster, no network and no clock in here: times are numbers.
 from __future__ import annotations
 
 from clustersim.workload.catalogue import MODELS, describe, load_model
+from clustersim.workload.compression import COMPRESSIONS, Compression, NoCompression
 from clustersim.workload.compute_time import ComputeSpec, SingleGpuRate, build_workload
 from clustersim.workload.layer import Layer, LayerTime, Model, Workload
 from clustersim.workload.layer_times import Estimate, estimate_layers
@@ -18,13 +19,16 @@ from clustersim.workload.profile import read_profile
 from clustersim.workload.workload_file import read_workload_file
 
 __all__ = [
+    "COMPRESSIONS",
     "MODELS",
     "PRECISIONS",
+    "Compression",
     "ComputeSpec",
     "Estimate",
     "Layer",
     "LayerTime",
     "Model",
+    "NoCompression",
     "OptimizerSpec",
     "Precision",
     "SingleGpuRate",

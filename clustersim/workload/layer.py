@@ -92,6 +92,7 @@ class Workload:
     gradient_bytes_per_parameter: float
     memory_bytes: Mapping[str, float]  # weights, gradients, optimizer, activations, ...
     assumptions: tuple[str, ...] = ()
+    gpu: str = ""  # the sheet of the GPU it is on
 
     @property
     def forward_s(self) -> float:

@@ -1,0 +1,85 @@
+"""The input stage in a whole forecast: who is the bottleneck, and where the waiting shows."""
+
+from __future__ import annotations
+
+import pytest
+
+import clustersim
+
+STRATEGIES = {
+    "all-reduce": {"kind": "all-reduce", "algorithm": "ring"},
+    "server": {"kind": "server"},
+    "async": {"kind": "async"},
+    "local": {"kind": "local"},
+    "gossip": {"kind": "gossip"},
+    "pairwise": {"kind": "gossip", "asynchronous": True},
+    "hierarchical": {"kind": "hierarchical"},
+    "backup": {"kind": "backup", "backups": 0},
+}
+
+
+@pytest.fixture
+def scenario():
+    return {
+        "name": "test",
+        "model": "squeezenet-1.0",
+        "num_gpus": 4,
+        "batch": {"per_gpu": 8},
+        "topology": {
+            "kind": "star",
+            "num_hosts": 2,
+            "host": {"template": "dual-socket", "gpu": "p100", "num_gpus": 2},
+            "link": "infiniband-fdr",
+        },
+        "strategy": STRATEGIES["all-reduce"],
+        "num_iterations": 8,
+    }
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_slow_decoder_sets_the_pace_of_every_strategy_and_its_time_shows_as_input(scenario, strategy):
+    scenario["strategy"] = STRATEGIES[strategy]
+    run = clustersim.simulate({**scenario, "input": {"decode": "100 samples/s"}})
+    assert run.samples_per_s == pytest.approx(200, rel=1e-6 if strategy != "pairwise" else 0.05)
+    assert sum(run.breakdown_s.values()) == pytest.approx(run.iteration_s, rel=1e-9)
+    assert run.breakdown_s["input"] > 0.5 * run.iteration_s
+    assert "input" in run.spans.kind
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_storage_that_all_hosts_share_sets_the_pace(scenario, exact):
+    scenario["input"] = {"storage": "10 MB/s", "sample_bytes": "100 kB"}
+    assert clustersim.simulate(scenario, exact=exact).samples_per_s == pytest.approx(100, rel=1e-9)
+
+
+def test_samples_that_come_in_time_change_nothing(scenario):
+    plain = clustersim.simulate(scenario)
+    fed = clustersim.simulate({**scenario, "input": {"decode": "100000 samples/s"}})
+    assert fed.breakdown_s["input"] == pytest.approx(0, abs=1e-9)
+    assert fed.iteration_s == pytest.approx(plain.iteration_s, rel=1e-9)
+
+
+def test_without_prefetching_every_iteration_waits_for_its_samples(scenario):
+    plain = clustersim.simulate(scenario)
+    fed = clustersim.simulate({**scenario, "input": {"decode": "1000 samples/s", "prefetch": 0}})
+    assert fed.iteration_s == pytest.approx(plain.iteration_s + 2 * 8 / 1000, rel=1e-9)
+
+
+def test_gpus_of_a_fuller_host_wait_longer(scenario):
+    scenario |= {"num_gpus": 3, "strategy": {"kind": "async"}, "input": {"decode": "100 samples/s"}}
+    waited = [parts["input"] for parts in clustersim.simulate(scenario).worker_breakdown_s]
+    assert waited[0] == pytest.approx(waited[1], rel=0.1)
+    assert waited[0] > 1.8 * waited[2] > 0
+
+
+def test_the_same_seed_decodes_at_the_same_pace_and_another_at_another(scenario):
+    scenario["input"] = {"decode": "100 samples/s", "cv": 0.5}
+    first, again, other = (clustersim.simulate({**scenario, "seed": seed}).iteration_s for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_the_forecast_says_that_samples_and_compression_are_as_the_scenario_says(scenario):
+    scenario |= {"input": {"decode": "100 samples/s"}, "compression": "fp16"}
+    assumptions = clustersim.sweep(scenario).assumptions
+    assert "Samples come as the scenario says: decode 100.0." in assumptions
+    assert "Gradients are compressed as the scenario says: fp16." in assumptions
