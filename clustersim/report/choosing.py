@@ -86,11 +86,16 @@ def short_labels(labels: Sequence[str]) -> list[str]:
     values: dict[str, set[str]] = {}
     for word in (word for words in split for word in words if "=" in word):
         values.setdefault(word.partition("=")[0], set()).add(word.rstrip(","))
-    for key in (key for key, found in values.items() if len(found) == 1):
+    for key in (key for key, found in values.items() if len(found) == 1 and not _tells(found)):
         shorter = [[word for word in words if word.partition("=")[0] != key or "=" not in word] for words in split]
         if all(shorter) and len({" ".join(words) for words in shorter}) == len({" ".join(words) for words in split}):
             split = shorter
     return [" ".join(words) for words in split]
+
+
+def _tells(found: set[str]) -> bool:
+    """Return whether the one value of a key is a number, which says how much of something there is."""
+    return next(iter(found)).partition("=")[2].replace(".", "", 1).isdigit()
 
 
 def _title(choices: list[Choice]) -> str:

@@ -38,6 +38,11 @@ class Clocks:
     mean: float
     bound: int | None
 
+    @property
+    def label_is_rank(self) -> bool:
+        """Whether each line is one worker, not a quantile of many."""
+        return self.labels[0].startswith("rank ")
+
 
 def clocks_data(sweep: Sweep, run: Run, max_lines: int = MAX_LINES) -> Clocks | None:
     """Return the leads of the workers over the slowest; None where they march in step, or are fewer than two."""
@@ -133,7 +138,7 @@ def draw_clocks(data: Clocks) -> Figure:
         "y": data.fastest,
         "line": {"width": 0, "shape": "hv"},
         "fill": "tozeroy",
-        "fillcolor": "@box",
+        "fillcolor": "@grid",
         "hovertemplate": f"%{{x:.4g}} {unit}: the fastest is %{{y:.0f}} ahead<extra></extra>",
     }
     lines = [_line(data, number, x, unit) for number in range(len(data.labels))]
@@ -151,16 +156,15 @@ def draw_clocks(data: Clocks) -> Figure:
         showlegend=True,
         legend=legend(),
     )
-    under = (
-        f"Iterations that each worker of {data.run} has begun beyond the slowest one, over time ({unit}). "
-        "Lines are shifted a little, not to cover each other."
+    under = f"Iterations that each worker of {data.run} has begun beyond the slowest one, over time ({unit}). " + (
+        "Lines are shifted a little, not to cover each other." if data.label_is_rank else ""
     )
     return Figure(data.title, under, [band, *lines], drawn, {"xaxis": {"nticks": 5}}, label=data.run)
 
 
 def _line(data: Clocks, number: int, x: list[float], unit: str) -> Json:
     """Return one line, shifted a little so that it does not cover another."""
-    shift = 0.3 * ((number + 0.5) / len(data.labels) - 0.5)
+    shift = 0.3 * ((number + 0.5) / len(data.labels) - 0.5) if data.label_is_rank else 0.0
     return {
         "type": "scatter",
         "mode": "lines",

@@ -20,6 +20,9 @@ CAUSES = {
 _FEWEST = 3
 """Iterations from which on what lasts can be told from chance."""
 
+_MOSTLY = 0.25
+"""Share of an iteration's waiting that has to be for one rank for it to be the last one of all."""
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -85,8 +88,9 @@ def slower(found: Sheet) -> np.ndarray:
 
 
 def last_ranks(found: Sheet, hosts: Sequence[str] = ()) -> tuple[Last, ...]:
-    """Return who was last, for each iteration in which somebody waited; `hosts` [num_ranks] says where a rank is.
+    """Return who was last, for each iteration in which a quarter of the waiting or more was for one rank.
 
+    `hosts` [num_ranks] says where a rank is.
     A rank's own share is its median over the iterations, where that stands out from chance: 2.5 times the spread of
     its iterations over the square root of their number. Of a share and of what deviates from it, what all GPUs of the
     host have in common is the host's. In step, a late start is counted as well; out of step, starts say nothing.
@@ -124,7 +128,8 @@ def _most_awaited(found: Sheet, column: int) -> tuple[int, float]:
         return NOBODY, 0.0
     total_s = np.bincount(awaited[somebody].astype(np.int64), weights=waiting_s[somebody], minlength=len(awaited))
     rank = int(total_s.argmax())
-    return (rank, float(total_s[rank])) if total_s[rank] > 0 else (NOBODY, 0.0)
+    is_last = total_s[rank] > 0 and total_s[rank] >= _MOSTLY * total_s.sum()
+    return (rank, float(total_s[rank])) if is_last else (NOBODY, 0.0)
 
 
 def _steady(share: np.ndarray) -> np.ndarray:

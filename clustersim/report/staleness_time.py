@@ -84,7 +84,7 @@ def draw_staleness_time(data: StalenessTime) -> Figure:
             "x": [*x, *x[::-1]],
             "y": [*data.high, *data.low[::-1]],
             "fill": "toself",
-            "fillcolor": "@box",
+            "fillcolor": "@grid",
             "line": {"width": 0},
             "hoverinfo": "skip",
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Strag
     if found is None or run.num_gpus < 2:
         return None
     lasts = last_ranks(found, host_names(run))
-    if not lasts or sum(run.cycles.waiting_s) <= NOTICED * _busy_s(run):
+    if sum(run.cycles.waiting_s) <= NOTICED * _busy_s(run):
         return None
     cycles = _window(run, found)
     shown = {cycle.iteration for cycle in cycles}
@@ -94,7 +95,8 @@ def _window(run: Run, found: Sheet) -> list[Cycle]:
     if found.in_step:
         first = int(found.iteration[-MAX_ITERATIONS:][0])
         return [row for row in rows if row.iteration >= first]
-    latest_s = max(row.end_s for row in rows)
+    ends_s = {row.rank: row.end_s for row in rows}
+    latest_s = median(ends_s.values())
     mean_s = _busy_s(run) / len(rows)
     return [row for row in rows if row.end_s > latest_s - MAX_ITERATIONS / 2 * mean_s]
 
@@ -144,6 +146,8 @@ def _reason(last: Last) -> str:
 
 def _title(lasts: tuple[Last, ...], num_iterations: int, num_ranks: int) -> str:
     """Name the straggler, where one is last more often than three standard deviations of chance."""
+    if not lasts:
+        return "No one straggler: ranks wait for different others, in each iteration"
     often = Counter(last.rank for last in lasts)
     rank, number = often.most_common(1)[0]
     waited_s = sum(last.waited_s for last in lasts if last.rank == rank)
@@ -160,7 +164,7 @@ def _title(lasts: tuple[Last, ...], num_iterations: int, num_ranks: int) -> str:
 def _note(num_shown: int, num_ranks: int) -> str:
     return (
         f"{num_shown} of {count(num_ranks)} ranks are shown: those that are waited for, those that wait longest, "
-        "others evenly between. All of them: the heat map below."
+        "others evenly between."
     )
 
 
@@ -170,7 +174,7 @@ def draw_stragglers(data: Stragglers) -> Figure:
     place = {rank: number for number, rank in enumerate(data.ranks)}
     kinds = [kind for kind in ("compute", "waiting", "exposed", "update") if any(b.kind == kind for b in data.bars)]
     traces = [_trace(data, kind, place, factor) for kind in kinds]
-    traces.append(_diamonds(data, place, factor))
+    traces += [_diamonds(data, place, factor)] if data.lasts else []
     number = len(data.ranks)
     lane_px = 34 if number <= 12 else 22
     long = [_lane(rank, name) for rank, name in zip(data.ranks, data.names, strict=True)]

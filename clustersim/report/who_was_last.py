@@ -42,13 +42,13 @@ class WhoWasLast:
 def who_was_last_data(
     sweep: Sweep, run: Run, max_rows: int = MAX_ROWS, max_columns: int = MAX_COLUMNS
 ) -> WhoWasLast | None:
-    """Return the heat map and its causes; None where nobody noticeably waits, or only one iteration is known."""
+    """Return the heat map and its causes; None where there is no last rank in most iterations, or only one of them."""
     found = sheet(run)
     if found is None or run.num_gpus < 2 or len(found.iteration) < 2:
         return None
     busy_s = sum(run.cycles.end_s) - sum(run.cycles.begin_s)
     lasts = last_ranks(found, host_names(run))
-    if not lasts or sum(run.cycles.waiting_s) <= NOTICED * busy_s:
+    if len(lasts) < 0.5 * len(found.iteration) or sum(run.cycles.waiting_s) <= NOTICED * busy_s:
         return None
     iterations = found.iteration[-max_columns:].tolist()
     shown = tuple(last for last in lasts if last.iteration >= iterations[0])
@@ -117,7 +117,7 @@ def draw_who_was_last(data: WhoWasLast) -> Figure:
     plot_px = min(max(14 * rows, 150), 420)
     height = plot_px + 250
     split = 130 / (height - 60)
-    longest_s = max((sum(max(0.0, s[n]) for s in data.late_s.values()) for n in range(len(data.lasts))), default=0.0)
+    longest_s = max((sum(abs(s[n]) for s in data.late_s.values()) for n in range(len(data.lasts))), default=0.0)
     unit, factor = time_unit(longest_s)
     step = -(-rows // 24)
     ticks: Json = {
@@ -132,7 +132,15 @@ def draw_who_was_last(data: WhoWasLast) -> Figure:
         bargap=0.15,
         xaxis=axis(range=edges, showticklabels=False, showgrid=False, anchor="y"),
         yaxis=axis(**ticks, range=[rows - 0.5, -0.5], showgrid=False, domain=[split + 0.06, 1.0]),
-        xaxis2=axis("iteration", range=edges, matches="x", anchor="y2", showgrid=False, tickformat="d"),
+        xaxis2=axis(
+            "iteration",
+            range=edges,
+            matches="x",
+            anchor="y2",
+            showgrid=False,
+            tickformat="d",
+            **({"dtick": 1} if len(data.iterations) <= 20 else {}),
+        ),
         yaxis2=axis(f"late by ({unit})", domain=[0.0, split], anchor="x2"),
         showlegend=True,
         legend=legend(),
