@@ -63,7 +63,7 @@ class Shortcut:
             self._num_to_pass -= 1
             return False
         standing = standing_of(collective, ranks, side.num_flows)
-        if standing is None or (self._is_eager and len(standing.begun.step)):
+        if standing is None or (self._is_eager and has_begun(ranks)):
             return False
         awaited = collective.awaited()
         if self._alone is None:
@@ -117,6 +117,12 @@ class Shortcut:
         """Pass the next chances: twice as many as after the failure before."""
         self._num_to_pass = min(2**self._num_failed - 1, _MOST_PASSED)
         self._num_failed += 1
+
+
+def has_begun(ranks: Ranks) -> bool:
+    """Return whether any rank may have sent something."""
+    reached_steps, _, at_steps = ranks.columns()
+    return bool((reached_steps > 0).any() or (at_steps >= 0).any())
 
 
 def standing_of(collective: Collective, ranks: Ranks, num_flows: int) -> Standing | None:

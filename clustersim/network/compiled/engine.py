@@ -165,8 +165,10 @@ class CompiledEngine:
     def adopt(
         self, flows: np.ndarray, due_s: np.ndarray, since_s: np.ndarray, links: np.ndarray, rates: np.ndarray
     ) -> None:
-        """Go on with flows that have been begun elsewhere (see `instants.adopt`)."""
+        """Go on with flows that have been begun, and counted, elsewhere (see `instants.adopt`)."""
+        num_flows = self._state["num_flows"].copy()
         instants.adopt(self._state, flows, due_s, since_s, links, rates)
+        self._state["num_flows"] = num_flows
         self.next_s = min(self.next_s, float(due_s.min(initial=np.inf)))
 
     def end_s(self, group: int) -> np.ndarray:

@@ -33,6 +33,7 @@ class CompiledSide:
         self.eager_bytes = costs.eager_bytes or -1.0  # the largest message that is eager
         self._num_links = len(topology.links)
         self._looks: list[Callable[[float], None]] = []
+        self._has_acted = False  # links have been shared for somebody who acted, and nobody has looked
         self._counts_before = Counts(0, 0, 0, 0)
 
     def begin_with(self, counts: Counts, looks: list[Callable[[float], None]]) -> None:
@@ -63,11 +64,14 @@ class CompiledSide:
     def play(self, now_s: float, until_s: float) -> None:
         """Play what is due now, and on up to something to tell, but not to `until_s`."""
         engine = self.engine
+        if self._has_acted and self._looks:
+            until_s = now_s  # who acted is seen before the next thing happens
         told = engine.play(now_s, until_s, one_share=bool(self._looks))
         self.now_s = engine.now_s
         for group, rank in told:
             self.listeners[group](rank)
-        if engine.has_shared:
+        if engine.has_shared or self._has_acted:
+            self._has_acted = False
             for look in self._looks:
                 look(self.now_s)
 
@@ -98,6 +102,7 @@ class CompiledSide:
         """Take a message off its way; return the share of it that has been moved."""
         group, flow = sent.carrier
         share = self.engine.cancel(flow, self.now_s)
+        self._has_acted = True
         del self.listeners[group]
         self.engine.release(group)
         return share
@@ -107,6 +112,7 @@ class CompiledSide:
         if self.engine.next_s <= latest(self.now_s):
             self.play(self.now_s, self.now_s)
         self.engine.set_rate(link, bytes_per_s, self.now_s)
+        self._has_acted = True
 
     def begin(self, collective: Collective) -> CompiledRanks:
         """Prepare the ranks of a collective."""
