@@ -130,7 +130,7 @@ def draw_choosing(data: Choosing) -> Figure:
         key = f"xaxis{number + 1}" if number else "xaxis"
         domain = [number * width + (0.012 if number else 0), (number + 1) * width - 0.012]
         parts[key] = axis(
-            name, range=[-0.03 * (longest or 1.0), 1.3 * (longest or 1.0)], domain=domain, nticks=4, tickformat=",.5~g"
+            name, range=[-0.03 * (longest or 1.0), 1.3 * (longest or 1.0)], domain=domain, nticks=4, tickformat=",~f"
         )
     places = list(range(len(rows)))
     labels = [plot_text(shortened(row.label, 34)) for row in rows]

@@ -153,7 +153,7 @@ def _title(lasts: tuple[Last, ...], num_iterations: int, num_ranks: int) -> str:
     waited_s = sum(last.waited_s for last in lasts if last.rank == rank)
     share = waited_s / sum(last.waited_s for last in lasts)
     by_chance = len(lasts) / num_ranks
-    if len(often) > 1 and number < by_chance + 3 * by_chance**0.5:
+    if len(often) > 1 and number < max(2, by_chance + 3 * by_chance**0.5):
         return f"No one straggler: {count(len(often))} different ranks are waited for in {count(len(lasts))} iterations"
     return (
         f"Rank {rank} is the one waited for in {count(number)} of {plural(num_iterations, 'iteration')}, "

@@ -108,6 +108,8 @@ def _title(lasts: tuple[Last, ...]) -> str:
         "network": "late starts",
     }[cause]
     who = f"Rank {rank} is last in {count(number)} of {plural(len(lasts), 'iteration')}"
+    if number == 1 and len(lasts) > 1:
+        who = f"Another rank is last in each of {plural(len(lasts), 'iteration')}"
     return f"{who}; {percent(shares[cause])} of the waiting is due to {reason}"
 
 

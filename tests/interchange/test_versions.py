@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_versions_are_a_counter_that_only_grows(events):
 def test_versions_follow_each_other_without_gaps(events):
     slices = of(events, "X", "version")
     assert [event["name"] for event in slices] == [f"W_{number}" for number in range(24)]
-    for one, two in zip(slices, slices[1:], strict=False):
+    for one, two in pairwise(slices):
         assert one["ts"] + one["dur"] == pytest.approx(two["ts"])
 
 

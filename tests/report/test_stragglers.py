@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -97,7 +99,7 @@ def test_bars_of_an_iteration_fill_it_and_waiting_names_whom_and_why():
         bars = sorted((bar for bar in data.bars if bar.rank == rank), key=lambda bar: bar.start_s)
         assert bars[0].start_s == 0.0
         assert bars[-1].end_s == pytest.approx(data.length_s)
-        assert all(one.end_s == pytest.approx(two.start_s) for one, two in zip(bars, bars[1:], strict=False))
+        assert all(one.end_s == pytest.approx(two.start_s) for one, two in pairwise(bars))
     why = {bar.why for bar in data.bars if bar.kind == "waiting"}
     assert why == {"longest for rank 2, which computed 50\u202f% longer than the median: a GPU that is always slow"}
     assert "Rank 2 is the one waited for in 6 of 6" in data.title
@@ -114,6 +116,14 @@ def test_ranks_that_are_last_by_turns_are_no_straggler():
     compute_s = [[1.5 if rank == number % 4 else 1.0 for rank in range(4)] for number in range(8)]
     run = run_of(in_step(compute_s))
     assert "No one straggler: 4 different ranks" in stragglers_data(sweep_of(run), run).title
+
+
+def test_of_many_ranks_one_that_is_last_once_is_no_straggler():
+    compute_s = np.ones((4, 64))
+    compute_s[range(4), range(4)] = 1.5
+    run = run_of(in_step(compute_s.tolist()))
+    assert "No one straggler: 4 different ranks" in stragglers_data(sweep_of(run), run).title
+    assert "Another rank is last in each of 4" in who_was_last_data(sweep_of(run), run).title
 
 
 def test_of_many_ranks_those_that_explain_are_shown():
