@@ -6,6 +6,7 @@ No clock, no hardware and no drawing in here; a result can be saved, read and re
 from clustersim.results.cycles import NOBODY, Cycle, Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
+from clustersim.results.jobs import JobRun, mean_jobs
 from clustersim.results.links import busiest_links, link_classes
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
 from clustersim.results.run import BREAKDOWN, Interval, LinkClass, LinkLoad, Published, Run, Sweep
@@ -21,6 +22,7 @@ __all__ = [
     "Cycles",
     "FailureTimes",
     "Interval",
+    "JobRun",
     "LinkClass",
     "LinkLoad",
     "Published",
@@ -35,6 +37,7 @@ __all__ = [
     "confidence_interval",
     "iteration_spans",
     "link_classes",
+    "mean_jobs",
     "parts",
     "read_sweep",
     "staleness_summary",

@@ -9,6 +9,7 @@ from typing import Any
 from clustersim.results.cycles import Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.html import run_html, sweep_html
+from clustersim.results.jobs import JobRun
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
 
@@ -83,7 +84,8 @@ class Run:
 
     `layers` are rows of (name, op, forward_s, backward_s, provenance, gradient_bytes) of one GPU;
     `buckets` rows of (name, num_bytes, algorithm); `worker_breakdown_s` has the breakdown per rank. `failures`
-    is there where the scenario has failures: their share is the breakdown's `recovery`.
+    is there where the scenario has failures: their share is the breakdown's `recovery`. `jobs` are there where several
+    share the cluster; the run is the first, and its links carry what all of them send in the time of its iteration.
 
     `gradients` counts those `applied` and `dropped` in all replicates; `facts` are figures of the strategy itself,
     such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's gradients, where it has
@@ -115,6 +117,7 @@ class Run:
     links: tuple[LinkLoad, ...] = ()
     rank_names: tuple[str, ...] = ()
     failures: FailureTimes | None = None
+    jobs: tuple[JobRun, ...] = ()
     gradients: Mapping[str, int] = field(default_factory=dict)
     facts: Mapping[str, float] = field(default_factory=dict)
     worker_staleness: tuple[float | None, ...] = ()
@@ -151,6 +154,7 @@ class Run:
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))
         if values.get("failures") is not None:
             values["failures"] = FailureTimes.from_dict(values["failures"])
+        values["jobs"] = tuple(JobRun(**row) for row in values.get("jobs", ()))
         values["spans"] = Spans(**values.get("spans", {}))
         values["updates"] = UpdateLog.from_dict(values.get("updates", {}))
         values["cycles"] = Cycles.from_dict(values.get("cycles", {}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from clustersim.scenario.checks import build_topology, check_point
 from clustersim.scenario.loader import load_scenario
 from clustersim.scenario.parts import Baseline, Batch, Parallelism, Published
-from clustersim.scenario.point import Point
+from clustersim.scenario.point import JobOfMany, Point
 from clustersim.scenario.reference import reference_page
 from clustersim.scenario.scenario import Scenario, SweepPoint
 from clustersim.scenario.schema import json_schema
@@ -17,6 +17,7 @@ from clustersim.scenario.straggler_checks import link_table
 __all__ = [
     "Baseline",
     "Batch",
+    "JobOfMany",
     "Parallelism",
     "Point",
     "Published",

@@ -5,7 +5,6 @@ from __future__ import annotations
 _NOT_YET = "this version does not simulate {what} yet; leave the key out"
 
 _KEYS = {
-    "jobs": "several jobs on one cluster",
     **{
         f"parallelism.{key}": "any layout but data parallelism"
         for key in (

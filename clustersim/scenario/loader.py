@@ -16,6 +16,7 @@ from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.explain import Problem, explain, raised
 from clustersim.scenario.files import find_file, named_by, read_map, read_scenario
+from clustersim.scenario.jobs import expand_jobs, without_echoes
 from clustersim.scenario.later import LATER
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
@@ -77,7 +78,8 @@ def _points(root: Node) -> tuple[list[SweepPoint], list[Mistake]]:
         for setting in settings(root, _validate):
             problems = setting.problems
             if setting.point is not None:
-                problems = [raised(mistake, (), setting.root) for mistake in check_point(setting.point)]
+                found = [raised(mistake, (), setting.root) for mistake in check_point(setting.point)]
+                problems = without_echoes(found, setting.root)
                 points.append(SweepPoint(setting.axes, setting.point))
             mistakes += [problem.mistake for problem in problems]
     except InputError as error:
@@ -86,6 +88,12 @@ def _points(root: Node) -> tuple[list[SweepPoint], list[Mistake]]:
 
 
 def _validate(root: Node) -> tuple[Point | None, list[Problem]]:
+    """Return the point that a tree without axes makes, or everything that is wrong with it and with its jobs."""
+    point, problems = _validated(root)
+    return point, without_echoes(problems, root)
+
+
+def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
     """Return the point that a tree without axes makes, or everything that is wrong with it.
 
     Validated as JSON and strictly: `true` is no number and '8' is none either. Where a key is wrong, the rest
@@ -98,6 +106,8 @@ def _validate(root: Node) -> tuple[Point | None, list[Problem]]:
     except InputError as error:
         problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
         root, replaced = _stand_in(root, {"topology"}), {"topology"}
+    root, not_their_own = expand_jobs(root)
+    problems += not_their_own
     for _ in range(_ROUNDS):
         try:
             point = Point.model_validate_json(json.dumps(root.plain()), strict=True)

@@ -10,12 +10,12 @@ from clustersim.errors import InputError
 from clustersim.spec import Spec
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """Read 1.28e6 as the whole number it is; leave anything else to be refused."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Count = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Source = Annotated[str, Field(min_length=1, description="where the figure stands: document, page or table")]
 

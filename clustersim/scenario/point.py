@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from clustersim.devices import Input
 from clustersim.errors import InputError, Mistake
 from clustersim.failures import Failures
 from clustersim.hardware import TRANSPORTS
-from clustersim.scenario.parts import Baseline, Batch, Count, Parallelism, Positive, Published
+from clustersim.scenario.parts import Baseline, Batch, Count, Parallelism, Positive, Published, whole
 from clustersim.spec import Spec
 from clustersim.stragglers import STRAGGLERS, ComputeStraggler, Straggler
 from clustersim.strategies import STRATEGIES, Strategy
 from clustersim.topology import AnyTopology, Placement
 from clustersim.topology.placement import Block
+from clustersim.units import Duration
 from clustersim.workload.compression import COMPRESSIONS, Compression, NoCompression
 from clustersim.workload.compute_time import ComputeSpec
 from clustersim.workload.optimizer import OptimizerSpec
@@ -51,6 +52,15 @@ else:
     _Kinds = Annotated[reduce(or_, COMPRESSIONS.values()), Field(discriminator="kind")]
     AnyCompression = Annotated[_Kinds, BeforeValidator(_known_compression, json_schema_input_type=_Kinds | str)]
 
+
+MOST_JOBS = 256
+JobCount = Annotated[int, Field(ge=1, le=MOST_JOBS), BeforeValidator(whole)]
+
+SHARED = (
+    *("$schema", "description", "extends", "topology", "background_traffic", "transport", "failures", "jobs"),
+    *("baseline", "dataset_size", "epochs", "num_iterations", "published", "seed", "replicates"),
+)
+"""Keys that are the same for all jobs of a cluster, or mean something to the first alone: no job has its own."""
 
 _MOST_CYCLES = 20_000_000  # iterations times GPUs whose times are kept
 
@@ -92,19 +102,24 @@ class Point(Spec):
         description="how gradients are made smaller before they are sent: a kind, or {kind: ...}",
     )
     compute: ComputeSpec = Field(default=ComputeSpec(), description="where the times of the layers come from")
+    input: Input | None = Field(
+        default=None, description="how quickly samples are read and decoded; they are there in time if left out"
+    )
     stragglers: Annotated[list[AnyStraggler], BeforeValidator(_in_a_list)] = Field(
         default=[], description="who is slow, when, and by how much; the factors multiply"
     )
     failures: Failures | None = Field(
         default=None, description="GPUs and hosts fail in a long training, which goes on from its last checkpoint"
     )
+    jobs: JobCount | Annotated[list[JobPoint], Field(min_length=1, max_length=MOST_JOBS)] = Field(
+        default=1,
+        description="jobs that share the cluster, each on its own GPUs: how many copies of this one, or a list with a "
+        "map for each of what it has otherwise; the figures of the run are those of the first",
+    )
     baseline: Baseline | None = Field(
         default=None, description="what a speedup is relative to; one GPU of the same kind if left out"
     )
     dataset_size: Count | None = Field(default=None, description="samples of one epoch")
-    input: Input | None = Field(
-        default=None, description="how quickly samples are read and decoded; they are there in time if left out"
-    )
     epochs: Positive | None = Field(default=None, description="passes over the data until training ends")
     num_iterations: Count = Field(default=10, description="updates to simulate")
     published: list[Published] = Field(default=[], description="published figures to draw beside the forecast")
@@ -123,6 +138,12 @@ class Point(Spec):
     def global_batch(self) -> int:
         """Samples over all GPUs in one iteration."""
         return self.batch.global_ or (self.batch.per_gpu or 0) * self.num_gpus
+
+    def each_job(self) -> list[JobOfMany]:
+        """Return every job that shares the cluster, the one whose figures are the run's first; often that alone."""
+        if isinstance(self.jobs, int):
+            return [JobOfMany(f"job {number}", self, 0.0) for number in range(self.jobs)]
+        return [JobOfMany(job.name or f"job {number}", job, job.start) for number, job in enumerate(self.jobs)]
 
     @field_validator("precision")
     @classmethod
@@ -214,3 +235,28 @@ class Point(Spec):
                 allowed = f"0 to {self.num_gpus - 1}"
                 mistakes.append(Mistake(message, key=f"stragglers.{number}.of", got=str(beyond[0]), allowed=allowed))
         return mistakes
+
+
+def _without_shared(schema: dict[str, Any]) -> None:
+    """Leave out of a job's JSON Schema what it cannot have for itself."""
+    for key in SHARED:
+        schema["properties"].pop(key, None)
+
+
+class JobPoint(Point):
+    """One of several jobs on a cluster: keys it has otherwise than the scenario, which are merged into that."""
+
+    model_config = ConfigDict(json_schema_extra=_without_shared)
+
+    start: Duration = Field(default=0.0, description="when it begins, after the run has")
+
+
+class JobOfMany(NamedTuple):
+    """A job that shares a cluster: what to call it, what it trains, and when it begins."""
+
+    name: str
+    point: Point
+    start_s: float
+
+
+Point.model_rebuild()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,12 @@ from clustersim.results import (
     confidence_interval,
     iteration_spans,
     link_classes,
+    mean_jobs,
     staleness_summary,
     stretch_spans,
 )
 from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.simulate.jobs import play_together, setups_of, told_of_jobs
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome, mean_parts
 from clustersim.simulate.play import Tell, play
@@ -68,21 +70,33 @@ def forecast(
     workloads: Workloads | None = None,
 ) -> Forecast:
     """Simulate one point of a scenario, with all its replicates; a sweep's points share their `workloads`."""
-    setup = Setup(point, workloads)
-    warnings = setup.memory_warnings()
+    jobs, setups = point.each_job(), setups_of(point, workloads)
+    setup = setups[0]
+    warnings = _all(each.memory_warnings() for each in setups)
     outcomes: list[Outcome] = []
     for number in range(point.replicates):
 
         def tell_replicate(share: float, number: int = number) -> None:
             tell((number + share) / point.replicates)
 
-        known = outcomes[0] if number and not exact and _plays_alike(setup, number) else None
-        outcomes.append(known or play(setup, number, exact, tell_replicate))
+        is_known = number and not exact and all(_plays_alike(each, number) for each in setups)
+        if is_known:
+            outcomes.append(outcomes[0])
+        elif len(jobs) == 1:
+            outcomes.append(play(setup, number, exact, tell_replicate))
+        else:
+            outcomes.append(play_together(jobs, setups, number, exact, tell_replicate))
     outcomes, failure_times = with_failures(setup, outcomes)
     run = replace(_run(setup, axes or {}, outcomes), failures=failure_times)
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
-    return Forecast(run, setup.assumptions(used), (*warnings, *_warnings(setup, run)), tuple(shortcuts))
+    assumptions = _all([told_of_jobs(point), *(each.assumptions(used) for each in setups)])
+    return Forecast(run, assumptions, (*warnings, *_warnings(setup, run)), tuple(shortcuts))
+
+
+def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return every sentence once."""
+    return tuple(dict.fromkeys(sentence for group in groups for sentence in group))
 
 
 def _plays_alike(setup: Setup, replicate: int) -> bool:
@@ -122,6 +136,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         ),
         iterations_s=first.iterations_s(),
         worker_breakdown_s=first.worker_parts(),
+        jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
         gradients=_gradients(outcomes),
         facts=point.strategy.facts(point.num_gpus),
         worker_staleness=first.worker_staleness(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clustersim.results import EVERYBODY, Timesheet, Update, UpdateLog, parts
+from clustersim.results import EVERYBODY, JobRun, Timesheet, Update, UpdateLog, parts
 from clustersim.strategies import Job, Window
 
 
@@ -18,6 +18,7 @@ class Outcome:
     `weights` [num_ranks, num_iterations] say how much each iteration counts. `link_bytes` [num_links] are what an
     iteration sends, on average. `updates` are the rows of the update log that count. `recovery_share` is how many
     seconds of recovery from failures each second of an iteration costs in the long run, where there are failures.
+    `jobs` are the figures of all jobs, where several share the cluster.
     """
 
     times: Timesheet
@@ -31,6 +32,7 @@ class Outcome:
     in_step: bool
     shortcuts: tuple[str, ...]
     recovery_share: float | None = None
+    jobs: tuple[JobRun, ...] = ()
 
     @property
     def iteration_s(self) -> float:

@@ -40,16 +40,22 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
 
 
 def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: Tell) -> Outcome:
-    point, transport = setup.point, setup.transport
-    seed, gpus = setup.seed(replicate), setup.gpus(replicate)
-    env = Environment()
-    network = network_over(env, setup.topology, transport, exact)
+    network = network_over(Environment(), setup.topology, setup.transport, exact)
+    job = job_on(network, setup, replicate, num_iterations)
+    disturb_links(network, setup.point.stragglers, job.seed, job.gpus)
+    network.env.run(setup.point.strategy.start(job, tell))
+    return outcome_of(job)
+
+
+def job_on(network: Network, setup: Setup, replicate: int, num_iterations: int) -> Job:
+    """Return the job of a replicate on its GPUs of a network's cluster, ready to start."""
+    point, seed, gpus = setup.point, setup.seed(replicate), setup.gpus(replicate)
     hosts = setup.topology.gpu_hosts[gpus]
     draws = Draws(point.stragglers, seed, hosts)
-    job = Job(
-        env=env,
+    return Job(
+        env=network.env,
         network=network,
-        transport=transport,
+        transport=setup.transport,
         gpus=gpus,
         plans=_plans(setup, gpus, draws),
         slowdown=draws.factor,
@@ -58,11 +64,10 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
         seed=seed,
         paces=paces(point.stragglers, seed, hosts),
         wire=setup.wire,
-        input_stage=None if point.input is None else InputStage(env, point.input, hosts, point.per_gpu_batch, seed),
+        input_stage=None
+        if point.input is None
+        else InputStage(network.env, point.input, hosts, point.per_gpu_batch, seed),
     )
-    disturb_links(network, point.stragglers, seed, gpus)
-    env.run(point.strategy.start(job, tell))
-    return outcome_of(job)
 
 
 def network_over(env: simpy.Environment, topology: Topology, transport: Transport, exact: bool) -> Network:
@@ -70,6 +75,7 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
     return Network(
         env,
         topology,
+        topology.sharing,
         overhead_s=transport.overhead_s,
         efficiency=transport.efficiency,
         adds=transport.adds,

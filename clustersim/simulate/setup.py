@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -48,25 +48,35 @@ class Workloads:
 class Setup:
     """Everything a point needs that does not change while it runs.
 
-    `workloads` may be those of other points: files they were read from are taken not to have changed since.
+    `workloads` may be those of other points: files they were read from are taken not to have changed since. Of jobs
+    that share a cluster, those `ahead` have chosen their GPUs before.
     """
 
-    def __init__(self, point: Point, workloads: Workloads | None = None):
+    def __init__(self, point: Point, workloads: Workloads | None = None, ahead: Sequence[Setup] = ()):
         self.point = point
         self.topology = _beside_others(build_topology(point.topology), point.background_traffic)
         self.transport: Transport = load_transport(point.transport)
         self.model, self.given_times = load_workload(point.model)
         self._workloads = Workloads() if workloads is None else workloads
+        self._ahead = tuple(ahead)
 
     def seed(self, replicate: int) -> int:
-        """Return the seed of a replicate: the scenario's own for the first, and then others by name."""
+        """Return the seed of a replicate: the scenario's own for the first of the first job, then others by name."""
+        if self._ahead:
+            return int(stream(self._ahead[0].seed(replicate), "job", len(self._ahead)).integers(2**63))
         if not replicate:
             return self.point.seed
         return int(stream(self.point.seed, "replicate", replicate).integers(2**63))
 
     def gpus(self, replicate: int) -> np.ndarray:
-        """Return the GPU number of each rank [num_ranks]."""
-        return place(self.point.placement, self.topology, self.point.num_gpus, self.seed(replicate))
+        """Return the GPU number of each rank [num_ranks]: those that the jobs ahead leave, by a chance all share."""
+        setups = (*self._ahead, self)
+        gpus = taken = np.zeros(0, dtype=np.int64)
+        for setup in setups:
+            point = setup.point
+            gpus = place(point.placement, self.topology, point.num_gpus, setups[0].seed(replicate), taken)
+            taken = np.concatenate([taken, gpus])
+        return gpus
 
     def kinds(self, gpus: np.ndarray) -> list[str]:
         """Return the name of each GPU's sheet [num_ranks]."""

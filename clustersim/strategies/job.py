@@ -17,6 +17,9 @@ from clustersim.results import Timesheet, UpdateLog
 from clustersim.stragglers import Pace
 from clustersim.strategies.window import Window
 
+ENDLESS = 1 << 40
+"""The number of iterations of a job that goes on until its clock is stopped."""
+
 
 @dataclass
 class Job:
@@ -31,7 +34,8 @@ class Job:
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
     `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
     on, or what lies in its `window`. `pushing` are the ranks that hand gradients to the model, all or one a host;
-    an update takes `gradients_per_update` of theirs.
+    an update takes `gradients_per_update` of theirs. `server_hosts` are hosts of their own that servers have been
+    given, which join the `hosts_in_use` of all jobs on the cluster.
     """
 
     env: simpy.Environment
@@ -44,25 +48,34 @@ class Job:
     num_iterations: int
     seed: int = 0
     paces: Sequence[Pace] | None = None
+    input_stage: InputStage | None = None
+    wire: Wire = field(default_factory=Wire)
     times: Timesheet = field(init=False)
     updates: UpdateLog = field(default_factory=UpdateLog)
     algorithms: tuple[str, ...] = ()
     num_warm_up: int = 0
     window: Window | None = None
-    input_stage: InputStage | None = None
-    wire: Wire = field(default_factory=Wire)
+    hosts_in_use: set[int] = field(default_factory=set)
+    server_hosts: list[int] = field(default_factory=list)
     pushing: list[int] = field(init=False)
     gradients_per_update: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.times = Timesheet.blank(self.num_ranks, self.num_iterations, len(self.buckets))
+        room = 1 if self.num_iterations == ENDLESS else self.num_iterations
+        self.times = Timesheet.blank(self.num_ranks, room, len(self.buckets))
         self.pushing = list(range(self.num_ranks))
         self.gradients_per_update = self.num_ranks
+        self.hosts_in_use.update(self.hosts.tolist())
 
     @cached_property
     def buckets(self) -> tuple[Bucket, ...]:
         """What is exchanged in every iteration; the same for all ranks, but for when it is ready."""
         return self.plans(0, 0).buckets
+
+    @property
+    def num_filling(self) -> int:
+        """How many iterations it takes at least until as many batches are prefetched as there can be."""
+        return 0 if self.input_stage is None else self.input_stage.prefetch
 
     @property
     def num_ranks(self) -> int:
@@ -72,11 +85,6 @@ class Job:
     def devices(self) -> list[GpuDevice]:
         paces = [None] * self.num_ranks if self.paces is None else self.paces
         return [GpuDevice(self.env, self.network, int(gpu), pace) for gpu, pace in zip(self.gpus, paces, strict=True)]
-
-    @property
-    def num_filling(self) -> int:
-        """How many iterations it takes at least until as many batches are prefetched as there can be."""
-        return 0 if self.input_stage is None else self.input_stage.prefetch
 
     @cached_property
     def hosts(self) -> np.ndarray:

@@ -30,6 +30,10 @@ class Local(AmongThemselves):
     def is_periodic(self) -> bool:
         return False
 
+    @property
+    def round_length(self) -> int:
+        return self.steps
+
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         message = f"local averages weights, and {compression} is a code for gradients; take fp16 or none"
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]

@@ -35,7 +35,18 @@ class Servers(Spec):
         if self.on == "host-memory":
             return [devices[0].host_memory] * self.num
         if self.on == "own-hosts":
-            free = np.setdiff1d(np.arange(topology.num_hosts), job.hosts)
+            first_gpu = [int(np.flatnonzero(topology.gpu_hosts == host)[0]) for host in self._own_hosts(job)]
+            return [Node(topology.memory[gpu]) for gpu in first_gpu]
+        first_of_host = np.unique(job.hosts, return_index=True)[1]
+        places = [device.node for device in devices]
+        if self.on == "workers":
+            places = [devices[rank].host_memory for rank in sorted(first_of_host.tolist())]
+        return [places[number % len(places)] for number in range(self.num)]
+
+    def _own_hosts(self, job: Job) -> list[int]:
+        """Return a host for each server that no worker and no other job's server has [num]; the same every time."""
+        if not job.server_hosts:
+            free = np.setdiff1d(np.arange(job.network.topology.num_hosts), list(job.hosts_in_use))
             after = np.concatenate([free[free > job.hosts.max()], free[free < job.hosts.max()]])
             if len(after) < self.num:
                 raise InputError(
@@ -44,13 +55,9 @@ class Servers(Spec):
                     got=str(self.num),
                     allowed=f"at most {len(after)}",
                 )
-            first_gpu = [int(np.flatnonzero(topology.gpu_hosts == host)[0]) for host in after[: self.num]]
-            return [Node(topology.memory[gpu]) for gpu in first_gpu]
-        first_of_host = np.unique(job.hosts, return_index=True)[1]
-        places = [device.node for device in devices]
-        if self.on == "workers":
-            places = [devices[rank].host_memory for rank in sorted(first_of_host.tolist())]
-        return [places[number % len(places)] for number in range(self.num)]
+            job.server_hosts += after[: self.num].tolist()
+            job.hosts_in_use.update(job.server_hosts)
+        return job.server_hosts
 
 
 def update_s(job: Job, node: Hashable, num_bytes: float) -> float:

@@ -42,6 +42,11 @@ class Strategy(Spec):
         return False
 
     @property
+    def round_length(self) -> int:
+        """How many iterations of a worker make a round, in which each of them may be different."""
+        return 1
+
+    @property
     def overlaps_backward(self) -> bool:
         """Whether gradients are exchanged while backward still runs."""
         return self.overlap

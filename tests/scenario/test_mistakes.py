@@ -107,7 +107,12 @@ Mistakes = Callable[..., list[Mistake]]
             40,
             "expected a number of at least 0 (got -1)",
         ),
-        ("compression: fp8", "compression", 14, "no compression is called 'fp8' (known: fp16, int8, none, one-bit, top-k)"),
+        (
+            "compression: fp8",
+            "compression",
+            14,
+            "no compression is called 'fp8' (known: fp16, int8, none, one-bit, top-k)",
+        ),
         ("compression: 3", "compression", 14, "expected a map of 'key: value' (got 3)"),
         ("compression: {density: 0.1}", "compression.kind", 1, "this key is missing: which compression is meant"),
         ("compression: {kind: topk}", "compression.kind", 21, "did you mean 'top-k'?"),
@@ -215,7 +220,6 @@ def test_a_trace_with_text_in_it_is_told_with_its_own_lines(mistakes: Mistakes, 
 @pytest.mark.parametrize(
     ("added", "words"),
     [
-        ("jobs: 2", "does not simulate several jobs on one cluster yet"),
         ("parallelism: {tensor: 2}", "does not simulate any layout but data parallelism yet"),
         ("parallelism: {kind: paths}", "does not simulate any layout but data parallelism yet"),
     ],
