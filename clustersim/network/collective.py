@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -34,6 +34,22 @@ class Wires(Protocol):
     def after_acting(self) -> None: ...
 
 
+class _Group:
+    """Those who are told together: `ranks` have come at the time at which `event` fires."""
+
+    __slots__ = ("_look", "event", "ranks")
+
+    def __init__(self, look: Callable[[list[int]], None]):
+        self._look = look
+        self.event: simpy.Event | None = None
+        self.ranks: list[int] = []
+
+    def look(self, event: simpy.Event) -> None:
+        """Call back with the ranks of an event."""
+        assert isinstance(event.value, list)
+        self._look(event.value)
+
+
 class Collective:
     """One collective in progress. `finished` fires, with `PlayTimes`, when every rank is done.
 
@@ -52,7 +68,7 @@ class Collective:
         self.num_entered = 0
         self.entries: dict[int, float] = {}  # ranks whose side has not heard of it, and the time of each
         self._entered = [False] * schedule.num_ranks
-        self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
+        self._waiting: dict[int, list[tuple[int, simpy.Event | _Group]]] = {}
         self._wires = wires
         if schedule.num_ranks:
             self.ranks: Ranks = wires.side.begin(self)
@@ -90,6 +106,22 @@ class Collective:
             self.ranks.expect(rank, step)
         return event
 
+    def watch(self, ranks: Sequence[int], step: int, look: Callable[[list[int]], None]) -> None:
+        """Call `look(ranks)` on the clock as these ranks finish every step before `step`, once for those of one time.
+
+        That is what waiting for each by `reached` comes to, in fewer events.
+        """
+        self._wires.before_waiting()
+        group = _Group(look)
+        for rank in ranks:
+            if self.ranks.step_of(rank) >= step:
+                self._tell(group, rank)
+            else:
+                self._waiting.setdefault(rank, []).append((step, group))
+                self.ranks.expect(rank, step)
+        if group.event is not None:
+            self._wires.after_acting()
+
     def awaited(self) -> list[tuple[int, int]]:
         """Return the ranks and the steps that somebody waits for."""
         return [(rank, step) for rank, entries in self._waiting.items() for step, _ in entries]
@@ -103,9 +135,9 @@ class Collective:
     def came(self, rank: int, step: int) -> None:
         """Let those know who wait for a rank to have come to a step."""
         waiting = self._waiting.pop(rank, [])
-        for due, event in waiting:
+        for due, target in waiting:
             if due <= step:
-                self._wires.side.told.append((event, None))
+                self._tell(target, rank)
         later = [entry for entry in waiting if entry[0] > step]
         if later:
             self._waiting[rank] = later
@@ -116,6 +148,17 @@ class Collective:
         self.entries = {}
         del self._wires.side.collectives[self]
         self._wires.side.told.append((self.finished, PlayTimes(end_s)))
+
+    def _tell(self, target: simpy.Event | _Group, rank: int) -> None:
+        """Let one know, or many who are told together of the ranks that come at one time."""
+        if isinstance(target, simpy.Event):
+            self._wires.side.told.append((target, None))
+            return
+        if target.event is None or target.event.triggered:
+            target.event, target.ranks = self._wires.env.event(), []
+            target.event.callbacks.append(target.look)
+            self._wires.side.told.append((target.event, target.ranks))
+        target.ranks.append(rank)
 
     def _note_entries(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
         for rank in ranks:
