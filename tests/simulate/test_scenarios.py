@@ -47,3 +47,25 @@ def test_server_and_tree_follow_the_papers_formulas_and_cross_where_they_say():
     slower = {size: exposed["server", size] > exposed["all-reduce", size] for _, size in exposed}
     assert slower[8]
     assert exposed["server", 4] / exposed["all-reduce", 4] == pytest.approx(1 + largest / WEIGHT_BYTES, rel=0.015)
+
+
+def test_slow_decoding_holds_every_size_back_and_shared_storage_only_the_large_one():
+    """Of 1, 4, 8 and 16 GPUs, four a host: at 600 samples/s a host from 4 on, by 300 MB/s of 110 kB samples at 16."""
+    overrides = ["input.cv=0", "num_iterations=3"]
+    runs = {
+        (run.axes["input.decode"], run.num_gpus): run
+        for run in clustersim.sweep(clustersim.load_scenario("input-bound", overrides)).runs
+    }
+    for hosts, num_gpus in ((1, 4), (2, 8), (4, 16)):
+        assert runs["600 samples/s", num_gpus].samples_per_s == pytest.approx(600 * hosts, rel=1e-6)
+    assert runs["1200 samples/s", 16].samples_per_s == pytest.approx(300e6 / 110e3, rel=1e-6)
+    for num_gpus in (1, 4, 8):
+        assert runs["1200 samples/s", num_gpus].breakdown_s["input"] == pytest.approx(0, abs=1e-9)
+
+
+def test_eight_bits_lose_to_none_from_8_gpus_on_and_the_largest_gradients_alone_win():
+    rates = {(run.axes["compression"], run.num_gpus): run.samples_per_s for run in clustersim.sweep("compression").runs}
+    for num_gpus in (2, 4, 8, 16):
+        assert (rates["int8", num_gpus] > rates["none", num_gpus]) == (num_gpus < 8)
+        assert rates["fp16", num_gpus] > rates["none", num_gpus]
+        assert rates["top-k", num_gpus] == max(rates[kind, num_gpus] for kind in ("none", "fp16", "int8", "top-k"))
