@@ -161,7 +161,9 @@ def draw_versions(data: Versions) -> Figure:
         f"Gradients of {data.run} from when they were begun to when they met the model, time ({unit}); written on: "
         f"version read → version made. Upright: a new {which}{counted}."
     )
-    return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=data.note)
+    names = [*_version_names(data, factor, apart=0.2), *_arrow_names(data, place, factor)]
+    narrow = {"xaxis": {"nticks": 5}, "annotations": names}
+    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note)
 
 
 def _version_line(x: float, lanes: int) -> Json:
@@ -169,13 +171,13 @@ def _version_line(x: float, lanes: int) -> Json:
     return {"type": "line", "x0": x, "x1": x, "y0": -0.6, "y1": lanes - 0.4, "line": line, "layer": "below"}
 
 
-def _version_names(data: Versions, factor: float) -> list[Json]:
-    """Return the numbers of versions over their lines, as far as they have room."""
+def _version_names(data: Versions, factor: float, apart: float = 0.05) -> list[Json]:
+    """Return the numbers of versions over their lines, at least that share of the figure apart."""
     names: list[Json] = []
     free = -1.0
     for version, since_s in zip(data.version, data.since_s, strict=True):
         if since_s >= free:
-            free = since_s + 0.05 * data.length_s
+            free = since_s + apart * data.length_s
             names.append(
                 {"x": since_s / factor, "y": -0.95, "text": f"W_{version}", "showarrow": False,
                  "font": {"size": 11, "color": "@muted"}}
