@@ -93,9 +93,10 @@ def _print_table(result: Sweep) -> None:
 
     from clustersim.report import table
     from clustersim.report.failures import failure_table
+    from clustersim.report.jobs import job_table
 
     console = Console()
-    for part in (table(result), failure_table(result)):
+    for part in (table(result), job_table(result), failure_table(result)):
         if part is not None:
             console.print(part, width=None if console.is_terminal else _PIPED_WIDTH)
     for warning in result.warnings:
