@@ -15,3 +15,10 @@ def side(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Network.__init__, "__defaults__", (*defaults[:-1], request.param))
         yield request.param
+
+
+@pytest.fixture
+def shared_by(request, side):
+    """Pass by ways of sharing links that only the plain side has."""
+    if side == "compiled" and request.node.callspec.params.get("sharing", "max-min") != "max-min":
+        pytest.skip("the compiled side shares max-min only")

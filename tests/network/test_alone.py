@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 import pytest
 import simpy
@@ -18,14 +17,8 @@ from clustersim.network.paths import Costs
 from clustersim.topology import Node, Topology, load_topology
 
 from .clusters import line, star
+from .random_work import CLUSTERS, random_graphs, random_schedules
 
-HOST = {"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "nics": 1}
-CLUSTERS = {
-    "star": load_topology(star(9)),
-    "torus": load_topology({"kind": "torus", "dims": [3, 2, 2], "link": "7 GB/s", "hop": "1 us"}),
-    "fat-tree": load_topology({"kind": "fat-tree", "k": 4, "link": "3 GB/s", "hop": "600 ns"}),
-    "hosts": load_topology({"kind": "star", "num_hosts": 3, "link": "1 GB/s", "hop": "1 us", "host": HOST}),
-}
 ALGORITHMS = [(kind, name) for kind in COLLECTIVES for name in COLLECTIVES[kind]]
 
 
@@ -189,44 +182,6 @@ def stopped(case: Case, enter_s: np.ndarray, time_s: float, played: Played) -> t
                 begun.append((number, message, *moving.get((number, message), (-np.inf, is_there))))
     reached_s = played.reached_s[np.arange(len(reached_steps)), reached_steps]
     return Standing(reached_steps, reached_s, Begun.of(begun)), network.link_bytes
-
-
-@st.composite
-def random_graphs(draw: st.DrawFn) -> nx.DiGraph:
-    """Return GPUs and switches, connected at random; some GPUs have a memory to add in."""
-    num_gpus, num_switches = draw(st.integers(2, 5)), draw(st.integers(1, 3))
-    rates, latencies = st.sampled_from([1e8, 2e8, 4e8, 1e9]), st.sampled_from([0.0, 1e-6, 1e-3])
-    graph = nx.DiGraph()
-    for gpu in range(num_gpus):
-        graph.add_node(f"gpu{gpu}", kind="gpu")
-        if draw(st.booleans()):
-            graph.add_edge(f"gpu{gpu}", f"gpu{gpu}", bytes_per_s=draw(rates), latency_s=0.0)
-    cables = [(f"switch{number}", f"switch{draw(st.integers(0, number - 1))}") for number in range(1, num_switches)]
-    cables += [(f"gpu{gpu}", f"switch{draw(st.integers(0, num_switches - 1))}") for gpu in range(num_gpus)]
-    for number in range(num_switches):
-        graph.add_node(f"switch{number}", kind="switch")
-    for one, other in cables:
-        for ends in ((one, other), (other, one)):
-            graph.add_edge(*ends, bytes_per_s=draw(rates), latency_s=draw(latencies))
-    return graph
-
-
-@st.composite
-def random_schedules(draw: st.DrawFn, num_ranks: int) -> Schedule:
-    """Return a few steps, each any messages at all, that come again and again in any order."""
-    rank = st.integers(0, num_ranks - 1)
-    message = st.tuples(rank, rank, st.sampled_from([0.0, 1e4, 1e5, 3e5]), st.booleans())
-    kinds = draw(st.lists(st.lists(message, max_size=4), min_size=1, max_size=3))
-    rows = [[Transfer(0, src, dst, size, reduce=adds) for src, dst, size, adds in kind] for kind in kinds]
-    steps = [
-        Step.of(
-            *([getattr(row, column) for row in kind] for column in ("src", "dst", "num_bytes")),
-            reduce=np.array([row.reduce for row in kind], dtype=bool),
-        )
-        for kind in rows
-    ]
-    order = draw(st.lists(st.tuples(st.sampled_from(steps), st.integers(1, 6)), min_size=1, max_size=4))
-    return Schedule.from_steps(num_ranks, [step for step, times in order for _ in range(times)])
 
 
 @given(data=st.data())

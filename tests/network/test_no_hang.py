@@ -9,6 +9,8 @@ from clustersim.collectives import ALL_REDUCE
 
 from .clusters import make_network, star
 
+pytestmark = pytest.mark.usefixtures("side", "shared_by")
+
 
 @pytest.mark.parametrize("sharing", ["max-min", "proportional"])
 def test_a_byte_and_a_terabyte_that_start_together_end_in_time(sharing):
