@@ -195,3 +195,10 @@ def test_a_sweep_over_the_number_of_jobs_says_what_it_counts(trunk):
 def test_a_job_that_does_not_fit_a_gpu_is_refused(scenario):
     with pytest.raises(InputError, match=r"does not fit|memory"):
         clustersim.simulate({**scenario, "jobs": [{}, {"model": "vgg16", "batch": {"per_gpu": 4096}}]})
+
+
+def test_jobs_that_exchange_nothing_are_played_to_their_end(scenario, tmp_path):
+    (tmp_path / "silent.yaml").write_text("name: silent\nlayers: [{name: a, forward_s: 0.002, backward_s: 0.004}]\n")
+    run = clustersim.simulate({**scenario, "model": str(tmp_path / "silent.yaml"), "jobs": 2})
+    assert [job.slowdown for job in run.jobs] == pytest.approx([1, 1], rel=1e-9)
+    assert run.iteration_s == pytest.approx(0.006, rel=1e-9)
