@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Literal
+from typing import Annotated, Literal
 
 import simpy
-from pydantic import Field, field_validator
+from pydantic import Field, WithJsonSchema, field_validator
 
 from clustersim.collectives import Schedule, Step
 from clustersim.errors import InputError, Mistake
@@ -21,6 +21,10 @@ from clustersim.strategies.synchronous import Synchronous
 from clustersim.strategies.window import Window, counted_updates
 
 
+_PAIR = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
+_Pair = Annotated[Edge, WithJsonSchema(_PAIR)]  # in words that old editors know
+
+
 class Gossip(Synchronous):
     """Every worker has a copy of the model, and averages it with its neighbours' in each iteration.
 
@@ -30,7 +34,7 @@ class Gossip(Synchronous):
     """
 
     kind: Literal["gossip"] = "gossip"
-    graph: str | tuple[Edge, ...] = Field(
+    graph: str | tuple[_Pair, ...] = Field(
         default="ring",
         description="who averages with whom: `ring`, `wheel`, `torus`, `random-regular`, `complete`, or pairs of "
         "workers such as `[[0, 1], [1, 2]]`",

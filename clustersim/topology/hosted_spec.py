@@ -39,8 +39,8 @@ class TopologySpec(Spec):
     source: str | None = Field(default=None, description="where the figures come from")
     sharing: Literal["max-min", "proportional"] = Field(
         default="max-min",
-        description="how flows share a link: `max-min` fairly, as with a queue for each flow, or `proportional`, about as "
-        "TCP does where all share one queue (for small clusters: it is solved anew for all flows that are connected)",
+        description="how flows share a link: `max-min` fairly, as with a queue for each flow, or `proportional`, about "
+        "as TCP does where all share one queue (for small clusters: it is solved for all connected flows at once)",
     )
 
     def cluster(self) -> Topology:
