@@ -20,7 +20,6 @@ from clustersim.strategies.strategy import Tell
 from clustersim.strategies.synchronous import Synchronous
 from clustersim.strategies.window import Window, counted_updates
 
-
 _PAIR = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
 _Pair = Annotated[Edge, WithJsonSchema(_PAIR)]  # in words that old editors know
 

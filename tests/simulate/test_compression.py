@@ -68,7 +68,13 @@ def test_eight_bits_gain_nothing_over_a_ring_once_eight_workers_gather(scenario)
 @pytest.mark.parametrize("strategy", ["server", "async", "softsync", "backup", "bounded-staleness"])
 def test_to_servers_gradients_go_compressed_and_parameters_come_back_whole(scenario, kind, strategy):
     bound = {"bound": 2} if strategy == "bounded-staleness" else {}
-    scenario["strategy"] = {"kind": strategy, **bound, "servers": {"on": "own-hosts"}, "overlap": False, "buckets": "whole"}
+    scenario["strategy"] = {
+        "kind": strategy,
+        **bound,
+        "servers": {"on": "own-hosts"},
+        "overlap": False,
+        "buckets": "whole",
+    }
     small = run(scenario, kind, num_iterations=20)
     access = next(links for links in small.link_classes if links.kind == "access")
     pulled = next(links.num_bytes for links in small.links if links.src == "gpu8")
