@@ -31,7 +31,7 @@ class PlainSide:
         self.paths = Paths(topology, costs)
         self.collectives: dict[Collective, Ranks] = {}
         self._plans = Plans(self.paths, costs.eager_bytes)
-        self._num_links = len(topology.links)
+        self.settled_bytes = np.zeros(len(topology.links))  # carried in collectives that were not played
         self._adds = adds
 
     @property
@@ -114,15 +114,14 @@ class PlainSide:
     def settle(self, collective: Collective, end_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray) -> None:
         """Take a collective that is alone to its end, its ranks at their times [num_ranks]."""
         self.engine.clear()
-        for number, num_bytes in zip(links.tolist(), carried_bytes.tolist(), strict=True):
-            self.paths.link(number).carried_bytes += num_bytes
+        self.settled_bytes[links] += carried_bytes
         self.ranks()[collective].finish(end_s)
 
     def carried_bytes(self) -> np.ndarray:
         """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
-        carried = np.zeros(self._num_links)
+        carried = self.settled_bytes.copy()
         for number, link in self.paths.links.items():
-            carried[number] = link.carried_bytes
+            carried[number] += link.carried_bytes
         return carried
 
     def flows(self) -> list[FlowRate]:

@@ -31,6 +31,7 @@ def hand_over(plain: PlainSide, side: CompiledSide) -> None:
     side.told, side.now_s = plain.told, plain.now_s
     side.begin_with(plain.counts, plain.engine.after_share)
     links = {link: _take_link(side, link) for link in plain.paths.links.values()}
+    side.engine.links["carried_bytes"][: len(plain.settled_bytes)] += plain.settled_bytes
     ranks_of = {ranks: _take_ranks(side, collective, ranks) for collective, ranks in plain.ranks().items()}
     _take_pauses(side, plain, ranks_of)
     _take_flows(side, plain, links, ranks_of)
