@@ -97,6 +97,7 @@ class Collective:
 
     def reached(self, rank: int, step: int) -> simpy.Event:
         """Return an event that fires when this rank has finished every step before `step`."""
+        self._check(rank, step)
         event = self._wires.env.event()
         self._wires.before_waiting()
         if self.ranks.step_of(rank) >= step:
@@ -121,6 +122,16 @@ class Collective:
                 self.ranks.expect(rank, step)
         if group.event is not None:
             self._wires.after_acting()
+
+    def _check(self, rank: int, step: int) -> None:
+        """Refuse ranks and steps that there are not."""
+        schedule = self.schedule
+        if not 0 <= rank < schedule.num_ranks or not 0 <= step <= schedule.num_steps:
+            raise InputError(
+                f"the collective has ranks 0 to {schedule.num_ranks - 1} and steps 0 to {schedule.num_steps} "
+                f"(got rank {rank}, step {step})",
+                got=str((rank, step)),
+            )
 
     def awaited(self) -> list[tuple[int, int]]:
         """Return the ranks and the steps that somebody waits for."""
@@ -162,8 +173,12 @@ class Collective:
 
     def _note_entries(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
         for rank in ranks:
+            self._check(rank, 0)
             if self._entered[rank]:
-                raise InputError(f"rank {rank} has entered this collective before")
+                raise InputError(f"rank {rank} has entered this collective before", got=str(rank))
+        if len(set(ranks)) < len(ranks):
+            raise InputError(f"a rank enters a collective once (got the ranks {list(ranks)})", got=str(list(ranks)))
+        for rank in ranks:
             self._entered[rank] = True
         self.num_entered += len(ranks)
         self.entries.update(zip(ranks, times_s, strict=True))

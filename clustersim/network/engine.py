@@ -66,7 +66,7 @@ class Engine:
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
-        if self._is_stale:
+        if self._is_stale or self._started:
             return self.now_s
         time_s = self._endings.next_s()
         for times in (self.pauses.times, self.arrivals.times):

@@ -298,6 +298,8 @@ class Network:
 
     def _link_name(self, number: int) -> str:
         links, names = self.topology.links, self.topology.node_names
+        if not 0 <= number < len(links):
+            return "that only it has: a core, or its cap"
         return f"{number} ({names[int(links.src[number])]} > {names[int(links.dst[number])]})"
 
 

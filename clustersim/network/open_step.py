@@ -129,21 +129,6 @@ class OpenStep:
         if not unfinished[rank]:
             self.collective.leave_step(rank)
 
-    def standing(self) -> tuple[list[int], list[int]]:
-        """Return how many messages of each rank are not over, and how many ends of each message are to come.
-
-        Both are 0 for what is done with. An eager message does not wait for its receiver, who counts all the same.
-        """
-        collective, pattern, number = self.collective, self._pattern, self.number
-        is_here = [at_step == number for at_step in collective.at_steps]
-        is_past = [step > number for step in collective.reached_steps]
-        unfinished = [
-            0 if past else left if here else len(own)
-            for past, here, left, own in zip(is_past, is_here, collective.unfinished, pattern.own, strict=True)
-        ]
-        ends = (({src, dst}) for src, dst in zip(pattern.src, pattern.dst, strict=True))
-        return unfinished, [sum(not is_here[rank] and not is_past[rank] for rank in both) for both in ends]
-
     def missing(self, rank: int) -> list[int]:
         """Return the ranks that have not come to this step, and without which a rank here cannot go on."""
         pattern, reached_steps = self._pattern, self.collective.reached_steps

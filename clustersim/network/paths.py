@@ -79,6 +79,10 @@ class Paths:
             path = self._adding[node, who] = Path(tuple(self._adders(node)), 0.0)
         return path
 
+    def in_memory(self) -> dict[tuple[int, int], Path]:
+        """Return the paths of adding that have been used, by node and who adds there."""
+        return self._adding
+
     def _adders(self, node: int) -> list[Link]:
         shared, private = adders(self._topology, self._costs, node)
         return [*map(self.link, shared), *map(self._private, private)]

@@ -59,7 +59,6 @@ class Plans:
         self._patterns: dict[tuple[bytes, bytes, bytes], Pattern] = {}
         self._num_messages = 0
         self._num_planned = 0
-        self._alike: WeakKeyDictionary[Schedule, dict[int, tuple[int, bool]]] = WeakKeyDictionary()
         self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, Hashable], Plan]] = WeakKeyDictionary()
 
     def kept(self, schedule: Schedule) -> dict[tuple[bytes, Hashable], Plan]:
@@ -87,21 +86,6 @@ class Plans:
         eager = (columns.num_bytes <= self._eager_bytes) & (columns.src != columns.dst)
         return eager.tolist() if eager.any() else None
 
-    def alike_until(self, schedule: Schedule, step: int, last: int, adds: bool) -> int:
-        """Return the last step, at most `last`, up to which all have the messages of `step`.
-
-        With `adds`, the same must be added. What has been found is kept with the schedule.
-        """
-        known = self._alike.setdefault(schedule, {})
-        until, is_end = known.get(step, (step, False))
-        if until < last and not is_end:
-            first = schedule.step(step)
-            while until < last and not is_end:
-                is_end = not _are_alike(first, schedule.step(until + 1), adds)
-                until += not is_end
-            known[step] = until, is_end
-        return min(until, last)
-
     def _pattern(self, nodes: np.ndarray, columns: Step) -> Pattern:
         key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes()
         pattern = self._patterns.get(key)
@@ -113,10 +97,3 @@ class Plans:
                 self._num_messages = len(pattern.src)
             self._patterns[key] = pattern
         return pattern
-
-
-def _are_alike(one: Step, other: Step, adds: bool) -> bool:
-    columns = [(one.src, other.src), (one.dst, other.dst), (one.num_bytes, other.num_bytes)]
-    if adds:
-        columns.append((one.reduce, other.reduce))
-    return all(a is b or np.array_equal(a, b) for a, b in columns)

@@ -31,7 +31,7 @@ class Player:
 
     def before_acting(self) -> None:
         """Bring the side to SimPy's time, which cannot be before its own."""
-        now_s, side = self._env.now, self.side
+        now_s, side = float(self._env.now), self.side
         if latest(now_s) < side.now_s:
             raise InputError(
                 f"the network has played ahead to {side.now_s} s and cannot act at {now_s} s: act from a "
@@ -71,7 +71,7 @@ class Player:
 
     def _play(self, now_s: float) -> None:
         """Play up to something to tell, or to the next event that anybody else has on the clock."""
-        until_s = self._env.peek()
+        until_s = float(self._env.peek())
         while True:
             self._look_at_work()
             self._let_enter()
@@ -104,7 +104,7 @@ class Player:
             return  # an earlier one has been set since
         self._alarm, self._alarm_s = None, INFINITE
         self._tell()  # what was found by playing ahead to this time
-        now_s, side, shortcut = self._env.now, self.side, self._shortcut
+        now_s, side, shortcut = float(self._env.now), self.side, self._shortcut
         if side.is_stale:
             side.play(max(now_s, side.now_s), now_s)  # until then, nobody knows when messages end
         if shortcut is not None and (shortcut.is_taken or (not side.told and shortcut.take(side))):

@@ -47,6 +47,7 @@ class Shortcut:
     def forget(self) -> None:
         """Work out anew what is known of links, whose rates have changed."""
         self._alone = None
+        self._num_refused.clear()
 
     def take(self, side: Side) -> bool:
         """Work out the only collective there is, if all of it is known and nothing else moves; return whether it is."""

@@ -161,10 +161,15 @@ def play(work: Work, span_s: float, then: Callable[[Network], None] | None = Non
     return Played(stage.seen, network)
 
 
-def assert_same(one: Played, other: Played) -> None:
-    """Hold two ways of playing a work to 1e-9 in every number; of bytes, to 1e-9 of the most."""
+def assert_same(one: Played, other: Played, rates: bool = True) -> None:
+    """Hold two ways of playing a work to 1e-9 in every number; of bytes, to 1e-9 of the most.
+
+    Not the `rates` of flows where one way shares links in the middle of an instant and the other at its end.
+    """
     assert one.seen.keys() == other.seen.keys()
     for name, numbers in one.seen.items():
+        if not rates and name.endswith("rates of flows"):
+            continue
         most = float(np.abs(numbers).max(initial=0.0)) if "bytes" in name else 0.0
         assert other.seen[name] == pytest.approx(numbers, rel=1e-9, abs=1e-9 * most + 1e-300), name
 

@@ -123,6 +123,7 @@ class CompiledEngine:
 
     def cancel(self, flow: int, now_s: float) -> float:
         """Call off a message that is on its way; return the share of it that has been moved."""
+        self._refresh()
         share_moved = instants.cancel(self._state, now_s, flow)
         self.next_s = now_s
         return float(share_moved)
@@ -167,6 +168,7 @@ class CompiledEngine:
     ) -> None:
         """Go on with flows that have been begun, and counted, elsewhere (see `instants.adopt`)."""
         num_flows = self._state["num_flows"].copy()
+        self._refresh()
         instants.adopt(self._state, flows, due_s, since_s, links, rates)
         self._state["num_flows"] = num_flows
         self.next_s = min(self.next_s, float(due_s.min(initial=np.inf)))
@@ -207,6 +209,7 @@ class CompiledEngine:
 
     def clear(self) -> None:
         """Take everything off its way: nothing is due any more."""
+        self._refresh()
         self._memory.clear()
         self.next_s = np.inf
 

@@ -77,6 +77,11 @@ def _take_flows(
     flows = list(dict.fromkeys([*due, *plain.on_links()]))
     bulks: dict[SentTogether, int] = {}
     paths: dict[Path, int] = {}
+    for (node, who), path in plain.paths.in_memory().items():
+        if path.links:  # whoever adds there again has the same core
+            paths[path] = side.engine.wiring.adding(node, who)
+            own = side.engine.wiring.links_of(paths[path]).tolist()
+            links.update({link: row for link, row in zip(path.links, own, strict=True) if link not in links})
 
     def row_of(link: Link) -> int:
         if link not in links:  # one that only this flow has

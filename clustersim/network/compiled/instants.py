@@ -35,7 +35,7 @@ def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> float:
     state = states[0]
     state.now_s = max(state.now_s, now_s)
     next_s = _next_s(state)
-    if next_s <= _latest_s(state):
+    if next_s <= _latest_s(state) or state.num_started > 0:  # what was received when a rank entered
         _play_due(state)
         next_s = _next_s(state)
         most -= 1

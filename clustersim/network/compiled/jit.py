@@ -19,6 +19,8 @@ from numba.core.cgutils import get_record_member
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+
 # nothing is allocated in kernels, so nobody need count who holds an array; no division is by zero
 _OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
 
@@ -44,7 +46,7 @@ def _folder() -> Path | None:
     them is part of the name.
     """
     here = Path(__file__).parent
-    digest = sha256(numba.__version__.encode())
+    digest = sha256(f"{numba.__version__} {BYTES_MOVED_PER_ADDED}".encode())
     for source in sorted(here.glob("*.py")):
         digest.update(source.read_bytes())
     name = f"kernels-{digest.hexdigest()[:16]}"

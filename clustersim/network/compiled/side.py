@@ -110,7 +110,9 @@ class CompiledSide:
     def set_rate(self, link: int, bytes_per_s: float) -> None:
         """Let a link have another payload rate from now on; what ends at this time has had the one before."""
         if self.engine.next_s <= latest(self.now_s):
+            looks, self._looks = self._looks, []  # nobody sees rates that hold for no time
             self.play(self.now_s, self.now_s)
+            self._looks = looks
         self.engine.set_rate(link, bytes_per_s, self.now_s)
         self._has_acted = True
 
