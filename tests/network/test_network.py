@@ -273,3 +273,15 @@ def test_entering_twice_is_refused():
     collective.enter(0)
     with pytest.raises(InputError, match="entered this collective before"):
         collective.enter(0)
+
+
+@pytest.mark.parametrize(("rank", "step"), [(4, 0), (-1, 0), (0, 7), (0, -1)])
+def test_a_rank_or_a_step_that_there_is_not_is_refused(rank, step):
+    network = Network(simpy.Environment(), star(4))
+    collective = network.begin(ALL_REDUCE["ring"](4, 8.0), range(4))
+    with pytest.raises(InputError, match="ranks 0 to 3 and steps 0 to 6"):
+        collective.reached(rank, step)
+    with pytest.raises(InputError, match="enters a collective once"):
+        collective.enter(1, 2, 1)
+    collective.enter(0, 1, 2, 3)
+    network.env.run(collective.finished)
