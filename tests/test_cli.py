@@ -377,7 +377,11 @@ class TestProcess:
 
     def test_control_c_ends_with_130(self, folder: Path) -> None:
         process = subprocess.Popen(
-            [sys.executable, "-c", _WAIT_FOR_INTERRUPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", _WAIT_FOR_INTERRUPT],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
