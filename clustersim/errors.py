@@ -62,6 +62,17 @@ class ToleranceError(ClustersimError):
     exit_status = 4
 
 
+def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """Return each mistake once, in the order of the lines of its file; files as they come.
+
+    >>> [each.line for each in in_order([Mistake("b", line=2), Mistake("a", line=1), Mistake("b", line=2)])]
+    [1, 2]
+    """
+    kept = list(dict.fromkeys(mistakes))
+    files = list(dict.fromkeys(mistake.file for mistake in kept))
+    return sorted(kept, key=lambda each: (files.index(each.file), each.line or 0, each.column or 0))
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """Return the error for a name that nobody knows, with the nearest known one.
 

@@ -316,6 +316,31 @@ class TestTopology:
         assert clustersim.load_topology(graph).num_gpus == 4
         assert json.loads((folder / "graph.json").read_text())["directed"] is True
 
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ["topology", "show", "bad.yaml", "--json"],
+            ["topology", "export", "bad.yaml", "--json"],
+            ["collective", "all-reduce", "--topology", "bad.yaml", "--gpus", "2", "--bytes", "1MB", "--json"],
+        ],
+        ids=["show", "export", "collective"],
+    )
+    def test_every_mistake_in_a_topology_file_has_its_line_and_key(
+        self, command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (folder / "bad.yaml").write_text("kind: torus\ndims: [2, 2]\nlink: 10 Gb/s\nhost: {gpus: k80}\nbogus: 3\n")
+        assert main(command) == 3
+        out, err = capsys.readouterr()
+        errors = json.loads(out)["errors"]
+        told = [(each["file"], each["line"], each["column"], each["key"], each["got"]) for each in errors]
+        assert told == [
+            ("bad.yaml", 3, 7, "link", "10 Gb/s"),
+            ("bad.yaml", 4, 8, "host.gpus", "gpus"),
+            ("bad.yaml", 5, 1, "bogus", "bogus"),
+        ]
+        assert all(each["allowed"] for each in errors)
+        assert "bad.yaml:3:7: link: expected a rate" in err
+
     def test_unknown_clusters_exit_3(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["topology", "show", "titanic"]) == 3
         assert "did you mean 'titan'" in capsys.readouterr().err

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from clustersim.errors import InputError
-from clustersim.scenario.explain import Problem, got_text
+from clustersim.reading.explain import Problem, got_text
+from clustersim.reading.shape import takes_list
+from clustersim.reading.tree import Node, Path, dotted
 from clustersim.scenario.point import Point
-from clustersim.scenario.shape import takes_list
-from clustersim.scenario.tree import Node, Path, dotted
 
 MAX_POINTS = 10_000
 _TRIED = 16

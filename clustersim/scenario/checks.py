@@ -10,9 +10,9 @@ import numpy as np
 
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
+from clustersim.reading.tree import Place
 from clustersim.scenario.point import JobOfMany, Point
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
-from clustersim.scenario.tree import Place
 from clustersim.stragglers import LinkStraggler
 from clustersim.topology import Topology, TopologySpec, place
 from clustersim.workload import load_workload, read_profile

@@ -1,109 +1,16 @@
-"""Finds and reads the files of a scenario, whatever they turn out to be."""
+"""Reads a scenario file with everything it extends."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
-from clustersim.data import shipped_files
 from clustersim.errors import InputError, Mistake
-from clustersim.scenario.tree import Node, Place, merge
-from clustersim.scenario.yaml_reader import read_yaml
+from clustersim.reading.files import find_file, named_by, read_map
+from clustersim.reading.tree import Node
+from clustersim.scenario.merge import merge
 
-MAX_BYTES = 1 << 20
 MAX_FILES = 50
-_SUFFIXES = (".yaml", ".yml", ".json")
-
-
-def looks_like_path(text: str) -> bool:
-    """Return whether a user means a file and not a short name.
-
-    >>> looks_like_path("titan"), looks_like_path("my/titan"), looks_like_path("titan.yaml")
-    (False, True, True)
-    """
-    return "/" in text or os.sep in text or text.lower().endswith(_SUFFIXES)
-
-
-def find_file(name: str, folder: str, what: str, beside: Path | None = None) -> Path:
-    """Return the file a user means: a path (from `beside`, else from here) or the short name of a shipped one.
-
-    `folder` is where the shipped ones lie (`scenarios`, `topologies`), `what` what such a file is called.
-    """
-    if "\0" in name or not name.strip():
-        raise InputError(f"no {what} can be called {name[:60]!r}", got=repr(name[:60]))
-    path = (beside or Path()) / Path(name).expanduser()
-    shipped = shipped_files(folder)
-    if _exists(path) and not (path.is_dir() and name in shipped):
-        return path
-    if name in shipped:
-        return shipped[name]
-    near = get_close_matches(Path(name).stem, shipped, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
-    known = ", ".join(shipped)
-    raise InputError(
-        f"there is no file '{name[:200]}' and no {what} of that name{hint} (known: {known})",
-        got=name[:200],
-        allowed=known,
-    )
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file a person could have written: UTF-8, at most 1 MiB, no binary."""
-    place = Place(str(path))
-    try:
-        if path.is_dir():
-            raise InputError(place.mistake("this is a directory; name a file in it"))
-        if not path.is_file():
-            raise InputError(place.mistake("this is not a regular file"))
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError(place.mistake(f"cannot be read: {error.strerror or error}")) from None
-    if len(data) > MAX_BYTES:
-        size = f"{path.stat().st_size / 1e6:.1f} MB"
-        raise InputError(
-            place.mistake(f"the file is too large ({size}); 1 MiB at most", got=size, allowed="1 MiB at most")
-        )
-    return _decoded(data, place)
-
-
-def _decoded(data: bytes, place: Place) -> str:
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        where = Place(place.file, line)
-        raise InputError(
-            where.mistake("this is not text in UTF-8; is it a binary file?", got=f"byte {data[error.start]:#04x}")
-        ) from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(Place(place.file, line).mistake("a NUL character; this is a binary file", got="NUL"))
-    return text
-
-
-def read_map(path: Path, what: str) -> tuple[Node, list[Mistake]]:
-    """Return the tree of a YAML file whose top level is a map, and its lesser mistakes."""
-    root, mistakes = read_yaml(read_text(path), str(path))
-    if root.value is None:
-        raise InputError(Place(str(path)).mistake(f"the file is empty; a {what} is a list of 'key: value' lines"))
-    if not isinstance(root.value, dict):
-        got = "a list" if isinstance(root.value, list) else f"'{str(root.value)[:60]}'"
-        raise InputError(
-            root.place.mistake(f"a {what} is a list of 'key: value' lines (got {got})", got=got, allowed="key: value")
-        )
-    return root, mistakes
 
 
 @dataclass
@@ -140,15 +47,6 @@ class _Reading:
             if self.num_files >= MAX_FILES:
                 raise InputError(f"more than {MAX_FILES} files are extended; merge some", got=element.value)
             return self.tree(found, open_files)
-
-
-@contextmanager
-def named_by(node: Node, key: str) -> Iterator[None]:
-    """Tell mistakes that have no line of their own where a value names the file, or nothing, that has them."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError([node.place.told(mistake, key) for mistake in error.mistakes]) from None
 
 
 def read_scenario(path: Path) -> tuple[Node, list[Mistake]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from clustersim.scenario.explain import Problem
+from clustersim.reading.explain import Problem
+from clustersim.reading.tree import Node, Path, dotted
+from clustersim.scenario.merge import merge
 from clustersim.scenario.point import SHARED
-from clustersim.scenario.tree import Node, Path, dotted, merge
 
 _NOT_INHERITED = ("name", "jobs")
 

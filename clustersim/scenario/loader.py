@@ -5,27 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from clustersim.errors import InputError, Mistake
+from clustersim.errors import InputError, Mistake, in_order
+from clustersim.reading import (
+    Node,
+    Problem,
+    check_extent,
+    explain,
+    find_file,
+    from_python,
+    named_by,
+    raised,
+    with_files,
+)
+from clustersim.reading import Path as KeyPath
 from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
-from clustersim.scenario.explain import Problem, explain, raised
-from clustersim.scenario.files import find_file, named_by, read_map, read_scenario
+from clustersim.scenario.files import read_scenario
 from clustersim.scenario.jobs import expand_jobs, without_echoes
 from clustersim.scenario.later import LATER
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
-from clustersim.scenario.tree import Node, check_extent, from_python
-from clustersim.scenario.tree import Path as KeyPath
+from clustersim.topology import read_topology
 from clustersim.workload import load_workload
 
-_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")
 _ROUNDS = 4  # of judging what is right beside what is wrong
 _CROSSING = {"num_gpus", "batch"}  # keys that others are judged by
 _STAND_INS: dict[str, Any] = {
@@ -33,7 +41,6 @@ _STAND_INS: dict[str, Any] = {
     "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s", "hop": "1 us"},
     "strategy": {"kind": "all-reduce"},
 }
-_WORDS = ("name", "description", "$schema", "source", "note", "extends")
 
 
 def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> Scenario:
@@ -51,7 +58,7 @@ def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: 
     points, found = _points(root)
     unread = {(each.file, each.line, each.column) for each in mistakes if each.line is not None}
     judged = [each for each in found if (each.file, each.line, each.column) not in unread]
-    mistakes = _unique([*mistakes, *wrong, *judged])
+    mistakes = in_order([*mistakes, *wrong, *judged])
     if mistakes:
         raise InputError(mistakes)
     raw = root.plain()
@@ -102,7 +109,7 @@ def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
     problems: list[Problem] = []
     replaced: set[str] = set()
     try:
-        root = _with_files(_open_topology(root), "")
+        root = with_files(_open_topology(root))
     except InputError as error:
         problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
         root, replaced = _stand_in(root, {"topology"}), {"topology"}
@@ -159,36 +166,4 @@ def _open_topology(root: Node) -> Node:
     beside = Path(node.place.file).parent if node.place.line is not None and node.place.file else Path()
     with named_by(node, "topology"):
         path = find_file(node.value, "topologies", "topology", beside)
-        return root.put(("topology",), _topology_file(path, path.stat().st_mtime_ns))
-
-
-@lru_cache(maxsize=64)
-def _topology_file(path: Path, changed_ns: int) -> Node:
-    cluster, mistakes = read_map(path, "topology")
-    if mistakes:
-        raise InputError(mistakes)
-    return cluster.with_value({"name": Node(path.stem, cluster.place), **cluster.value})
-
-
-def _with_files(node: Node, key: str) -> Node:
-    """Return the tree with every path that is seen from the file it stands in made one seen from here."""
-    if isinstance(node.value, dict):
-        return node.with_value({name: _with_files(child, name) for name, child in node.value.items()})
-    if isinstance(node.value, list):
-        return node.with_value([_with_files(child, key) for child in node.value])
-    if (
-        key in _WORDS
-        or not isinstance(node.value, str)
-        or not node.value.endswith(_FILE_SUFFIXES)
-        or node.place.line is None
-    ):
-        return node
-    path = Path(node.place.file or "").parent / node.value
-    return node.with_value(str(path)) if "\0" not in node.value and path.is_file() else node
-
-
-def _unique(mistakes: Sequence[Mistake]) -> list[Mistake]:
-    """Return each mistake once, in the order of the files: every point of a sweep meets the same ones."""
-    kept = dict.fromkeys(mistakes)
-    files = list(dict.fromkeys(mistake.file for mistake in kept))
-    return sorted(kept, key=lambda each: (files.index(each.file), each.line or 0, each.column or 0))
+        return root.put(("topology",), read_topology(path))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from clustersim.errors import InputError, Mistake
-from clustersim.scenario.tree import ALTERNATIVES, Node, Path, Place, dotted
-from clustersim.scenario.yaml_reader import read_yaml
+from clustersim.reading.tree import Node, Path, Place, dotted
+from clustersim.reading.yaml_reader import read_yaml
+from clustersim.scenario.merge import ALTERNATIVES
 
 _PLACE = Place("--set")
 

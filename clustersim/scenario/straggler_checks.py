@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from clustersim.errors import InputError, Mistake
+from clustersim.reading.tree import Place
 from clustersim.scenario.point import Point
-from clustersim.scenario.tree import Place
 from clustersim.stragglers import ComputeStraggler, LinkStraggler, LinkTable, OfHosts, Trace
 from clustersim.topology import Topology
 

@@ -96,7 +96,7 @@ def test_what_all_points_share_can_be_read_from_the_scenario(load: Load) -> None
 
 
 def test_the_text_of_a_scenario_gives_the_scenario_again(load: Load) -> None:
-    from clustersim.scenario.yaml_reader import read_yaml
+    from clustersim.reading.yaml_reader import read_yaml
 
     scenario = load("num_gpus: [1, 2]\nstragglers: [{kind: gamma, cv: 0.1}]\n$schema: x")
     assert read_yaml(scenario.yaml(), None)[0].plain() == scenario.raw

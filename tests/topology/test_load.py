@@ -1,12 +1,14 @@
 """From names, files, mappings and graphs to clusters."""
 
 import sys
+from pathlib import Path
 
 import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import clustersim.hardware
 from clustersim.data import shipped_files
 from clustersim.errors import InputError
 from clustersim.topology import describe, load_topology, topology_spec
@@ -57,34 +59,55 @@ def test_mistakes_in_a_file_have_their_lines(tmp_path):
     path.write_text("kind: star\nnum_hosts: 0\nlink: 10 Gb/s\nhost:\n  template: dgx-1\n  gpus: 8\n")
     with pytest.raises(InputError) as caught:
         load_topology(path)
-    found = {(mistake.key, mistake.line) for mistake in caught.value.mistakes}
-    assert found == {("num_hosts", 2), ("link", 3), ("host.gpus", 6)}
+    found = [(mistake.key, mistake.line, mistake.column) for mistake in caught.value.mistakes]
+    assert found == [("num_hosts", 2, 12), ("link", 3, 7), ("host.gpus", 6, 3)]
     assert all(mistake.file == str(path) for mistake in caught.value.mistakes)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "line", "key", "message"),
     [
-        (b"kind: [star", "not YAML"),
-        (b"\xff\xfe\x00", "cannot read it as YAML"),
-        (b"- star\n", "expected a mapping"),
-        (b"", "expected a mapping"),
-        (b"kind: ring\n", "no topology kind"),
-        (b"num_hosts: 3\n", "needs `kind`"),
+        (b"kind: [star", 1, None, "a '[' that is never closed"),
+        (b"\xff\xfe\x00", 1, None, "this is not text in UTF-8"),
+        (b"- star\n", 1, None, "a topology is a list of 'key: value' lines (got a list)"),
+        (b"", None, None, "the file is empty; a topology is a list of 'key: value' lines"),
+        (b"# mine\nkind: torsu\n", 2, "kind", "no topology is called 'torsu'; did you mean 'torus'?"),
+        (b"num_hosts: 3\n", 1, "kind", "this key is missing: which topology is meant (known: dragonfly, explicit,"),
+        (b"kind: star\nlink: 1 GB/s\nhosts: [{count: 1, host: dgx}]", 3, "hosts.0.host", "did you mean 'dgx-2'?"),
+        (b"kind: star\nnum_hosts: 2\nnum_hosts: 3\n", 3, "num_hosts", "the key is given twice (first in line 2)"),
+        (
+            b"kind: star\nnum_hosts: 1\nlink: 1 GB/s\nhost: {gpu: k80, nics: 1, gpudirect: 3}\n",
+            4,
+            "host.gpudirect",
+            "expected true or false (got 3)",
+        ),
     ],
 )
-def test_a_file_that_is_no_topology_is_refused(tmp_path, content, message):
+def test_a_file_that_is_no_topology_is_refused_with_its_line_and_key(tmp_path, content, line, key, message):
     path = tmp_path / "wrong.yaml"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError) as caught:
         load_topology(path)
+    (mistake,) = caught.value.mistakes
+    assert message in mistake.message
+    assert (mistake.file, mistake.line, mistake.key) == (str(path), line, key)
+
+
+def test_a_sheet_is_named_as_seen_from_the_topology_file(tmp_path, monkeypatch):
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    sheet = Path(clustersim.hardware.__file__).parent / "gpus" / "k80.yaml"
+    (folder / "mine.yaml").write_text(sheet.read_text().replace("name: k80", "name: mine", 1))
+    (folder / "cluster.yaml").write_text("kind: star\nnum_hosts: 2\nlink: 1 GB/s\ngpu: mine.yaml\n")
+    monkeypatch.chdir(tmp_path)
+    assert load_topology("cluster/cluster.yaml").gpu_sheets[0] == "cluster/mine.yaml"
 
 
 @pytest.mark.parametrize(
     ("where", "message"),
     [
         ("titn", "did you mean 'titan'"),
-        ("nowhere/at-all.yaml", "there is no such file"),
+        ("nowhere/at-all.yaml", "there is no file 'nowhere/at-all.yaml'"),
         (42, "got a value of type int"),
     ],
 )
@@ -98,9 +121,9 @@ def test_what_is_no_cluster_is_refused(where, message):
     [
         ("kind: star\nx: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
             f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefg", "bcdefgh", strict=True)
-        ), "aliases counted each time"),
-        ("kind: " + "[" * 3000, "nested more than 50 deep"),
-        ("#" * (16 * 2**20 + 1), "the file is larger"),
+        ), "counting those that an alias"),
+        ("kind: " + "[" * 3000, "nested more than 40 levels deep"),
+        ("#" * (16 * 2**20 + 1), "the file is too large"),
     ],
     ids=["alias bomb", "nested", "large"],
 )  # fmt: skip
@@ -112,7 +135,7 @@ def test_a_file_that_would_fill_the_memory_is_refused(tmp_path, content, message
 
 
 def test_a_directory_is_no_cluster(tmp_path):
-    with pytest.raises(InputError, match="it is a directory"):
+    with pytest.raises(InputError, match="this is a directory"):
         load_topology(tmp_path)
 
 

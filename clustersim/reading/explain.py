@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from clustersim.errors import InputError, Mistake, unknown_name
-from clustersim.scenario.shape import known_keys, known_kinds, models_at
-from clustersim.scenario.tree import Node, Path, Place, dotted
+from clustersim.reading.shape import TAGS, field_of, known_keys, known_kinds, models_at
+from clustersim.reading.tree import Node, Path, Place, dotted
 
 Loc = tuple[str | int, ...]
 
@@ -76,13 +76,30 @@ class _Located:
         return self.error["type"] in _EXPECTED or self.error["type"] in ("literal_error", "enum")
 
 
-def explain(error: ValidationError, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> list[Problem]:
+@dataclass(frozen=True)
+class _Wanted:
+    """What a tree was read for: see `explain`."""
+
+    model: Any
+    later: Mapping[str, str]
+    what: str
+
+
+def explain(
+    error: ValidationError, root: Node, model: Any, later: Mapping[str, str] | None = None, what: str = "kind"
+) -> list[Problem]:
     """Return every mistake of a validation, each with its place in the tree.
 
-    `later` says of keys that are known but not simulated yet, by dotted path, why they are refused.
+    `model` is what the tree is read for: a model, or a union of some told apart by their `kind`, of which `what`
+    says what it is the kind of. `later` says of keys that are known but not simulated yet, by dotted path, why
+    they are refused.
     """
     located = [_locate(root, details) for details in error.errors(include_url=False)]
-    found = [problem for each in _condensed(located, root) for problem in _problems(each, root, model, later)]
+    found = [
+        problem
+        for each in _condensed(located, root)
+        for problem in _problems(each, root, _Wanted(model, later or {}, what))
+    ]
     meant = {problem.meant for problem in found}  # a misspelt key is not missing as well
     return [problem for problem in found if problem.path not in meant or root.at(problem.path) is not None]
 
@@ -129,7 +146,7 @@ def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
 
 def _tags(node: Node) -> list[object]:
     """Return what names the branch of a discriminated union in this map."""
-    return [node.children[key].value for key in ("kind", "template") if key in node.children]
+    return [node.children[key].value for key in TAGS if key in node.children]
 
 
 def _condensed(located: list[_Located], root: Node) -> Iterable[list[_Located]]:
@@ -152,32 +169,32 @@ def _condensed(located: list[_Located], root: Node) -> Iterable[list[_Located]]:
             yield [each for branch in branches.values() for each in branch if each.path == start]
 
 
-def _problems(same: list[_Located], root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Iterable[Problem]:
+def _problems(same: list[_Located], root: Node, wanted: _Wanted) -> Iterable[Problem]:
     if len(same) > 1 and all(each.is_mismatch for each in same):
         expected = " or ".join(dict.fromkeys(_expected(each.error) for each in same))
         yield _unexpected(same[0].path, root, expected)
         return
     for each in same:
-        yield from _explained(each, root, model, later)
+        yield from _explained(each, root, wanted)
 
 
-def _explained(each: _Located, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Iterable[Problem]:
+def _explained(each: _Located, root: Node, wanted: _Wanted) -> Iterable[Problem]:
     kind, path = each.error["type"], each.path
     cause = each.error.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         for mistake in cause.mistakes:
             yield raised(mistake, path, root)
     elif kind == "missing":
-        yield _missing(path, root, model)
+        yield _missing(path, root, wanted)
     elif kind == "extra_forbidden":
-        yield _unknown_key(path, root, model, later)
+        yield _unknown_key(path, root, wanted)
     elif kind in ("union_tag_invalid", "union_tag_not_found"):
-        yield _unknown_kind(path, root, model, later)
+        yield _unknown_kind(path, root, wanted)
     elif kind in _EXPECTED or kind in _BOUNDS:
         yield _unexpected(path, root, _expected(each.error))
     else:
         message = str(cause or each.error["msg"])
-        yield Problem(path, place_of(path, root).mistake(message, dotted(path), _got(path, root)))
+        yield Problem(path, place_of(path, root).mistake(message, dotted(path) or None, _got(path, root)))
 
 
 def raised(mistake: Mistake, path: Path, root: Node) -> Problem:
@@ -215,22 +232,20 @@ def _unexpected(path: Path, root: Node, expected: str) -> Problem:
     )
 
 
-def _missing(path: Path, root: Node, model: type[BaseModel]) -> Problem:
-    from clustersim.scenario.shape import field_of
-
-    fields = [field_of(parent, str(path[-1])) for parent in models_at(model, root, path[:-1])]
+def _missing(path: Path, root: Node, wanted: _Wanted) -> Problem:
+    fields = [field_of(parent, str(path[-1])) for parent in models_at(wanted.model, root, path[:-1])]
     meaning = next((field.description for field in fields if field is not None and field.description), None)
     message = "this key is missing" + (f": {meaning}" if meaning else "")
     return Problem(path, place_of(path, root).mistake(message, dotted(path), "nothing", meaning))
 
 
-def _unknown_key(path: Path, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Problem:
+def _unknown_key(path: Path, root: Node, wanted: _Wanted) -> Problem:
     node = root.at(path)
     place = node.key_place or node.place if node is not None else root.place
     key = str(path[-1])
-    if dotted(path) in later:
-        return Problem(path, place.mistake(later[dotted(path)], dotted(path), key))
-    known = known_keys(models_at(model, root, path[:-1]))
+    if dotted(path) in wanted.later:
+        return Problem(path, place.mistake(wanted.later[dotted(path)], dotted(path), key))
+    known = known_keys(models_at(wanted.model, root, path[:-1]))
     near = get_close_matches(key, known, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     allowed = ", ".join(known)
@@ -238,16 +253,16 @@ def _unknown_key(path: Path, root: Node, model: type[BaseModel], later: Mapping[
     return Problem(path, place.mistake(message, dotted(path), key, allowed), (*path[:-1], near[0]) if near else None)
 
 
-def _unknown_kind(path: Path, root: Node, model: type[BaseModel], later: Mapping[str, str]) -> Problem:
+def _unknown_kind(path: Path, root: Node, wanted: _Wanted) -> Problem:
     parent = path[:-1]
-    known = known_kinds(models_at(model, root, parent))
-    what = str(next((part for part in reversed(parent) if isinstance(part, str)), "kind")).removesuffix("s")
+    known = known_kinds(models_at(wanted.model, root, parent))
+    what = str(next((part for part in reversed(parent) if isinstance(part, str)), wanted.what)).removesuffix("s")
     node = root.at(path)
     if node is None:
         allowed = ", ".join(known)
         message = f"this key is missing: which {what} is meant (known: {allowed})"
         return Problem(path, place_of(path, root).mistake(message, dotted(path), "nothing", allowed))
     got = node.plain()
-    reason = later.get(f"{dotted(path)}={got}")
+    reason = wanted.later.get(f"{dotted(path)}={got}")
     error = unknown_name(what, got if isinstance(got, str) else got_text(got), known).mistakes[0]
     return Problem(path, node.place.mistake(reason or error.message, dotted(path), error.got, error.allowed))

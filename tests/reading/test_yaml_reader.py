@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from clustersim.errors import InputError, Mistake
-from clustersim.scenario import yaml_reader
-from clustersim.scenario.tree import MAX_VISITS
-from clustersim.scenario.yaml_reader import read_yaml
+from clustersim.reading.tree import LIMITS, Limits
+from clustersim.reading.yaml_reader import read_yaml
 
 
 def broken(text: str) -> Mistake:
@@ -101,12 +100,12 @@ def test_lesser_mistakes_are_collected() -> None:
 def test_an_alias_bomb_is_refused_before_it_goes_off() -> None:
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     mistake = broken("\n".join(["a0: &a0 [x, x]", *levels]))
-    assert f"{MAX_VISITS:,} values, counting those that an alias (*name) repeats" in mistake.message
+    assert f"{LIMITS.num_values:,} values, counting those that an alias (*name) repeats" in mistake.message
 
 
-def test_reading_stops_at_too_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_reader, "MAX_EVENTS", 100)
-    assert "too many values" in broken(f"a: [{'1, ' * 200}]").message
+def test_reading_stops_at_too_many_values() -> None:
+    with pytest.raises(InputError, match="too many values; a file holds about 50 at most"):
+        read_yaml(f"a: [{'1, ' * 200}]", "f.yaml", limits=Limits(num_events=100))
 
 
 def test_a_source_line_too_long_to_read_is_left_out() -> None:

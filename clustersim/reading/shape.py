@@ -8,15 +8,21 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from clustersim.scenario.tree import Node, Path
+from clustersim.reading.tree import Node, Path
+
+TAGS = ("kind", "template")
+"""Keys that say which model a map is of."""
 
 
-def models_at(model: type[BaseModel], root: Node, path: Path) -> list[type[BaseModel]]:
-    """Return the models that a map at this path may be of, narrowed by its `kind` where it has one."""
+def models_at(model: Any, root: Node, path: Path) -> list[type[BaseModel]]:
+    """Return the models that a map at this path may be of, narrowed by its `kind` where it has one.
+
+    `model` is what the whole tree is of: a model, or a union of some.
+    """
     return [kind for kind in _narrowed(_kinds_at(model, root, path), root.at(path)) if _is_model(kind)]
 
 
-def takes_list(model: type[BaseModel], root: Node, path: Path) -> bool:
+def takes_list(model: Any, root: Node, path: Path) -> bool:
     """Return whether a list can stand at this path, whatever is in it; true where the path is not known."""
     kinds = _kinds_at(model, root, path)
     return not kinds or any(
@@ -34,9 +40,9 @@ def known_kinds(models: list[type[BaseModel]]) -> list[str]:
     return sorted({kind for model in models for kind in kinds_of(model)})
 
 
-def kinds_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the values of a model's `kind`, none where it has no such key."""
-    field = model.model_fields.get("kind")
+def kinds_of(model: type[BaseModel], tag: str = "kind") -> tuple[str, ...]:
+    """Return the values of a model's `kind` (or another key that tells models apart), none where it has no such key."""
+    field = model.model_fields.get(tag)
     if field is None:
         return ()
     return tuple(
@@ -52,8 +58,8 @@ def field_of(model: type[BaseModel], key: str) -> FieldInfo | None:
     return None
 
 
-def _kinds_at(model: type[BaseModel], root: Node, path: Path) -> list[Any]:
-    kinds: list[Any] = [model]
+def _kinds_at(model: Any, root: Node, path: Path) -> list[Any]:
+    kinds: list[Any] = _flat(model)
     node: Node | None = root
     for key in path:
         kinds = [found for kind in _narrowed(kinds, node) for found in _step(kind, key)]
@@ -84,11 +90,13 @@ def _flat(annotation: Any) -> list[Any]:
 
 
 def _narrowed(kinds: list[Any], node: Node | None) -> list[Any]:
-    kind = node.children.get("kind") if node is not None else None
-    if kind is None:
-        return kinds
-    named = [model for model in kinds if _is_model(model) and str(kind.value) in kinds_of(model)]
-    return named or kinds
+    """Return the models that a map's `kind`, or its `template`, may mean; all where it has none."""
+    for tag in TAGS:
+        said = node.children.get(tag) if node is not None else None
+        named = [model for model in kinds if _is_model(model) and said and str(said.value) in kinds_of(model, tag)]
+        if named:
+            return named
+    return kinds
 
 
 def _is_model(kind: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A scenario file as a tree whose every value knows where it was written."""
+"""What somebody wrote as a tree whose every value knows where it stands."""
 
 from __future__ import annotations
 
@@ -12,19 +12,28 @@ import numpy as np
 
 from clustersim.errors import InputError, Mistake
 
-MAX_VISITS = 200_000
 MAX_DEPTH = 40
 _SHOWN_COLUMNS = 160
 
 Path = tuple[str | int, ...]
 """The way from the top of the tree to a value: keys of maps and numbers of list elements."""
 
-ALTERNATIVES = (
-    frozenset({"per_gpu", "global"}),
-    frozenset({"hours", "samples_per_s"}),
-    frozenset({"single_gpu", "profile"}),
-)
-"""Keys of which a map holds one at most: giving one takes the place of the other."""
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a file may hold, so that none fills the memory; reading an event takes about 0.1 ms.
+
+    `num_events` is what it may write: a value is one event, a map or a list two. `num_values` is what that may
+    stand for, what an alias repeats counted each time.
+    """
+
+    num_bytes: int = 1 << 20
+    num_events: int = 50_000
+    num_values: int = 200_000
+
+
+LIMITS = Limits()
+"""Of a file that people write by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ def dotted(path: Path) -> str:
     return ".".join(str(key) for key in path)
 
 
-def check_extent(root: Node) -> None:
+def check_extent(root: Node, num_values: int = LIMITS.num_values) -> None:
     """Refuse a tree that is too deep or, counting what an alias repeats each time, too large."""
     visits, waiting = 0, [(root, 0)]
     while waiting:
@@ -129,9 +138,9 @@ def check_extent(root: Node) -> None:
         visits += 1
         if depth > MAX_DEPTH:
             raise InputError(node.place.mistake(f"nested more than {MAX_DEPTH} levels deep; write it flatter"))
-        if visits + len(waiting) > MAX_VISITS:
-            limit = f"at most {MAX_VISITS:,} values, counting those that an alias (*name) repeats"
-            raise InputError(root.place.mistake(f"too many values; a scenario holds {limit}", allowed=limit))
+        if visits + len(waiting) > num_values:
+            limit = f"at most {num_values:,} values, counting those that an alias (*name) repeats"
+            raise InputError(root.place.mistake(f"too many values; a file holds {limit}", allowed=limit))
         waiting.extend((child, depth + 1) for _, child in node.items())
 
 
@@ -155,26 +164,3 @@ def _scalar(value: Any, key: str | None) -> Any:
         return plain
     got = type(value).__name__
     raise InputError(Mistake(f"expected text, a number, a list or a map (got {got})", key, got=got))
-
-
-def merge(base: Node, over: Node) -> Node:
-    """Lay one tree over another: maps merge key by key, anything else is replaced.
-
-    A map whose `kind` differs replaces the whole map, so that no knob of another kind stays behind; of
-    two alternatives (`per_gpu` and `global`) the one that is laid over wins.
-    """
-    if not (isinstance(base.value, dict) and isinstance(over.value, dict)) or other_kind(base, over):
-        return over
-    kept = {key: child for key, child in base.value.items() if key in over.value or not _displaced(key, over.value)}
-    merged = {key: merge(kept[key], child) if key in kept else child for key, child in over.value.items()}
-    return over.with_value({key: merged.pop(key, child) for key, child in kept.items()} | merged)
-
-
-def other_kind(base: Node, over: Node) -> bool:
-    """Return whether both maps have a `kind` and the two differ."""
-    old, new = base.children.get("kind"), over.children.get("kind")
-    return old is not None and new is not None and old.plain() != new.plain()
-
-
-def _displaced(key: str, over: Mapping[str, Node]) -> bool:
-    return any(key in group and any(other in over for other in group) for group in ALTERNATIVES)

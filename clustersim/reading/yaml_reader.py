@@ -1,6 +1,6 @@
 """Reads YAML 1.2 text as a tree with places, one event at a time, so that nothing grows past its limits.
 
-What YAML allows and a scenario has no use for is a mistake here: a key given twice, a tag, a number that
+What YAML allows and nobody here has a use for is a mistake here: a key given twice, a tag, a number that
 is not finite, a second document.
 """
 
@@ -14,10 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from clustersim.errors import InputError, Mistake
-from clustersim.scenario.tree import MAX_DEPTH, Node, Place, check_extent
-
-MAX_EVENTS = 50_000
-"""What a file may write: a value is one event, a map or a list two. Reading takes about 0.1 ms each."""
+from clustersim.reading.tree import LIMITS, MAX_DEPTH, Limits, Node, Place, check_extent
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq")
@@ -44,23 +41,26 @@ _TOLD_AT_THE_START = ("unexpected end of stream", "expected ',' or", "could not 
 _ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
 
 
-def read_yaml(text: str, file: str | None, positions: bool = True) -> tuple[Node, list[Mistake]]:
+def read_yaml(
+    text: str, file: str | None, positions: bool = True, limits: Limits = LIMITS
+) -> tuple[Node, list[Mistake]]:
     """Return the tree of one YAML document and the mistakes that do not keep it from being read.
 
     Broken syntax raises an `InputError` with its line; the tree of an empty document is a null.
     """
-    reader = _Reader(text, file, positions)
+    reader = _Reader(text, file, positions, limits.num_events)
     node = reader.document()
-    check_extent(node)
+    check_extent(node, limits.num_values)
     return node, reader.mistakes
 
 
 class _Reader:
     """Turns YAML events into nodes."""
 
-    def __init__(self, text: str, file: str | None, positions: bool):
+    def __init__(self, text: str, file: str | None, positions: bool, num_events: int):
         from ruamel.yaml import YAML
 
+        self.num_events = num_events
         self.file = file
         self.positions = positions
         self.lines = _LINE_BREAK.split(text)
@@ -74,9 +74,11 @@ class _Reader:
 
         try:
             for count, event in enumerate(self.yaml.parse(text)):
-                if count > MAX_EVENTS:
+                if count > self.num_events:
                     place = self.place(event.start_mark)
-                    raise InputError(place.mistake(f"too many values; a file holds about {MAX_EVENTS // 2:,} at most"))
+                    raise InputError(
+                        place.mistake(f"too many values; a file holds about {self.num_events // 2:,} at most")
+                    )
                 yield event
         except YAMLError as error:
             raise InputError(self.syntax_mistake(error)) from None

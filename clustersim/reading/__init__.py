@@ -1,0 +1,42 @@
+"""Files that people write, as trees whose every value knows its line, and what is wrong with them in plain words.
+
+No scenario, cluster or device in here: what a file may say is told by the pydantic model it is read for.
+"""
+
+from __future__ import annotations
+
+from clustersim.reading.explain import Problem, explain, got_text, place_of, raised
+from clustersim.reading.files import find_file, looks_like_path, named_by, read_map, read_text, with_files
+from clustersim.reading.shape import field_of, kinds_of, known_keys, known_kinds, models_at, takes_list
+from clustersim.reading.tree import LIMITS, MAX_DEPTH, Limits, Node, Path, Place, check_extent, dotted, from_python
+from clustersim.reading.yaml_reader import read_yaml
+
+__all__ = [
+    "LIMITS",
+    "MAX_DEPTH",
+    "Limits",
+    "Node",
+    "Path",
+    "Place",
+    "Problem",
+    "check_extent",
+    "dotted",
+    "explain",
+    "field_of",
+    "find_file",
+    "from_python",
+    "got_text",
+    "kinds_of",
+    "known_keys",
+    "known_kinds",
+    "looks_like_path",
+    "models_at",
+    "named_by",
+    "place_of",
+    "raised",
+    "read_map",
+    "read_text",
+    "read_yaml",
+    "takes_list",
+    "with_files",
+]

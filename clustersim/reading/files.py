@@ -1,0 +1,132 @@
+"""Finds and reads the files that people write, whatever they turn out to be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+
+from clustersim.data import shipped_files
+from clustersim.errors import InputError, Mistake
+from clustersim.reading.tree import LIMITS, Limits, Node, Place
+from clustersim.reading.yaml_reader import read_yaml
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def looks_like_path(text: str) -> bool:
+    """Return whether a user means a file and not a short name.
+
+    >>> looks_like_path("titan"), looks_like_path("my/titan"), looks_like_path("titan.yaml")
+    (False, True, True)
+    """
+    return "/" in text or os.sep in text or text.lower().endswith(_SUFFIXES)
+
+
+def find_file(name: str, folder: str, what: str, beside: Path | None = None) -> Path:
+    """Return the file a user means: a path (from `beside`, else from here) or the short name of a shipped one.
+
+    `folder` is where the shipped ones lie (`scenarios`, `topologies`), `what` what such a file is called.
+    """
+    if "\0" in name or not name.strip():
+        raise InputError(f"no {what} can be called {name[:60]!r}", got=repr(name[:60]))
+    path = (beside or Path()) / Path(name).expanduser()
+    shipped = shipped_files(folder)
+    if _exists(path) and not (path.is_dir() and name in shipped):
+        return path
+    if name in shipped:
+        return shipped[name]
+    near = get_close_matches(Path(name).stem, shipped, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    known = ", ".join(shipped)
+    raise InputError(
+        f"there is no file '{name[:200]}' and no {what} of that name{hint} (known: {known})",
+        got=name[:200],
+        allowed=known,
+    )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def read_text(path: Path, num_bytes: int = LIMITS.num_bytes) -> str:
+    """Return the text of a file a person could have written: UTF-8, at most `num_bytes`, no binary."""
+    place = Place(str(path))
+    try:
+        if path.is_dir():
+            raise InputError(place.mistake("this is a directory; name a file in it"))
+        if not path.is_file():
+            reason = "this is not a regular file" if path.exists() else "cannot be read: No such file or directory"
+            raise InputError(place.mistake(reason))
+        with path.open("rb") as stream:
+            data = stream.read(num_bytes + 1)
+    except OSError as error:
+        raise InputError(place.mistake(f"cannot be read: {error.strerror or error}")) from None
+    if len(data) > num_bytes:
+        size, most = f"{path.stat().st_size / 1e6:.1f} MB", f"{num_bytes / 2**20:g} MiB at most"
+        raise InputError(place.mistake(f"the file is too large ({size}); {most}", got=size, allowed=most))
+    return _decoded(data, place)
+
+
+def _decoded(data: bytes, place: Place) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        where = Place(place.file, line)
+        raise InputError(
+            where.mistake("this is not text in UTF-8; is it a binary file?", got=f"byte {data[error.start]:#04x}")
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(Place(place.file, line).mistake("a NUL character; this is a binary file", got="NUL"))
+    return text
+
+
+def read_map(path: Path, what: str, limits: Limits = LIMITS) -> tuple[Node, list[Mistake]]:
+    """Return the tree of a YAML file whose top level is a map, and its lesser mistakes."""
+    root, mistakes = read_yaml(read_text(path, limits.num_bytes), str(path), limits=limits)
+    if root.value is None:
+        raise InputError(Place(str(path)).mistake(f"the file is empty; a {what} is a list of 'key: value' lines"))
+    if not isinstance(root.value, dict):
+        got = "a list" if isinstance(root.value, list) else f"'{str(root.value)[:60]}'"
+        raise InputError(
+            root.place.mistake(f"a {what} is a list of 'key: value' lines (got {got})", got=got, allowed="key: value")
+        )
+    return root, mistakes
+
+
+@contextmanager
+def named_by(node: Node, key: str) -> Iterator[None]:
+    """Tell mistakes that have no line of their own where a value names the file, or nothing, that has them."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError([node.place.told(mistake, key) for mistake in error.mistakes]) from None
+
+
+_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")
+_WORDS = ("name", "description", "$schema", "source", "note", "extends")
+
+
+def with_files(node: Node, key: str = "") -> Node:
+    """Return the tree with every path that is seen from the file it stands in made one seen from here."""
+    if isinstance(node.value, dict):
+        return node.with_value({name: with_files(child, name) for name, child in node.value.items()})
+    if isinstance(node.value, list):
+        return node.with_value([with_files(child, key) for child in node.value])
+    if (
+        key in _WORDS
+        or not isinstance(node.value, str)
+        or not node.value.endswith(_FILE_SUFFIXES)
+        or node.place.line is None
+    ):
+        return node
+    path = Path(node.place.file or "").parent / node.value
+    return node.with_value(str(path)) if "\0" not in node.value and path.is_file() else node

@@ -1,0 +1,37 @@
+"""Lays one scenario over another, as `extends` and jobs do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clustersim.reading.tree import Node
+
+ALTERNATIVES = (
+    frozenset({"per_gpu", "global"}),
+    frozenset({"hours", "samples_per_s"}),
+    frozenset({"single_gpu", "profile"}),
+)
+"""Keys of which a map holds one at most: giving one takes the place of the other."""
+
+
+def merge(base: Node, over: Node) -> Node:
+    """Lay one tree over another: maps merge key by key, anything else is replaced.
+
+    A map whose `kind` differs replaces the whole map, so that no knob of another kind stays behind; of
+    two alternatives (`per_gpu` and `global`) the one that is laid over wins.
+    """
+    if not (isinstance(base.value, dict) and isinstance(over.value, dict)) or other_kind(base, over):
+        return over
+    kept = {key: child for key, child in base.value.items() if key in over.value or not _displaced(key, over.value)}
+    merged = {key: merge(kept[key], child) if key in kept else child for key, child in over.value.items()}
+    return over.with_value({key: merged.pop(key, child) for key, child in kept.items()} | merged)
+
+
+def other_kind(base: Node, over: Node) -> bool:
+    """Return whether both maps have a `kind` and the two differ."""
+    old, new = base.children.get("kind"), over.children.get("kind")
+    return old is not None and new is not None and old.plain() != new.plain()
+
+
+def _displaced(key: str, over: Mapping[str, Node]) -> bool:
+    return any(key in group and any(other in over for other in group) for group in ALTERNATIVES)
