@@ -7,7 +7,7 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-torch test-browser test-all check reference bench clean
+.PHONY: demo test fuzz test-torch test-browser test-all check reference bench clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
@@ -26,6 +26,12 @@ test-torch: $(VENV)/.installed-torch
 
 test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests
+
+# The random tests draw the same cases every time; here they draw others, FUZZ times over.
+FUZZ ?= 3
+fuzz: $(VENV)/.installed-test
+	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not torch and not browser" \
+	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
 test-all: test test-torch test-browser
 

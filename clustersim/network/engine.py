@@ -79,6 +79,10 @@ class Engine:
         yield from self.arrivals.items()
         yield from self._endings.items()
 
+    def moving(self) -> Iterator[Flow]:
+        """Yield the messages that move on their links since these were last shared."""
+        return (flow for _, flow in self._endings.items())
+
     def clear(self) -> None:
         """Take everything off its way: nothing is due any more."""
         for _, flow in self._endings.items():
@@ -98,8 +102,7 @@ class Engine:
         if not links or flow not in links[0].flows:
             self.arrivals.remove(arrives_s, flow)
             return 0.0
-        moved_bytes = flow.num_bytes - flow.left_bytes + flow.bytes_per_s * (self.now_s - flow.since_s)
-        moved_bytes = min(moved_bytes, flow.num_bytes)  # rounding may take it above
+        moved_bytes = flow.moved_bytes(self.now_s)
         self._endings.forget(flow)
         self._leave(flow, moved_bytes)
         self._is_stale = True

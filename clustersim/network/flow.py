@@ -78,11 +78,24 @@ class Flow:
         self.bottleneck: Link | None = None
         self.mark = 0
 
+    def moved_bytes(self, now_s: float) -> float:
+        """Return how much of it has been moved by a time, at the rate it has."""
+        return moved_bytes(self.num_bytes, self.left_bytes, self.bytes_per_s, now_s - self.since_s)
+
     @property
     def alone_s(self) -> float:
         """How long it takes on its links when it has them for itself."""
         narrowest = self.path.narrowest
         return alone_s(self.num_bytes, INFINITE if narrowest is None else narrowest.bytes_per_s)
+
+
+def moved_bytes(num_bytes: float, left_bytes: float, bytes_per_s: float, for_s: float) -> float:
+    """Return what a message has moved that had so much left and a rate since; rounding does not take it above all.
+
+    >>> moved_bytes(6.0, 4.0, 2.0, 1.5), moved_bytes(6.0, 4.0, 2.0, 2.1)
+    (5.0, 6.0)
+    """
+    return min(num_bytes, num_bytes - left_bytes + bytes_per_s * for_s)
 
 
 def alone_s(num_bytes: float, bytes_per_s: float) -> float:

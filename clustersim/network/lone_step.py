@@ -159,9 +159,8 @@ class LoneSteps:
         message = np.concatenate([sent, added, on_core])
         moves = columns.num_bytes[message] > 0
         uses = Uses(used[moves], message[moves], int(np.count_nonzero(moves[: len(sent)])))
-        with np.errstate(divide="ignore", invalid="ignore"):  # over a link that stands still it takes for ever
-            wire_s = np.where(columns.num_bytes > 0, columns.num_bytes / wire_bytes_per_s, 0.0)
-        adding_s = BYTES_MOVED_PER_ADDED * columns.num_bytes / adding_bytes_per_s
+        wire_s = _alone_s(columns.num_bytes, wire_bytes_per_s)
+        adding_s = _alone_s(BYTES_MOVED_PER_ADDED * columns.num_bytes, adding_bytes_per_s)
         return LoneStep(
             len(nodes), src, dst, columns.num_bytes, latency_s, wire_s, adding_s, wire_bytes_per_s,
             adding_bytes_per_s, self._eager(columns), uses,
@@ -209,6 +208,12 @@ class LoneSteps:
         core[slow] = self.core_bytes_per_s(nodes[columns.dst[slow]])
         rate[slow] = np.minimum(core[slow], self.bytes_per_s[adder[slow]])
         return core, rate, adder
+
+
+def _alone_s(num_bytes: np.ndarray, bytes_per_s: np.ndarray) -> np.ndarray:
+    """Return how long each takes, which is for ever over what stands still, and no time for no bytes."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(num_bytes > 0, num_bytes / bytes_per_s, 0.0)
 
 
 def _narrowest(first: np.ndarray, bytes_per_s: np.ndarray) -> np.ndarray:

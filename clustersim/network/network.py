@@ -100,9 +100,10 @@ class Network:
 
     @property
     def link_bytes(self) -> np.ndarray:
-        """[num_links] bytes that each link has carried, in messages that have ended."""
+        """[num_links] bytes that each link has carried by now, those of messages on their way included."""
         self._player.before_looking()
-        return self.side.carried_bytes()
+        carried: np.ndarray = self.side.carried_bytes() + self.side.moving_bytes(max(float(self.env.now), self.now_s))
+        return carried
 
     @property
     def counts(self) -> Counts:
@@ -118,8 +119,8 @@ class Network:
         return (f"collectives that met nobody else worked out step by step, not message by message: {num}",)
 
     def flows(self) -> list[FlowRate]:
-        """Return the flows that are on the wire."""
-        self._player.before_looking()
+        """Return the flows that are on the wire from now on: what is due now has happened, and links are shared."""
+        self._player.settle()
         return self.side.flows()
 
     def watch(self, look: Callable[[float, list[FlowRate]], None]) -> None:

@@ -124,16 +124,24 @@ class PlainSide:
             carried[number] += link.carried_bytes
         return carried
 
+    def moving_bytes(self, now_s: float) -> np.ndarray:
+        """Return the bytes that the links of the topology have carried by a time [num_links], in messages on them."""
+        moving = np.zeros(len(self.settled_bytes))
+        for number, link in self.paths.links.items():
+            moving[number] = sum(flow.moved_bytes(now_s) for flow in link.flows)
+        return moving
+
     def flows(self) -> list[FlowRate]:
-        """Return the flows that are on the wire, link by link in the order of first use."""
+        """Return the flows that are on the wire."""
         return [
             FlowRate(tuple(link.number for link in flow.path.links), flow.weight, flow.bytes_per_s)
             for flow in self.on_links()
         ]
 
     def on_links(self) -> dict[Flow, None]:
-        """Return the flows on the links of the topology."""
-        return dict.fromkeys(flow for link in self.paths.links.values() for flow in link.flows)
+        """Return the flows on the links of the topology, then those on links that only they have."""
+        on_shared = (flow for link in self.paths.links.values() for flow in link.flows)
+        return dict.fromkeys([*on_shared, *self.engine.moving()])
 
     def watch(self, look: Callable[[float], None]) -> None:
         """Call `look(time_s)` after every share of the links from now on."""

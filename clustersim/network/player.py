@@ -54,6 +54,13 @@ class Player:
             self.before_acting()
             self.after_acting()
 
+    def settle(self) -> None:
+        """Do what is due by SimPy's time, so that somebody can see how links are shared from then on."""
+        self.before_acting()
+        self._let_enter()
+        self.side.play(self.side.now_s, self.side.now_s)
+        self.after_acting()
+
     def take_no_shortcut(self) -> None:
         """Play every message from now on."""
         self.before_looking()

@@ -113,6 +113,9 @@ class Side(Protocol):
     def carried_bytes(self) -> np.ndarray:
         """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
 
+    def moving_bytes(self, now_s: float) -> np.ndarray:
+        """Return the bytes that the links of the topology have carried by a time [num_links], in messages on them."""
+
     def stuck(self, link_name: LinkName) -> list[Stuck]:
         """Return who waits, if nothing can happen any more."""
 

@@ -157,7 +157,7 @@ def test_a_forecast_from_the_middle_ends_as_one_from_the_start(
 
 
 def stopped(case: Case, enter_s: np.ndarray, time_s: float, played: Played) -> tuple[Standing, np.ndarray]:
-    """Return how a collective stands at a time, and the bytes that links have carried by then."""
+    """Return how a collective stands at a time, and the bytes that links have carried in messages that are off them."""
     network = case.network()
     collective = network.begin(case.schedule, places(case.nodes), case.delay_s)
     collective.enter_at(enter_s.tolist())
@@ -181,7 +181,7 @@ def stopped(case: Case, enter_s: np.ndarray, time_s: float, played: Played) -> t
             if has_started and reached_steps[dst] <= number:
                 begun.append((number, message, *moving.get((number, message), (-np.inf, is_there))))
     reached_s = played.reached_s[np.arange(len(reached_steps)), reached_steps]
-    return Standing(reached_steps, reached_s, Begun.of(begun)), network.link_bytes
+    return Standing(reached_steps, reached_s, Begun.of(begun)), network.side.carried_bytes()
 
 
 @given(data=st.data())

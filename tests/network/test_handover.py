@@ -63,7 +63,7 @@ def test_switching_when_there_is_much_to_do_changes_nothing(most_plain, work, mo
     span_s = duration_s(work)
     plain = random_work.play(work, span_s, exact=True, side="plain")
     most_plain(most)
-    assert_same(plain, random_work.play(work, span_s, exact=exact), rates=False)
+    assert_same(plain, random_work.play(work, span_s, exact=exact))
 
 
 @given(work=random_work.works(eager=False), when=st.integers(0, 1200).map(lambda number: number / 1000))

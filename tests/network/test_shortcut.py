@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 
+from clustersim.collectives import Schedule, Transfer
+
 from . import random_work
+from .clusters import line, make_network
 from .random_work import Work, assert_same, duration_s
 
 pytestmark = pytest.mark.usefixtures("side", "eagerness")
@@ -29,3 +32,14 @@ def test_whoever_interrupts_the_shortcut_changes_nothing(work: Work):
     span_s = duration_s(work)
     exact = random_work.play(work, span_s, exact=True)
     assert_same(exact, random_work.play(work, span_s))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_adding_no_bytes_in_a_memory_that_stands_still_takes_no_time(exact):
+    graph = line(2)
+    graph.add_edge("gpu1", "gpu1", bytes_per_s=1e9, latency_s=0.0)
+    network = make_network(graph, adds=True, exact=exact)
+    network.set_rate(network.topology.adders[int(network.topology.gpus[1])], 0.0)
+    schedule = Schedule.from_transfers([Transfer(0, 0, 1, 0.0, reduce=True)])
+    latency_s = network.topology.links.latency_s[network.topology.route(*network.topology.gpus.tolist())].sum()
+    assert network.env.run(network.play(schedule, [0, 1])).end_s == pytest.approx([latency_s] * 2, rel=1e-12)

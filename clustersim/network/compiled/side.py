@@ -12,7 +12,7 @@ import simpy
 from clustersim.network.collective import Collective
 from clustersim.network.compiled.engine import CompiledEngine
 from clustersim.network.compiled.tables import ADDING, NONE, ON_THE_WAY
-from clustersim.network.flow import INFINITE, alone_s
+from clustersim.network.flow import INFINITE, alone_s, moved_bytes
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs
 from clustersim.network.side import Counts, FlowRate, OnTheWay, Ranks, is_held_back, latest
 from clustersim.network.stuck import NOT_ENTERED, LinkName, Stuck, waits_for_rank
@@ -133,6 +133,15 @@ class CompiledSide:
     def carried_bytes(self) -> np.ndarray:
         """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
         return self.engine.links["carried_bytes"][: self._num_links].copy()
+
+    def moving_bytes(self, now_s: float) -> np.ndarray:
+        """Return the bytes that the links of the topology have carried by a time [num_links], in messages on them."""
+        moving = np.zeros(len(self.engine.links))
+        for row in self.engine.flows_on_links():
+            num_bytes, left_bytes, rate = (float(row[name]) for name in ("num_bytes", "left_bytes", "bytes_per_s"))
+            links = self.engine.wiring.links_of(int(row["path"]))
+            moving[links] += moved_bytes(num_bytes, left_bytes, rate, now_s - float(row["since_s"]))
+        return moving[: self._num_links]
 
     def flows(self) -> list[FlowRate]:
         """Return the flows that are on the wire."""
