@@ -29,6 +29,7 @@ CLI_HEADING = """\
 | 1 | the simulation failed |
 | 2 | usage: the command line itself is wrong |
 | 3 | the scenario or another input file is wrong |
+| 4 | outside the tolerance asked for |
 | 130 | interrupted |
 
 With `--json`, stdout gets exactly one document. When something goes wrong that is

@@ -1,7 +1,8 @@
 """The command line: arguments to library calls to exit status. It computes nothing.
 
 Rooms are imported inside the commands, so that `clustersim --help` stays light. Exit status: 0 done, 1 the
-simulation failed, 2 usage, 3 the scenario or another input file is wrong, 130 interrupted.
+simulation failed, 2 usage, 3 the scenario or another input file is wrong, 4 outside the tolerance asked for, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from clustersim.cli.failure import tell_failure
 from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
 from clustersim.cli.listing import list_names
+from clustersim.cli.validation import validate
 
 __all__ = ["app", "main"]
 
@@ -34,6 +36,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(collective)
 app.add_typer(topology)
+app.command()(validate)
 app.command()(report)
 app.command("list")(list_names)
 app.command()(copy)

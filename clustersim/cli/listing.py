@@ -43,6 +43,12 @@ def _clusters() -> Mapping[str, str]:
     return {name: reader.load(path)["description"] for name, path in shipped_files("topologies").items()}
 
 
+def _cases() -> Mapping[str, str]:
+    from clustersim.validation import load_case, shipped_cases
+
+    return {name: load_case(folder).title for name, folder in shipped_cases().items()}
+
+
 def _models() -> Mapping[str, str]:
     from clustersim.workload.catalogue import MODELS, describe
 
@@ -121,6 +127,7 @@ def _stragglers() -> Mapping[str, str]:
 
 SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
     "scenarios": _scenarios,
+    "cases": _cases,
     "models": _models,
     "precisions": _precisions,
     "clusters": _clusters,

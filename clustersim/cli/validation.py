@@ -1,0 +1,82 @@
+"""`clustersim validate`: published figures against the simulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from clustersim.validation import Verdict
+
+
+def validate(
+    cases: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CASE]...", help="Names of shipped cases (clustersim list cases), or folders; all where none is."
+        ),
+    ] = None,
+    max_error: Annotated[
+        str | None,
+        typer.Option(metavar="P", help="End with status 4 where the median error of what is predicted is above '10%'."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
+    workers: Annotated[int, typer.Option(metavar="N", help="Processes; one a core if 0.", min=0)] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> int:
+    """Forecast what others measured and print how far off the forecasts are, the worst case first.
+
+    Figures that calibrate a case stand apart and are never scored; nor are those that are only recalled. A case that
+    fails is told as skipped and makes the exit status 1.
+    """
+    most = None if max_error is None else parse_share(max_error)
+    from clustersim.cli.progress import progress
+    from clustersim.validation import validate as compare
+
+    with progress(quiet) as tell:
+        verdict = compare(cases or (), tell, workers)
+    _print(verdict, json)
+    return _status(verdict, most)
+
+
+def parse_share(text: str) -> float:
+    """Return the share that `--max-error` names.
+
+    >>> parse_share("10%"), parse_share("0.08")
+    (0.1, 0.08)
+    """
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / (100.0 if percent else 1.0)
+    except ValueError:
+        share = -1.0
+    if rest or not 0 <= share < float("inf"):
+        raise typer.BadParameter(f"'{text}' is not a share such as 10% or 0.1", param_hint="'--max-error'")
+    return share
+
+
+def _print(verdict: Verdict, json: bool) -> None:
+    if json:
+        from clustersim.results.files import to_json
+
+        typer.echo(to_json(verdict.to_dict(), indent=2))
+    else:
+        from clustersim.validation.text import verdict_text
+
+        typer.echo(verdict_text(verdict))
+
+
+def _status(verdict: Verdict, most: float | None) -> int:
+    """Return 1 where something was skipped, 4 where the error is above what was asked for, else 0."""
+    from clustersim.errors import SimulationError, ToleranceError
+
+    if verdict.skipped:
+        typer.echo(f"{len(verdict.skipped)} could not be compared; see skipped", err=True)
+        return SimulationError.exit_status
+    found = verdict.summary().median_abs_error
+    if most is not None and (found is None or found > most):
+        shown = "unknown, as nothing is scored" if found is None else f"{found:.1%}"
+        typer.echo(f"the median error of what is predicted is {shown}; asked for at most {most:.1%}", err=True)
+        return ToleranceError.exit_status
+    return 0

@@ -1,0 +1,103 @@
+"""A case: a folder with what was measured (`measured.csv`), on what (`source.md`), and the scenarios to forecast it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clustersim.data import data_folder
+from clustersim.errors import InputError, Mistake, unknown_name
+from clustersim.validation.measured import Measured, read_measured
+from clustersim.validation.question import Question
+
+
+@dataclass(frozen=True)
+class Case:
+    """One source of figures: its folder's name, its title, and a row for each figure."""
+
+    name: str
+    title: str
+    folder: Path
+    rows: tuple[Measured, ...]
+
+    def question(self, row: Measured) -> Question:
+        """Return what a row asks the simulator."""
+        return Question(self.folder / f"{row.scenario}.yaml", tuple(row.overrides))
+
+
+def shipped_cases() -> dict[str, Path]:
+    """Return the folders of the shipped cases by name, in alphabetical order."""
+    return {path.parent.name: path.parent for path in sorted(data_folder("validate").glob("*/measured.csv"))}
+
+
+def load_cases(names: Sequence[str] = ()) -> tuple[Case, ...]:
+    """Return the cases of these names or folders, all shipped ones where none is named.
+
+    Every mistake of every case is raised at once.
+    """
+    shipped = shipped_cases()
+    found: list[Case] = []
+    mistakes: list[Mistake] = []
+    for name in dict.fromkeys(names or shipped):
+        try:
+            found.append(load_case(shipped[name] if name in shipped else _folder(name, shipped)))
+        except InputError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise InputError(mistakes)
+    return tuple(found)
+
+
+def load_case(folder: Path) -> Case:
+    """Read one case; every row's scenario file must be there, and `source.md` with a heading must say what it is."""
+    rows = read_measured(folder / "measured.csv")
+    mistakes = []
+    for name in dict.fromkeys(row.scenario for row in rows):
+        path = folder / f"{name}.yaml"
+        if not path.is_file():
+            row = next(row for row in rows if row.scenario == name)
+            message = f"there is no file '{path.name}' beside the table"
+            known = ", ".join(sorted(found.stem for found in folder.glob("*.yaml"))) or "none"
+            mistakes.append(row.mistake(message, "scenario", name, known))
+    mistakes += _repeated(rows)
+    title = _title(folder / "source.md")
+    if isinstance(title, Mistake):
+        mistakes.append(title)
+    if mistakes:
+        raise InputError(mistakes)
+    return Case(folder.resolve().name, str(title), folder, rows)
+
+
+def _folder(name: str, shipped: dict[str, Path]) -> Path:
+    path = Path(name).expanduser()
+    if (path / "measured.csv").is_file():
+        return path
+    if "/" in name or path.is_dir():
+        raise InputError(f"'{name}' is not a case: it has no measured.csv", got=name, allowed="a folder with one")
+    raise unknown_name("case", name, shipped)
+
+
+def _title(path: Path) -> str | Mistake:
+    """Return the first heading of a case's `source.md`."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return Mistake("a case says where its figures are from; this file is missing or no text", file=str(path))
+    for line in lines:
+        if line.startswith("# "):
+            return line[2:].strip()
+    return Mistake("expected a first heading such as '# FireCaffe on Titan'", file=str(path), line=1)
+
+
+def _repeated(rows: Sequence[Measured]) -> list[Mistake]:
+    """Return a mistake for each row that says of a point and metric what an earlier one says already."""
+    seen: dict[tuple[object, ...], Measured] = {}
+    mistakes = []
+    for row in rows:
+        key = row.scenario, row.settings, row.metric, row.where
+        if key in seen:
+            message = f"line {seen[key].line} has this figure already"
+            mistakes.append(row.mistake(message, "metric", row.metric))
+        seen.setdefault(key, row)
+    return mistakes

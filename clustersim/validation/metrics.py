@@ -1,0 +1,71 @@
+"""What can be measured: the dotted path of a figure in `clustersim.result/1` or `clustersim.collective/1`.
+
+The end of a metric's name says its quantity, and that which units it may be written in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clustersim.errors import InputError, unknown_name
+
+_DURATIONS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SAMPLE_RATES = {f"{what}/s": 1.0 for what in ("samples", "images", "sequences", "tokens")}
+_RATES = {"GB/s": 1e9, "MB/s": 1e6}
+_SHARES = {"%": 0.01, "1": 1.0}
+
+METRICS: Mapping[str, Mapping[str, float]] = {
+    "iteration_s": _DURATIONS,
+    "update_s": _DURATIONS,
+    "time_to_train_s": _DURATIONS,
+    "samples_per_s": _SAMPLE_RATES,
+    "speedup": {"x": 1.0},
+    "efficiency": _SHARES,
+    "breakdown_s.compute": _DURATIONS,
+    "breakdown_s.communication_exposed": _DURATIONS,
+    "breakdown_s.waiting": _DURATIONS,
+    "staleness.mean": {"updates": 1.0},
+    "staleness.p99": {"updates": 1.0},
+    "staleness.max": {"updates": 1.0},
+    "time_s": _DURATIONS,
+    "algbw_bytes_per_s": _RATES,
+    "busbw_bytes_per_s": _RATES,
+}
+"""Every metric: units it may be written in, each with what it is in SI."""
+
+
+def units_of(metric: str) -> Mapping[str, float]:
+    """Return the units of a metric, each with its size in SI.
+
+    >>> list(units_of("speedup"))
+    ['x']
+    """
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+    return METRICS[metric]
+
+
+def simulated(document: Mapping[str, Any], metric: str, unit: str) -> float:
+    """Return a metric of a run's or a collective's JSON document in the given unit.
+
+    >>> simulated({"breakdown_s": {"compute": 0.25}}, "breakdown_s.compute", "ms")
+    250.0
+    """
+    value: Any = document
+    for key in metric.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if value is None:
+        raise InputError(f"the simulation gives no '{metric}' here", got=metric, allowed=", ".join(_numbers(document)))
+    return float(value) / units_of(metric)[unit]
+
+
+def _numbers(document: Mapping[str, Any]) -> list[str]:
+    """Return the metrics that a document has."""
+    found = []
+    for metric in METRICS:
+        first, _, rest = metric.partition(".")
+        value = document.get(first)
+        value = value.get(rest) if rest and isinstance(value, Mapping) else value
+        found += [metric] if isinstance(value, int | float) else []
+    return found

@@ -1,0 +1,126 @@
+"""What a measured figure asks the simulator: a training at one point, or one collective; and the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from clustersim.errors import InputError, Mistake
+from clustersim.reading.explain import explain
+from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.scenario.files import read_scenario
+from clustersim.scenario.overrides import apply_overrides
+from clustersim.simulate import forecast, time_collective
+from clustersim.spec import Spec
+from clustersim.units import Size
+
+_WAYS = {"strategy", "compression", "parallelism", "transport"}
+"""Keys that say how a job synchronises: points that differ in nothing else are ranked against each other."""
+
+_WORDS = {"published", "baseline", "seed"}
+
+
+class CollectiveQuestion(Spec):
+    """One collective on an idle cluster, as nccl-tests and its like measure it."""
+
+    collective: str = Field(description="such as all-reduce or broadcast")
+    topology: str | dict[str, Any] = Field(description="a shipped cluster's name, or a map with its kind")
+    num_gpus: int = Field(ge=1, description="how many GPUs take part")
+    bytes: Size = Field(description="the size of the buffer, such as '4 KiB'")
+    algorithm: str = Field(default="auto", description="such as ring; auto is what the transport's library takes")
+    transport: str = Field(description="the message library")
+    description: str = Field(default="", description="what is measured, in a line")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A file of a case and what one row sets in it; rows that ask the same are answered once."""
+
+    file: Path
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a question: a document with the metrics, or mistakes in the input, or why it failed.
+
+    `group` is the same for points that differ in nothing but how they synchronise, `way` says how that is, and
+    `features` are what a forecast elsewhere is compared by.
+    """
+
+    document: Mapping[str, Any] | None = None
+    group: str = ""
+    way: str = ""
+    features: Mapping[str, Any] | None = None
+    mistakes: tuple[Mistake, ...] = ()
+    failure: str = ""
+
+
+def answer(question: Question) -> Answer:
+    """Simulate one question. Nothing is raised for what its input or the simulation can cause."""
+    try:
+        root, lesser = read_scenario(question.file)
+        if "collective" in root.children:
+            return _collective(question, lesser)
+        return _training(question)
+    except InputError as error:
+        return Answer(mistakes=error.mistakes)
+    except Exception as error:  # told under `skipped`, with everything else still compared
+        return Answer(failure=f"{type(error).__name__}: {error}")
+
+
+def _training(question: Question) -> Answer:
+    scenario = load_scenario(question.file, overrides=question.overrides)
+    points = scenario.points()
+    if len(points) != 1:
+        lists = ", ".join(scenario.axes)
+        message = f"the figure belongs to one point and this is a sweep over {lists}; give these a column"
+        raise InputError(message, got=f"{len(points)} points", allowed="one point")
+    point = points[0].point
+    run = forecast(point).run
+    document = replace(run, axes={}).to_dict(detail=False)
+    group, way = group_and_way(point)
+    return Answer(document, group, way, features(scenario, point))
+
+
+def _collective(question: Question, lesser: Sequence[Mistake]) -> Answer:
+    root, mistakes = read_scenario(question.file)
+    root, wrong = apply_overrides(root, question.overrides)
+    try:
+        asked = CollectiveQuestion.model_validate_json(json.dumps(root.plain()), strict=True)
+    except ValidationError as error:
+        found = [problem.mistake for problem in explain(error, root, CollectiveQuestion, {})]
+        raise InputError([*lesser, *wrong, *found]) from None
+    if mistakes or wrong:
+        raise InputError([*mistakes, *wrong])
+    document = time_collective(
+        asked.collective, asked.topology, asked.algorithm, asked.num_gpus, [asked.bytes], asked.transport
+    )
+    row = {**document["rows"][0], "num_gpus": asked.num_gpus}
+    plain = asked.model_dump(exclude={"algorithm", "transport", "description"})
+    way = f"{asked.transport} {asked.algorithm}"
+    kind = {"kind": "collective", "transport": asked.transport, "num_gpus": asked.num_gpus}
+    return Answer(row, json.dumps(plain, sort_keys=True, default=str), way, kind)
+
+
+def group_and_way(point: Point) -> tuple[str, str]:
+    """Return what is the same for points that only synchronise differently, and how this one does."""
+    everything = json.loads(point.model_dump_json(exclude=_WORDS))
+    way = {key: everything.pop(key) for key in sorted(_WAYS)}
+    return json.dumps(everything, sort_keys=True), json.dumps(way, sort_keys=True)
+
+
+def features(scenario: Scenario, point: Point) -> dict[str, Any]:
+    """Return what says how alike two forecasts are: strategy, transport, size, model and cluster."""
+    return {
+        "kind": point.strategy.kind,
+        "transport": point.transport,
+        "num_gpus": point.num_gpus,
+        "model": point.model,
+        "topology": point.topology.name or scenario.name,
+    }

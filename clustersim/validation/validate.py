@@ -1,0 +1,86 @@
+"""From cases to the verdict: ask the simulator what was measured, and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from clustersim import __version__
+from clustersim.errors import InputError, Mistake
+from clustersim.validation.case import Case, load_cases
+from clustersim.validation.measured import Measured
+from clustersim.validation.metrics import simulated
+from clustersim.validation.pool import Tell, answer_all
+from clustersim.validation.question import Answer, Question
+from clustersim.validation.verdict import CaseVerdict, Compared, Skipped, Verdict, worst_first
+
+
+def validate(names: Sequence[str] = (), tell: Tell = lambda share, what: None, workers: int = 0) -> Verdict:
+    """Simulate every point of these cases (names or folders; all shipped ones where none is named) and compare.
+
+    Wrong input is raised with every mistake; what fails in the simulation is told under `skipped`, and everything else
+    is compared all the same. `workers` processes take part, one a core where it is 0.
+    """
+    cases = load_cases(names)
+    questions = list(dict.fromkeys(case.question(row) for case in cases for row in case.rows))
+    answers = dict(zip(questions, answer_all(questions, tell, workers), strict=True))
+    mistakes = list(dict.fromkeys(mistake for case in cases for mistake in _mistakes(case, answers)))
+    if mistakes:
+        raise InputError(mistakes)
+    verdicts, skipped = [], []
+    for case in cases:
+        points, failed = _compare(case, answers)
+        verdicts.append(CaseVerdict(case.name, case.title, points))
+        skipped += failed
+    return Verdict(__version__, worst_first(verdicts), tuple(skipped))
+
+
+def _mistakes(case: Case, answers: Mapping[Question, Answer]) -> Iterator[Mistake]:
+    """Yield what is wrong with the input, each with the file, line and column where a person can mend it."""
+    for row in case.rows:
+        found = answers[case.question(row)]
+        for mistake in found.mistakes:
+            in_a_file = mistake.line is not None and mistake.file != "--set"
+            yield mistake if in_a_file else _in_row(row, mistake)
+        if found.document is not None:
+            try:
+                simulated(found.document, row.metric, row.unit)
+            except InputError as error:
+                yield from (_in_row(row, replace(mistake, key="metric")) for mistake in error.mistakes)
+
+
+def _in_row(row: Measured, mistake: Mistake) -> Mistake:
+    message = mistake.message if mistake.file in (None, "--set") else f"{mistake.file}: {mistake.message}"
+    return row.mistake(message, mistake.key, mistake.got, mistake.allowed)
+
+
+def _compare(case: Case, answers: Mapping[Question, Answer]) -> tuple[tuple[Compared, ...], list[Skipped]]:
+    points, skipped = [], []
+    for row in case.rows:
+        found = answers[case.question(row)]
+        if found.document is None:
+            which = " ".join([f"{row.scenario}.yaml", *row.overrides])
+            skipped.append(Skipped(case.name, f"{which}: {found.failure}"))
+            continue
+        value = simulated(found.document, row.metric, row.unit)
+        points.append(
+            Compared(
+                metric=row.metric,
+                num_gpus=int(found.document["num_gpus"]),
+                role=row.role,
+                simulated=value,
+                measured=row.value,
+                unit=row.unit,
+                error=value / row.value - 1.0,
+                provenance=row.provenance,
+                where=row.where,
+                note=row.note,
+                scenario=row.scenario,
+                settings=dict(row.settings),
+                line=row.line,
+                features=found.features or {},
+                group=found.group,
+                way=found.way,
+            )
+        )
+    return tuple(points), list(dict.fromkeys(skipped))

@@ -1,0 +1,127 @@
+"""What a validation found: points, cases and the summary, and their `clustersim.validation/1` document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from clustersim.validation.score import Ranked, Summary, orderings, summarise
+
+VALIDATION_SCHEMA = "clustersim.validation/1"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measured figure and what was simulated for it, in the figure's unit; error is simulated / measured - 1."""
+
+    metric: str
+    num_gpus: int
+    role: str
+    simulated: float
+    measured: float
+    unit: str
+    error: float
+    provenance: str
+    where: str
+    note: str
+    scenario: str
+    settings: Mapping[str, str]
+    line: int
+    features: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
+    way: str = ""
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the error counts: a prediction of a figure that was read."""
+        return self.role == "prediction" and self.provenance == "read"
+
+    @property
+    def label(self) -> str:
+        """What tells the point apart from others of its case, the number of GPUs aside."""
+        name = "" if self.scenario == "scenario" else self.scenario
+        return ", ".join(filter(None, [name, *(value for key, value in self.settings.items() if key != "num_gpus")]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the point as JSON values."""
+        document = asdict(self)
+        del document["group"], document["way"]
+        return {**document, "settings": dict(self.settings), "features": dict(self.features), "label": self.label}
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A case, or a point of it, that could not be compared, and why."""
+
+    case: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """One case with its points in the order of the table."""
+
+    name: str
+    title: str
+    points: tuple[Compared, ...]
+
+    def errors(self, role: str = "prediction") -> list[float]:
+        """Return the errors of the points of a role that were read in their source."""
+        return [point.error for point in self.points if point.role == role and point.provenance == "read"]
+
+    def orderings(self) -> list[bool]:
+        """Return of each pair of scored ways of synchronising whether it is ranked as it was measured."""
+        by_metric: dict[str, list[Ranked]] = {}
+        for point in self.points:
+            if point.is_scored:
+                ranked = Ranked(point.group, point.way, point.simulated, point.measured)
+                by_metric.setdefault(point.metric, []).append(ranked)
+        return [right for points in by_metric.values() for right in orderings(points)]
+
+    def summary(self) -> Summary:
+        """Return the summary of the predicted points."""
+        return summarise([self.errors()], self.orderings())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the case as JSON values."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "points": [point.to_dict() for point in self.points],
+            "summary": asdict(self.summary()),
+            "calibration": asdict(summarise([self.errors("calibration")])),
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All cases, the worst first, and what could not be compared."""
+
+    version: str
+    cases: tuple[CaseVerdict, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    def summary(self) -> Summary:
+        """Return the summary over all predicted points, every case weighing the same."""
+        ranked = [right for case in self.cases for right in case.orderings()]
+        return summarise([case.errors() for case in self.cases], ranked)
+
+    def calibration(self) -> Summary:
+        """Return how near the forecasts come to the figures that they were given."""
+        return summarise([case.errors("calibration") for case in self.cases])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the `clustersim.validation/1` document."""
+        return {
+            "schema": VALIDATION_SCHEMA,
+            "version": self.version,
+            "cases": [case.to_dict() for case in self.cases],
+            "summary": {**asdict(self.summary()), "skipped": [asdict(each) for each in self.skipped]},
+            "calibration": asdict(self.calibration()),
+        }
+
+
+def worst_first(cases: Sequence[CaseVerdict]) -> tuple[CaseVerdict, ...]:
+    """Return the cases by their median error, the largest first, those without a predicted point last."""
+    return tuple(sorted(cases, key=lambda case: (-(case.summary().median_abs_error or -1.0), case.name)))

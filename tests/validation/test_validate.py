@@ -1,0 +1,200 @@
+"""A made-up case from its folder to the verdict, and every message about a bad one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clustersim.cli import main
+from clustersim.errors import InputError
+from clustersim.validation import load_cases, validate
+from clustersim.validation.measured import read_measured
+
+HEADER = "scenario,num_gpus,metric,value,unit,role,provenance,where\n"
+
+
+def mistakes_of(text: str, make_case, **kinds: object) -> list[tuple[int | None, int | None, str]]:
+    with pytest.raises(InputError) as caught:
+        validate([str(make_case(text))], workers=1)
+    return [(mistake.line, mistake.column, mistake.message) for mistake in caught.value.mistakes]
+
+
+def test_a_ring_of_four_moves_one_and_a_half_buffers(make_case) -> None:
+    found = validate([str(make_case())], workers=1)
+    calibrated, ring = found.cases[0].points
+    assert ring.simulated == pytest.approx(2 * 3 / 4 * 1.0)
+    assert ring.error == pytest.approx(1.5 / 1.25 - 1)
+    assert calibrated.simulated == pytest.approx(320.0)
+    assert calibrated.error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_calibrates_is_not_scored(make_case) -> None:
+    found = validate([str(make_case())], workers=1)
+    assert found.summary().num_points == 1
+    assert found.summary().median_abs_error == pytest.approx(0.2)
+    assert found.calibration().median_abs_error == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("provenance", ["recalled", "stated"])
+def test_what_was_not_read_or_not_measured_is_shown_and_not_scored(make_case, provenance: str) -> None:
+    found = validate([str(make_case(HEADER + f"ring,4,time_s,99,s,prediction,{provenance},a talk\n"))], workers=1)
+    assert len(found.cases[0].points) == 1
+    assert found.summary().num_points == 0
+    assert found.summary().median_abs_error is None
+
+
+def test_ways_of_synchronising_are_ranked_and_sizes_are_not(make_case) -> None:
+    rows = [
+        "scenario,2,ring,samples_per_s,600,images/s,prediction,read,a,",
+        "scenario,4,ring,samples_per_s,1200,images/s,prediction,read,a,",
+        "scenario,4,server,samples_per_s,900,images/s,prediction,read,a,",
+        "scenario,4,tree,samples_per_s,2000,images/s,prediction,read,a,",
+    ]
+    header = "scenario,num_gpus,strategy.algorithm,metric,value,unit,role,provenance,where,note\n"
+    summary = validate([str(make_case(header + "\n".join(rows)))], workers=1).summary()
+    assert summary.num_orderings == 3  # ring-server, ring-tree, server-tree; at 4 GPUs only
+    assert summary.ordering_correct == pytest.approx(2 / 3)  # a tree is no faster than a ring
+
+
+def test_processes_and_their_number_change_nothing(make_case) -> None:
+    folder = str(make_case())
+    assert validate([folder], workers=1).to_dict() == validate([folder], workers=2).to_dict()
+
+
+def test_what_fails_is_told_and_the_rest_compared(make_case, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    def broken(*arguments: object) -> None:
+        raise ArithmeticError("the clock ran backwards")
+
+    monkeypatch.setattr("clustersim.validation.question.forecast", broken)
+    status = main(["validate", str(make_case()), "--json", "--workers", "1"])
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert status == 1
+    assert document["summary"]["skipped"] == [
+        {"case": "tiny", "reason": "scenario.yaml num_gpus=1: ArithmeticError: the clock ran backwards"}
+    ]
+    assert [point["metric"] for point in document["cases"][0]["points"]] == ["time_s"]
+    assert "could not be compared" in err
+
+
+def test_the_document_has_what_the_contract_names(make_case, capsys) -> None:
+    assert main(["validate", str(make_case()), "--json", "--workers", "1"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "clustersim.validation/1"
+    names = {"metric", "num_gpus", "role", "simulated", "measured", "unit", "error"}
+    assert names <= set(document["cases"][0]["points"][0])
+    names = {"median_abs_error", "p90_abs_error", "bias", "ordering_correct", "num_points", "skipped"}
+    assert names <= set(document["summary"])
+
+
+@pytest.mark.parametrize(("asked", "status"), [("25%", 0), ("0.25", 0), ("19%", 4)])
+def test_an_error_above_what_was_asked_for_is_status_4(make_case, capsys, asked: str, status: int) -> None:
+    assert main(["validate", str(make_case()), "--max-error", asked, "--workers", "1"]) == status
+    assert ("asked for at most" in capsys.readouterr().err) == (status == 4)
+
+
+def test_nothing_scored_meets_no_tolerance(make_case, capsys) -> None:
+    folder = str(make_case(HEADER + "ring,4,time_s,1.5,ms,calibration,read,a\n"))
+    assert main(["validate", folder, "--max-error", "50%", "--workers", "1"]) == 4
+    assert "nothing is scored" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", ["ten", "-1%", "10%%", "inf"])
+def test_a_tolerance_that_is_no_share_is_a_usage_error(asked: str, capsys) -> None:
+    assert main(["validate", "firecaffe", "--max-error", asked]) == 2
+    assert "is not a share" in capsys.readouterr().err
+
+
+def test_the_table_says_simulated_measured_and_error(make_case, capsys) -> None:
+    assert main(["validate", str(make_case()), "--workers", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "tiny: A made-up cluster" in out
+    assert "calibrates, not scored" in out
+    row = next(line for line in out.splitlines() if "time_s" in line)
+    assert row.split()[:6] == ["4", "time_s", "1.5", "1.25", "ms", "+20.0%"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "words"),
+    [
+        (HEADER + "ring,4,time_s,fast,ms,prediction,read,a\n", 2, 15, "expected a number above 0 (got 'fast')"),
+        (HEADER + "ring,4,time_s,0,ms,prediction,read,a\n", 2, 15, "expected a number above 0"),
+        (HEADER + "ring,4,time_s,nan,ms,prediction,read,a\n", 2, 15, "expected a number above 0"),
+        (HEADER + "ring,4,time_s,1,ms,guess,read,a\n", 2, 20, "expected one of calibration, prediction (got 'guess')"),
+        (HEADER + "ring,4,time_s,1,ms,prediction,heard,a\n", 2, 31, "expected one of read, recalled, stated"),
+        (HEADER + "ring,4,times,1,ms,prediction,read,a\n", 2, 8, "no metric is called 'times'; did you mean 'time_s'?"),
+        (HEADER + "ring,4,time_s,1,GB/s,prediction,read,a\n", 2, 17, "'time_s' is not measured in 'GB/s'"),
+        (HEADER + "ring,4,time_s,1,ms,prediction,read,\n", 2, 35, "a figure without a source"),
+        (HEADER + "ring,4,time_s,1,ms,prediction\n", 2, 20, "6 values in a table of 8 columns"),
+        (HEADER + "\nring,4,time_s,1,ms,prediction,read,a,b\n", 3, 36, "9 values in a table of 8 columns"),
+        (HEADER + "rang,4,time_s,1,ms,prediction,read,a\n", 2, 1, "there is no file 'rang.yaml' beside the table"),
+        (HEADER + 2 * "ring,4,time_s,1,ms,prediction,read,a\n", 3, 8, "line 2 has this figure already"),
+        (HEADER + "ring,many,time_s,1,ms,prediction,read,a\n", 2, 6, "expected a whole number (got 'many')"),
+        (HEADER + "ring,4,speedup,1,x,prediction,read,a\n", 2, 8, "the simulation gives no 'speedup' here"),
+        (HEADER + "scenario,4,time_to_train_s,1,h,prediction,read,a\n", 2, 12, "gives no 'time_to_train_s' here"),
+        (
+            HEADER.replace("num_gpus", "number") + "ring,4,time_s,1,ms,prediction,read,a\n",
+            2,
+            6,
+            "there is no such key here",
+        ),
+        (HEADER.replace("num_gpus", "num_gpus,num_gpus"), 1, 10, "the column is there twice"),
+        (HEADER.replace("metric", "metrik"), 1, 53, "there is no column 'metric' (is 'metrik' meant?)"),
+        (HEADER, 1, None, "there is no row below the names of the columns"),
+        ("", None, None, "the file is empty"),
+    ],
+)
+def test_a_mistake_in_the_table_has_its_line_and_column(make_case, text, line, column, words) -> None:
+    found = mistakes_of(text, make_case)
+    assert any((line, column) == (place, where) and words in message for place, where, message in found), found
+
+
+def test_every_mistake_is_told_at_once(make_case) -> None:
+    found = mistakes_of(
+        HEADER + "ring,4,time_s,x,ms,prediction,read,a\nring,4,time_s,1,km,prediction,read,a\n", make_case
+    )
+    assert [line for line, _, _ in found] == [2, 3]
+
+
+def test_a_comma_in_quotes_does_not_move_the_columns(make_case) -> None:
+    folder = make_case(HEADER.replace("where", "where,note") + 'ring,4,time_s,1,ms,prediction,read,"a, b",c\n')
+    row = read_measured(folder / "measured.csv")[0]
+    assert (row.where, row.note, dict(row.columns)["note"]) == ("a, b", "c", 43)
+
+
+def test_a_scenario_that_is_wrong_is_told_with_its_own_line(make_case) -> None:
+    folder = make_case()
+    (folder / "scenario.yaml").write_text("model: alexnet\nnum_gpus: 0\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        validate([str(folder)], workers=1)
+    files = {Path(str(mistake.file)).name for mistake in caught.value.mistakes}
+    assert "scenario.yaml" in files
+
+
+def test_a_row_of_a_sweep_must_name_its_point(make_case) -> None:
+    folder = make_case(HEADER + "scenario,,samples_per_s,320,images/s,prediction,read,a\n")
+    text = (folder / "scenario.yaml").read_text(encoding="utf-8").replace("num_gpus: 1", "num_gpus: [1, 2]")
+    (folder / "scenario.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="this is a sweep over num_gpus; give these a column"):
+        validate([str(folder)], workers=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("firecafe", "no case is called 'firecafe'; did you mean 'firecaffe'?"), ("./nowhere", "it has no measured.csv")],
+)
+def test_a_case_that_is_not_there_is_status_3(name: str, words: str, capsys) -> None:
+    assert main(["validate", name]) == 3
+    assert words in capsys.readouterr().err
+
+
+def test_a_case_without_its_source_is_refused(make_case) -> None:
+    folder = make_case()
+    (folder / "source.md").write_text("no heading\n", encoding="utf-8")
+    with pytest.raises(InputError, match="expected a first heading"):
+        load_cases([str(folder)])
+    (folder / "source.md").unlink()
+    with pytest.raises(InputError, match="a case says where its figures are from"):
+        load_cases([str(folder)])
