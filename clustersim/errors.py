@@ -48,10 +48,15 @@ class InputError(ClustersimError, ValueError):
     exit_status = 3
 
     def __init__(
-        self, mistakes: str | Mistake | Iterable[Mistake], *, got: str | None = None, allowed: str | None = None
+        self,
+        mistakes: str | Mistake | Iterable[Mistake],
+        *,
+        got: str | None = None,
+        allowed: str | None = None,
+        key: str | None = None,
     ):
         if isinstance(mistakes, str):
-            mistakes = Mistake(mistakes, got=got, allowed=allowed)
+            mistakes = Mistake(mistakes, key, got=got, allowed=allowed)
         self.mistakes: tuple[Mistake, ...] = (mistakes,) if isinstance(mistakes, Mistake) else tuple(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 

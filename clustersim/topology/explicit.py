@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from clustersim.errors import InputError, unknown_name
+from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.spec import Spec
 from clustersim.topology.assemble import host_columns
 from clustersim.topology.flow_hash import flow_hash
@@ -76,25 +77,45 @@ class Explicit(HostedSpec):
 
     @model_validator(mode="after")
     def _check(self) -> Explicit:
-        names = [node.name for node in self.nodes]
-        twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
-        if twice is not None:
-            raise InputError(f"two nodes are called '{twice}'", got=twice, allowed="each name once")
-        known = set(names)
-        for cable in self.links:
-            for end in (cable.a, cable.b):
-                if end not in known:
-                    raise unknown_name("node of this topology", end, names)
-            self._wire(cable)
-        for node in self.nodes:
+        mistakes = [*self._twice(), *self._loose_ends(), *self._misplaced()]
+        if mistakes:
+            raise InputError(mistakes)
+        if not self._plans:
+            message = "the topology has no GPU: give it nodes of kind `gpu` or `host`"
+            got = ", ".join(dict.fromkeys(node.kind for node in self.nodes))
+            raise InputError(message, got=got, allowed="gpu, host", key="nodes")
+        return self
+
+    def _twice(self) -> Iterator[Mistake]:
+        seen: set[str] = set()
+        for number, node in enumerate(self.nodes):
+            if node.name in seen:
+                message = f"two nodes are called '{node.name}'"
+                yield Mistake(message, f"nodes.{number}", got=node.name, allowed="each name once")
+            seen.add(node.name)
+
+    def _loose_ends(self) -> Iterator[Mistake]:
+        """Yield the cables that end at no node, or have no rate."""
+        names = {node.name for node in self.nodes}
+        for number, cable in enumerate(self.links):
+            for key, end in (("a", cable.a), ("b", cable.b)):
+                if end not in names:
+                    yield replace(
+                        unknown_name("node of this topology", end, names).mistakes[0], key=f"links.{number}.{key}"
+                    )
+            if cable.link is None and self.link is None:
+                message = f"the link from '{cable.a}' to '{cable.b}' has no rate: give `link`"
+                yield Mistake(message, f"links.{number}", got="nothing", allowed="a rate, or a link's sheet")
+
+    def _misplaced(self) -> Iterator[Mistake]:
+        """Yield the nodes that have what only others may have."""
+        for number, node in enumerate(self.nodes):
             if node.gpu is not None and (node.host or (self.host if node.kind == "host" else None)) is not None:
-                raise InputError(f"the host '{node.name}' has a template: give its GPU there", got=node.gpu)
+                message = f"the host '{node.name}' has a template: give its GPU there"
+                yield Mistake(message, f"nodes.{number}.gpu", got=node.gpu, allowed="a gpu in the host's template")
             if node.host is not None and node.kind != "host":
                 message = f"the node '{node.name}' is a {node.kind}: only a node of kind `host` has a template"
-                raise InputError(message, got=node.kind, allowed="host")
-        if not self._plans:
-            raise InputError("the topology has no GPU: give it nodes of kind `gpu` or `host`", allowed="gpu, host")
-        return self
+                yield Mistake(message, f"nodes.{number}.host", got=node.kind, allowed="host")
 
     def build(self) -> Topology:
         ranges = number_hosts([(plan, 1) for plan in self._plans.values()])
@@ -130,13 +151,14 @@ class Explicit(HostedSpec):
         """The inside of every node that holds GPUs, in the order of the nodes."""
         plans: dict[str, HostPlan] = {}
         cables = Counter(end for cable in self.links for end in (cable.a, cable.b))
-        for node in self.nodes:
+        for number, node in enumerate(self.nodes):
             if node.kind == "gpu":
                 plans[node.name] = Bare(gpu=node.gpu or self.gpu).plan()
             elif node.kind == "host":
                 template = node.host or self.host
                 bare = template is None and node.gpu is not None
-                plan = (Bare(gpu=node.gpu) if bare else self.host_with_overrides(template)).plan()
+                key = "host" if node.host is None else f"nodes.{number}.host"
+                plan = Bare(gpu=node.gpu).plan() if bare else self.host_plan(template, key)
                 used = min(len(plan.ports), max(1, cables[node.name]))
                 ports = [plan.ports[number * len(plan.ports) // used] for number in range(used)]
                 plans[node.name] = replace(plan, ports=ports)
@@ -144,8 +166,7 @@ class Explicit(HostedSpec):
 
     def _wire(self, cable: ExplicitLink) -> Wire:
         link = cable.link or self.link
-        if link is None:
-            raise InputError(f"the link from '{cable.a}' to '{cable.b}' has no rate: give `link`", allowed="a rate")
+        assert link is not None  # as `_loose_ends` says
         return wire(link, "link", self.hop if cable.hop is None else cable.hop)
 
     def _cables(self, hosts: dict[str, HostRange], others: dict[str, int]) -> Links:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
 
 from clustersim.errors import InputError
+from clustersim.reading import explain, from_python
 from clustersim.spec import Spec
 from clustersim.topology.host import Host
+from clustersim.topology.host_plan import HostPlan
 from clustersim.topology.host_table import HOSTS, AnyHost
 from clustersim.topology.topology import Topology
 from clustersim.topology.wire import GpuName
@@ -66,6 +68,13 @@ class HostedSpec(TopologySpec):
     num_gpus: int | None = Field(default=None, ge=1, le=256, description="overrides the template's GPUs in one host")
     nics: int | None = Field(default=None, ge=1, le=64, description="overrides the template's network cards in a host")
 
+    def host_plan(self, host: Host | None, key: str) -> HostPlan:
+        """Return the inside of one such host; what is wrong with it is told at `key`, where the host is written."""
+        try:
+            return self.host_with_overrides(host).plan()
+        except InputError as error:
+            raise InputError([replace(each, key=each.key or key) for each in error.mistakes]) from None
+
     def host_with_overrides(self, host: Host | None) -> Host:
         """Return this host (a bare one for None) with the topology's own `gpu`, `num_gpus` and `nics` in it."""
         written = {"template": "bare"}
@@ -75,5 +84,11 @@ class HostedSpec(TopologySpec):
         template = HOSTS[written["template"]]
         for key, value in changes.items():
             if key not in template.model_fields:
-                raise InputError(f"the host template '{written['template']}' has no `{key}`", got=str(value))
-        return template.model_validate(written | changes)
+                known = ", ".join(template.model_fields)
+                message = f"the host template '{written['template']}' has no `{key}`, so that nothing overrides it"
+                raise InputError(f"{message} (it has {known})", got=str(value), allowed=known, key=key)
+        try:
+            return template.model_validate(written | changes)
+        except ValidationError as error:
+            problems = explain(error, from_python(changes), template)
+            raise InputError([each.mistake for each in problems]) from None

@@ -78,7 +78,8 @@ class LeafSpine(MixedNetworkSpec):
         if not self.rails:
             return self.num_leaves * self.hosts_per_leaf
         if ports_per_host != int(ports_per_host):
-            raise InputError("with `rails`, all hosts must have as many network cards")
+            message = "with `rails`, all hosts must have as many network cards"
+            raise InputError(message, got="hosts of several kinds", allowed="hosts with as many cards", key="rails")
         return self.num_leaves // int(ports_per_host) * self.hosts_per_leaf
 
     def num_inner_links(self) -> int:

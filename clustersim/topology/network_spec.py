@@ -72,15 +72,17 @@ class NetworkSpec(HostedSpec):
         """Return the inside of each kind of host and how many there are of it."""
         listed = self.host_groups()
         if listed is None:
-            plan = self.host_with_overrides(self.host).plan()
+            plan = self.host_plan(self.host, "host")
             return [(plan, self._count(plan))]
         if self.host is not None:
-            raise InputError("give `host` or `hosts`, not both")
-        groups = [(self.host_with_overrides(group.host).plan(), group.count) for group in listed]
+            raise InputError("give `host` or `hosts`, not both", got="both", allowed="host or hosts", key="host")
+        groups = [
+            (self.host_plan(group.host, f"hosts.{number}.host"), group.count) for number, group in enumerate(listed)
+        ]
         total = sum(count for _, count in groups)
         if self.num_hosts not in (None, total):
             message = f"num_hosts is {self.num_hosts}, but the list of hosts has {total}"
-            raise InputError(message, got=str(self.num_hosts), allowed=str(total))
+            raise InputError(message, got=str(self.num_hosts), allowed=str(total), key="num_hosts")
         self._check_places(total, sum(len(plan.ports) * count for plan, count in groups) / total)
         return groups
 
@@ -90,7 +92,8 @@ class NetworkSpec(HostedSpec):
             self._check_places(self.num_hosts, len(plan.ports))
             return self.num_hosts
         if places is None:
-            raise InputError("how many hosts are there? Give `num_hosts` or `hosts`", allowed="a number of hosts")
+            message = "how many hosts are there? Give `num_hosts` or `hosts`"
+            raise InputError(message, got="nothing", allowed="num_hosts or hosts", key="num_hosts")
         self._check_places(max(1, places), len(plan.ports))
         return places
 
@@ -98,7 +101,8 @@ class NetworkSpec(HostedSpec):
         places = self.places(ports_per_host)
         if places is not None and num_hosts > places:
             message = f"the network has places for {places} hosts with {ports_per_host:g} ports each (got {num_hosts})"
-            raise InputError(message, got=str(num_hosts), allowed=f"at most {places}")
+            key = "hosts" if self.host_groups() else "num_hosts" if self.num_hosts is not None else None
+            raise InputError(message, got=str(num_hosts), allowed=f"at most {places}", key=key)
 
 
 class MixedNetworkSpec(NetworkSpec):

@@ -126,6 +126,7 @@ def _wrong_order(dims: tuple[int, ...], order: str) -> InputError:
         f"such as '{letters}'",
         got=order,
         allowed=f"parts whose sizes multiply to {shape}",
+        key="host_order",
     )
 
 
@@ -156,10 +157,18 @@ class Torus(MixedNetworkSpec):
         dims = data.get("dims") if isinstance(data, dict) else None
         if isinstance(dims, list) and all(isinstance(size, int) for size in dims):
             if any(size < 1 for size in dims):
-                raise InputError(f"every dimension of a torus has at least one router (got {dims})", got=str(dims))
+                raise InputError(
+                    f"every dimension of a torus has at least one router (got {dims})",
+                    got=str(dims),
+                    allowed="numbers of at least 1",
+                    key="dims",
+                )
             if prod(dims) > MAX_GPUS:
                 raise InputError(
-                    f"the torus would have {prod(dims)} routers; at most {MAX_GPUS} are simulated", got=str(dims)
+                    f"the torus would have {prod(dims)} routers; at most {MAX_GPUS} are simulated",
+                    got=str(dims),
+                    allowed=f"at most {MAX_GPUS} routers",
+                    key="dims",
                 )
         return data
 
@@ -170,6 +179,7 @@ class Torus(MixedNetworkSpec):
                 f"the torus has {len(self.dims)} dimensions and {len(self.link)} links: give one link for each",
                 got=str(len(self.link)),
                 allowed=f"{len(self.dims)} links",
+                key="link",
             )
         if self.host_order is not None:
             router_order(tuple(self.dims), self.host_order)

@@ -93,6 +93,65 @@ def test_a_file_that_is_no_topology_is_refused_with_its_line_and_key(tmp_path, c
     assert (mistake.file, mistake.line, mistake.key) == (str(path), line, key)
 
 
+_TORUS = "kind: torus\ndims: [2, 2]\nlink: 1 GB/s\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "column", "key", "message"),
+    [
+        (f"{_TORUS}num_hosts: 9\n", 4, 12, "num_hosts", "the network has places for 4 hosts with 1 ports each (got 9)"),
+        (f"{_TORUS}hosts: [{{count: 5, host: bare}}]\n", 4, 8, "hosts", "places for 4 hosts with 1 ports each"),
+        (f"{_TORUS}hosts: [{{count: 1, host: dual-socket}}]\n", 4, 26, "hosts.0.host", "needs a gpu"),
+        (f"{_TORUS}host: single-socket\n", 4, 7, "host", "needs a gpu, such as {template: single-socket, gpu: k80}"),
+        (f"{_TORUS}host: {{gpu: k80}}\nhosts: [{{count: 1, host: bare}}]\n", 4, 7, "host", "not both"),
+        (f"{_TORUS}host_order: x\n", 4, 13, "host_order", "does not go once through every router of 2 x 2"),
+        (f"{_TORUS}host: dgx-1\nnum_gpus: 200\n", 5, 11, "num_gpus", "expected a number of at most 8 (got 200)"),
+        (f"{_TORUS}nics: 3\n", 4, 7, "nics", "the host template 'bare' has no `nics`"),
+        ("kind: torus\ndims: [2, 0]\nlink: 1 B/s\n", 2, 7, "dims", "at least one router (got [2, 0])"),
+        ("kind: torus\ndims: [2, 2]\nlink: [1 B/s]\n", 3, 7, "link", "2 dimensions and 1 links"),
+        ("kind: explicit\nnodes: [gpu0, gpu0]\nlinks: []\n", 2, 15, "nodes.1", "two nodes are called 'gpu0'"),
+        ("kind: explicit\nnodes: [a, b]\nlinks: []\n", 2, 8, "nodes", "the topology has no GPU"),
+        (
+            "kind: explicit\nnodes: [gpu0, gpu1]\nlink: 1 B/s\nlinks: [{a: gpu0, b: gpu2}]\n",
+            4,
+            22,
+            "links.0.b",
+            "no node of this topology is called 'gpu2'; did you mean 'gpu1'?",
+        ),
+        (
+            "kind: explicit\nnodes: [gpu0, s]\nlinks: [{a: gpu0, b: s}]\n",
+            3,
+            9,
+            "links.0",
+            "the link from 'gpu0' to 's' has no rate",
+        ),
+        (
+            "kind: explicit\nnodes: [{name: s, kind: switch, host: dgx-1}, gpu0]\nlinks: []\n",
+            2,
+            39,
+            "nodes.0.host",
+            "the node 's' is a switch",
+        ),
+        (
+            "kind: explicit\nnodes: [{name: h, kind: host, host: dual-socket}]\nlinks: []\n",
+            2,
+            37,
+            "nodes.0.host",
+            "the host template 'dual-socket' needs a gpu",
+        ),
+    ],
+)  # fmt: skip
+def test_parts_that_do_not_fit_each_other_are_told_at_the_one_to_change(tmp_path, content, line, column, key, message):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        load_topology(path)
+    (mistake,) = caught.value.mistakes
+    assert message in mistake.message
+    assert (mistake.line, mistake.column, mistake.key) == (line, column, key)
+    assert mistake.allowed
+
+
 def test_a_sheet_is_named_as_seen_from_the_topology_file(tmp_path, monkeypatch):
     folder = tmp_path / "cluster"
     folder.mkdir()
