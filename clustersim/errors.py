@@ -13,7 +13,10 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake in an input file; `line` and `column` count from 1."""
+    """One mistake in an input file; `line` and `column` count from 1.
+
+    `named_by` is the key of the scenario that names the file, where that is another one.
+    """
 
     message: str
     key: str | None = None
@@ -23,6 +26,7 @@ class Mistake:
     got: str | None = None
     allowed: str | None = None
     source_line: str | None = None
+    named_by: str | None = None
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)

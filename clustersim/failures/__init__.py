@@ -7,12 +7,14 @@ how long a checkpoint takes to write is told to it.
 
 from __future__ import annotations
 
-from clustersim.failures.interval import best_interval, daly_s, expected_s, young_s
-from clustersim.failures.lifetimes import Failure, failure_times, job_mtbf_s
-from clustersim.failures.recovery import Downtime, Recovery, recover
-from clustersim.failures.spec import Checkpoint, Failures, Lifetime
+from clustersim.failures.interval import best_interval, daly_s, expected_s, is_hopeless, young_s
+from clustersim.failures.lifetimes import Failure, failure_times, job_mtbf_s, least_failures
+from clustersim.failures.recovery import MOST_FAILURES, Downtime, Recovery, never_ends, recover
+from clustersim.failures.spec import DEFAULT_LENGTH_S, Checkpoint, Failures, Lifetime
 
 __all__ = [
+    "DEFAULT_LENGTH_S",
+    "MOST_FAILURES",
     "Checkpoint",
     "Downtime",
     "Failure",
@@ -23,7 +25,10 @@ __all__ = [
     "daly_s",
     "expected_s",
     "failure_times",
+    "is_hopeless",
     "job_mtbf_s",
+    "least_failures",
+    "never_ends",
     "recover",
     "young_s",
 ]

@@ -57,6 +57,17 @@ def expected_s(work_s: float, interval_s: float, write_s: float, down_s: float, 
     return mtbf_s * math.exp(down_s / mtbf_s) * whole
 
 
+def is_hopeless(work_s: float, write_s: float, down_s: float, mtbf_s: float) -> bool:
+    """Say whether even at the best interval a training is expected to take longer than is simulated.
+
+    Any real interval counts here, so that whole iterations can only be worse: `expected_s` has one minimum, between
+    write_s / 1000 and the whole work.
+    """
+    least_s = max(min(write_s, work_s) / 1000, work_s * 1e-9)
+    intervals_s = np.geomspace(least_s, work_s, 400).tolist()
+    return min(expected_s(work_s, each, write_s, down_s, mtbf_s) for each in intervals_s) >= _WORST * work_s
+
+
 def best_interval(
     work_s: float,
     step_s: float,

@@ -38,6 +38,19 @@ def failure_times(kinds: Kinds, luck: Callable[[str, int], np.random.Generator])
         heapq.heapreplace(waiting, (time_s + lifetime.draw_s(rng), name, number))
 
 
+def least_failures(kinds: Kinds, length_s: float) -> float:
+    """Return how many failures at least come on average in so many seconds, whatever the shape of the lifetimes.
+
+    The sum of t / mtbf - 1 over all that can fail, which bounds every renewal process from below; and t / mtbf for
+    exponential lifetimes, of which it is the mean itself.
+
+    >>> least_failures([("gpu", Lifetime(mtbf="8 s"), 4), ("host", Lifetime(mtbf="4 s", shape=2), 2)], 16.0)
+    14.0
+    """
+    num = [(number, length_s / lifetime.mtbf, lifetime.shape == 1) for _, lifetime, number in kinds]
+    return sum(number * (times if is_memoryless else max(0.0, times - 1)) for number, times, is_memoryless in num)
+
+
 def job_mtbf_s(kinds: Kinds) -> float:
     """Return the mean time between failures of anything in the job, in the long run: 1 / (sum of number / mtbf).
 

@@ -11,7 +11,9 @@ from clustersim.errors import SimulationError
 from clustersim.failures.lifetimes import Failure
 from clustersim.units import format_duration
 
-_MOST_FAILURES = 200_000
+MOST_FAILURES = 200_000
+"""How many failures of one training are simulated."""
+
 _NEVER = Failure(math.inf, "nothing", -1)
 
 
@@ -107,7 +109,7 @@ class _Coming:
         while self.first.time_s <= until_s:
             until_s = self.first.time_s + down_s
             self.num_passed += 1
-            if self.num_passed > _MOST_FAILURES:
+            if self.num_passed > MOST_FAILURES:
                 raise never_ends(self.first.time_s / self.num_passed, down_s)
             self.first = next(self._rest, _NEVER)
         return until_s

@@ -12,6 +12,9 @@ from clustersim.errors import InputError
 from clustersim.spec import Spec
 from clustersim.units import Bandwidth, Duration
 
+DEFAULT_LENGTH_S = 30 * 86_400.0
+"""Useful time that is played where a scenario says neither how long nor how many epochs."""
+
 
 class Lifetime(Spec):
     """How long one of a kind works until it fails: Weibull, of which the exponential is the one with shape 1.

@@ -199,10 +199,12 @@ def _explained(each: _Located, root: Node, wanted: _Wanted) -> Iterable[Problem]
 
 def raised(mistake: Mistake, path: Path, root: Node) -> Problem:
     """Return a mistake that a validator raised, placed at its own key below `path` where that exists."""
-    keys = mistake.key.split(".") if mistake.key and mistake.file is None else []
+    key = mistake.named_by if mistake.line is not None else mistake.key if mistake.file is None else None
+    keys = key.split(".") if key else []
     full: Path = (*path, *(int(key) if key.isdecimal() else key for key in keys))
     told = place_of(full, root).told(mistake, dotted(full) or None)
-    return Problem(full, told if told.got is not None else replace(told, got=_got(full, root)))
+    is_elsewhere = mistake.line is not None or told.got is not None
+    return Problem(full, told if is_elsewhere else replace(told, got=_got(full, root)))
 
 
 def place_of(path: Path, root: Node) -> Place:

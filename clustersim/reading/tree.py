@@ -55,9 +55,12 @@ class Place:
         return Mistake(message, key, self.file, self.line, self.column, got, allowed, shown)
 
     def told(self, mistake: Mistake, key: str | None) -> Mistake:
-        """Return a mistake as one that was made here, unless it names a line of a file of its own."""
+        """Return a mistake as one that was made here; one with a line of its own also says that this names its file."""
         if mistake.line is not None:
-            return mistake
+            if self.line is None or mistake.file == self.file:
+                return replace(mistake, named_by=mistake.named_by or key)
+            here = f"{self.file}:{self.line}:{self.column}"
+            return replace(mistake, message=f"{mistake.message} (the file that {here} names: {key})", named_by=None)
         message = str(mistake) if mistake.file else mistake.message
         return self.mistake(message, key, mistake.got, mistake.allowed)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from clustersim.scenario.checks import build_topology, check_point
 from clustersim.scenario.loader import load_scenario
+from clustersim.scenario.memory import compression_of, gpu_memory
 from clustersim.scenario.parts import Baseline, Batch, Parallelism, Published
 from clustersim.scenario.point import JobOfMany, Point
 from clustersim.scenario.reference import reference_page
@@ -25,6 +26,8 @@ __all__ = [
     "SweepPoint",
     "build_topology",
     "check_point",
+    "compression_of",
+    "gpu_memory",
     "json_schema",
     "link_table",
     "load_scenario",

@@ -11,9 +11,11 @@ import numpy as np
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
 from clustersim.reading.tree import Place
-from clustersim.scenario.point import JobOfMany, Point
+from clustersim.scenario.memory import memory_mistakes
+from clustersim.scenario.point import JobOfMany, JobPoint, Point
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
 from clustersim.stragglers import LinkStraggler
+from clustersim.strategies import Servers
 from clustersim.topology import Topology, TopologySpec, place
 from clustersim.workload import load_workload, read_profile
 from clustersim.workload.precision import precision_on
@@ -61,6 +63,9 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
     topology = build_topology(point.topology)
     if point.num_gpus > topology.num_gpus:
         message = f"the cluster '{topology.name}' has {topology.num_gpus} GPUs (got {point.num_gpus})"
+        if topology.torus_dims is not None:
+            routers = " x ".join(map(str, topology.torus_dims))
+            message += f": its {routers} routers have {topology.num_hosts} hosts; take fewer GPUs, or larger dims"
         yield Mistake(message, "num_gpus", got=str(point.num_gpus), allowed=f"at most {topology.num_gpus}")
         return
     wrong = list(_mistakes_of("placement", lambda: place(point.placement, topology, point.num_gpus, point.seed)))
@@ -68,9 +73,16 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
         yield from wrong
         return
     gpus = place(point.placement, topology, point.num_gpus, point.seed)
+    yield from _placed_mistakes(point, topology, gpus)
+    yield from failure_mistakes(point, topology, gpus)
+
+
+def _placed_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
+    """Yield what is wrong with a job on these GPUs [num_ranks] of a cluster."""
     yield from _gpu_mistakes(point, topology, gpus)
     yield from straggler_mistakes(point, topology, gpus)
-    yield from failure_mistakes(point, topology)
+    for mistake in point.strategy.placed_mistakes(topology, gpus):
+        yield replace(mistake, key=f"strategy.{mistake.key}")
 
 
 def _job_mistakes(point: Point, are_placed: bool) -> Iterator[Mistake]:
@@ -79,9 +91,16 @@ def _job_mistakes(point: Point, are_placed: bool) -> Iterator[Mistake]:
     for number, (_, job, _) in enumerate(jobs):
         if job is not point:
             found = [*_compute_mistakes(job), *_link_mistakes(job, jobs[0].point)]
-            yield from (each if each.line else replace(each, key=f"jobs.{number}.{each.key}") for each in found)
-    if are_placed and len(jobs) > 1:
+            yield from (_of_job(each, f"jobs.{number}") for each in found)
+    if are_placed:
         yield from _place_mistakes(point, jobs)
+
+
+def _of_job(mistake: Mistake, job: str) -> Mistake:
+    """Return a mistake of a job with its key as seen from the scenario; one of another file keeps its own."""
+    if mistake.line is not None:
+        return replace(mistake, named_by=f"{job}.{mistake.named_by}")
+    return replace(mistake, key=f"{job}.{mistake.key}")
 
 
 def _place_mistakes(point: Point, jobs: Sequence[JobOfMany]) -> Iterator[Mistake]:
@@ -92,11 +111,33 @@ def _place_mistakes(point: Point, jobs: Sequence[JobOfMany]) -> Iterator[Mistake
         try:
             gpus = place(job.placement, topology, job.num_gpus, point.seed, taken)
         except InputError as error:
-            yield from (replace(each, message=f"{name}: {each.message}", key=key) for each in error.mistakes)
+            for each in error.mistakes:
+                about = key if job is point else f"{key}.{each.key or 'placement'}"
+                yield replace(each, message=f"{name}: {each.message}", key=about)
             return
         taken = np.concatenate([taken, gpus])
-        found = [*_gpu_mistakes(job, topology, gpus), *straggler_mistakes(job, topology, gpus)]
-        yield from (replace(each, key=key if job is point else f"{key}.{each.key}") for each in found)
+        for mistake in _placed_mistakes(job, topology, gpus) if number or job is not point else ():
+            yield replace(mistake, key=key) if job is point else _of_job(mistake, key)
+    yield from _server_mistakes(jobs, topology, topology.num_hosts - len(np.unique(topology.gpu_hosts[taken])))
+
+
+def _server_mistakes(jobs: Sequence[JobOfMany], topology: Topology, num_free: int) -> Iterator[Mistake]:
+    """Yield which job finds too few of the hosts that no job computes on for the servers it wants on their own."""
+    for number, (_, job, _) in enumerate(jobs):
+        wanted = getattr(job.strategy, "servers", None)
+        if not isinstance(wanted, Servers) or wanted.on != "own-hosts":
+            continue
+        if wanted.num > num_free:
+            message = (
+                f"{wanted.num} servers on hosts of their own need as many beside those of the workers, and the cluster "
+                f"'{topology.name}' of {topology.num_hosts} hosts has {num_free} left; take fewer servers or GPUs, "
+                "more hosts, or servers on: workers"
+            )
+            key = "strategy.servers.num" if "num" in wanted.model_fields_set else "strategy.servers.on"
+            mistake = Mistake(message, key, got=f"{wanted.num} servers", allowed=f"at most {num_free}")
+            yield _of_job(mistake, f"jobs.{number}") if isinstance(job, JobPoint) else mistake
+            return
+        num_free -= wanted.num
 
 
 def _link_mistakes(job: Point, first: Point) -> Iterator[Mistake]:
@@ -112,8 +153,11 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
     if None in names:
         message = "which GPU does this cluster have? Give topology.gpu (`clustersim list` shows them)"
         yield Mistake(message, "topology", allowed="gpu, in the topology or its host")
-    for name in filter(None, names):
-        yield from _mistakes_of("precision", partial(precision_on, load_gpu(name), point.precision))
+    known = [load_gpu(name) for name in names if name is not None]
+    wrong = [each for gpu in known for each in _mistakes_of("precision", partial(precision_on, gpu, point.precision))]
+    yield from wrong
+    if not wrong and not list(_mistakes_of("model", partial(load_workload, point.model))):
+        yield from memory_mistakes(point, load_workload(point.model)[0], known)
 
 
 def _mistakes_of(key: str, attempt: Callable[[], object]) -> Iterator[Mistake]:

@@ -7,10 +7,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from clustersim.errors import InputError, Mistake
+from clustersim.failures import (
+    DEFAULT_LENGTH_S,
+    MOST_FAILURES,
+    Failures,
+    is_hopeless,
+    job_mtbf_s,
+    least_failures,
+    never_ends,
+)
 from clustersim.reading.tree import Place
 from clustersim.scenario.point import Point
 from clustersim.stragglers import ComputeStraggler, LinkStraggler, LinkTable, OfHosts, Trace
 from clustersim.topology import Topology
+from clustersim.units import format_duration
 
 
 def trace_mistakes(point: Point) -> Iterator[Mistake]:
@@ -21,7 +31,8 @@ def trace_mistakes(point: Point) -> Iterator[Mistake]:
                 straggler.measured()
             except InputError as error:
                 for mistake in error.mistakes:
-                    yield Place().told(mistake, f"stragglers.{number}.file")
+                    is_wrong_column = mistake.key == "column" and straggler.column is not None
+                    yield Place().told(mistake, f"stragglers.{number}.{'column' if is_wrong_column else 'file'}")
 
 
 def straggler_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
@@ -42,9 +53,40 @@ def straggler_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> It
                     yield Place().told(mistake, f"stragglers.{number}.of")
 
 
-def failure_mistakes(point: Point, topology: Topology) -> Iterator[Mistake]:
-    """Yield whether checkpoints are written to a host that the cluster does not have."""
-    host = None if point.failures is None else point.failures.checkpoint.host
+def failure_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
+    """Yield whether checkpoints go to a host that is not there, and whether the training could ever end.
+
+    How long it takes is told where that is known before anything runs: where the scenario gives its `length`, or
+    neither that nor epochs.
+    """
+    failures = point.failures
+    if failures is None:
+        return
+    yield from _host_mistakes(failures, topology)
+    if failures.length is None and point.epochs is not None:
+        return
+    kinds = failures.lifetimes(len(gpus), len(np.unique(topology.gpu_hosts[gpus])))
+    length_s = failures.length or DEFAULT_LENGTH_S
+    given = "length" if failures.length is not None else "gpu" if failures.host is None else "host"
+    num_failures = least_failures(kinds, length_s)
+    if num_failures > MOST_FAILURES:
+        message = (
+            f"in {format_duration(length_s)} of training at least {num_failures:,.0f} failures come, and at most "
+            f"{MOST_FAILURES:,} are simulated; give a shorter length, or a longer mtbf"
+        )
+        yield Mistake(message, f"failures.{given}", got=f"{num_failures:,.0f} failures", allowed=f"{MOST_FAILURES:,}")
+        return
+    write_s = failures.checkpoint.write or 0.0
+    down_s = failures.detection + failures.restart + write_s
+    if is_hopeless(length_s, write_s, down_s, job_mtbf_s(kinds)):
+        often = max(kinds, key=lambda kind: kind[2] / kind[1].mtbf)
+        message = str(never_ends(job_mtbf_s(kinds), down_s))
+        got = format_duration(often[1].mtbf)
+        yield Mistake(message, f"failures.{often[0]}.mtbf", got=got, allowed="a longer time between failures")
+
+
+def _host_mistakes(failures: Failures, topology: Topology) -> Iterator[Mistake]:
+    host = failures.checkpoint.host
     if host is not None and host not in topology.gpu_hosts:
         message = f"the cluster '{topology.name}' has {topology.num_hosts} hosts, numbered from 0 (got {host})"
         allowed = f"0 to {topology.num_hosts - 1}"

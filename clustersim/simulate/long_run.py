@@ -10,6 +10,7 @@ import numpy as np
 import simpy
 
 from clustersim.failures import (
+    DEFAULT_LENGTH_S,
     Failures,
     Recovery,
     best_interval,
@@ -28,7 +29,6 @@ from clustersim.simulate.play import network_over
 from clustersim.simulate.setup import Setup
 from clustersim.topology import Node
 
-_DEFAULT_LENGTH_S = 30 * 86_400.0
 _MOST_DOWNTIMES = 1000
 
 
@@ -123,7 +123,7 @@ def _long_run(setup: Setup, failures: Failures, outcomes: Sequence[Outcome]) -> 
     kinds = failures.lifetimes(len(gpus), len(np.unique(setup.topology.gpu_hosts[gpus])))
     step_s = float(np.mean([outcome.update_s for outcome in outcomes]))
     write_s = checkpoint_s(setup, failures, gpus)
-    work_s = failures.length or _DEFAULT_LENGTH_S
+    work_s = failures.length or DEFAULT_LENGTH_S
     if failures.length is None and point.epochs is not None and point.dataset_size is not None:
         cycle_s = float(np.mean([outcome.iteration_s / outcome.applied_share for outcome in outcomes]))
         work_s = point.epochs * point.dataset_size / point.global_batch * cycle_s

@@ -13,14 +13,13 @@ from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_trans
 from clustersim.hardware.sheet import Sheet, Transport
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.program import Iteration, Wire, bucket_caps, plan_iteration, with_codec
-from clustersim.scenario import Point, build_topology
+from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
 from clustersim.workload import (
     PRECISIONS,
     Compression,
-    NoCompression,
     Workload,
     build_workload,
     check_memory,
@@ -122,8 +121,7 @@ class Setup:
     @property
     def compression(self) -> Compression:
         """What makes gradients smaller; nothing does where none is sent."""
-        is_sent = self.point.num_gpus > 1 or self.point.strategy.sends_alone
-        return self.point.compression if is_sent else NoCompression()
+        return compression_of(self.point)
 
     @property
     def wire_bytes_per_parameter(self) -> float:
@@ -183,14 +181,8 @@ class Setup:
         return with_codec(plan, encode_s, decode_s, before_forward=not self.point.strategy.updates_on_gpu)
 
     def memory_bytes(self, kind: str) -> dict[str, float]:
-        """Return what a GPU of this kind holds, by what it is for: the workload's, residuals, gathered gradients."""
-        held, parameters = dict(self.workload(kind).memory_bytes), float(self.model.num_parameters)
-        residual = self.compression.residual_bytes_per_parameter
-        gathered = 0.0 if self.wire.adds else self.wire.num_back * self.wire_bytes_per_parameter
-        for name, size in (("residuals", residual), ("gathered", gathered)):
-            if size:
-                held[name] = parameters * size
-        return held
+        """Return what a GPU of this kind holds, by what it is for: the same on every kind."""
+        return gpu_memory(self.point, self.model)
 
     def memory_warnings(self) -> tuple[str, ...]:
         """Refuse a plan that does not fit, or say so where the scenario lets it pass."""

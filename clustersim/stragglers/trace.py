@@ -95,7 +95,8 @@ def read_column(file: str, column: str | None) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _column(file: str, column: str | None, changed_ns: int) -> np.ndarray:
-    rows = csv.reader(io.StringIO(_text(file)))
+    text = _text(file)
+    lines, rows = text.splitlines(), csv.reader(io.StringIO(text))
     header: list[str] | None = None
     number = -1
     times: list[float] = []
@@ -105,14 +106,14 @@ def _column(file: str, column: str | None, changed_ns: int) -> np.ndarray:
             continue
         if header is None:
             header = [name.strip() for name in row]
-            number = _number(file, rows.line_num, header, column)
+            number = _number(file, rows.line_num, lines[rows.line_num - 1], header, column)
             continue
         time, reason = _time(row, number)
         times.append(time)
         if reason:
-            mistakes.append(
-                Mistake(reason, header[number], file, rows.line_num, got=_cell(row, number), allowed="a time above 0")
-            )
+            line = lines[rows.line_num - 1]
+            place = file, rows.line_num, _start(line, number), _cell(row, number), "a time above 0", line[:_SHOWN]
+            mistakes.append(Mistake(reason, header[number], *place))
     if mistakes:
         raise InputError(mistakes)
     if not times:
@@ -137,16 +138,31 @@ def _text(file: str) -> str:
         raise InputError(Mistake("this is not text in UTF-8; is it a binary file?", None, file, line)) from None
 
 
-def _number(file: str, line: int, header: list[str], column: str | None) -> int:
+def _number(file: str, number: int, line: str, header: list[str], column: str | None) -> int:
     """Return which column is meant, refusing a name that is not there and a choice that was not made."""
     known = ", ".join(header)
     if column is None and len(header) > 1:
         message = f"which column has the times? Give 'column' (there are {known})"
-        raise InputError(Mistake(message, "column", file, line, got="nothing", allowed=known))
+        raise InputError(Mistake(message, "column", file, number, 1, "nothing", known, line[:_SHOWN]))
     if column is not None and column not in header:
         message = f"there is no column '{column}' (there are {known})"
-        raise InputError(Mistake(message, "column", file, line, got=column, allowed=known))
+        raise InputError(Mistake(message, "column", file, number, 1, column, known, line[:_SHOWN]))
     return 0 if column is None else header.index(column)
+
+
+def _start(line: str, number: int) -> int:
+    """Return where a cell begins in its line, from 1; at the end of a line with too few.
+
+    >>> _start('"a,b", 3', 1), _start("4", 2)
+    (8, 2)
+    """
+    is_quoted, commas = False, 0
+    for place, char in enumerate(line):
+        if commas == number and char != " ":
+            return place + 1
+        is_quoted ^= char == '"'
+        commas += char == "," and not is_quoted
+    return len(line) + 1
 
 
 def _cell(row: list[str], number: int) -> str:

@@ -38,6 +38,14 @@ def schedule_collective(
     return name, member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
 
 
+def check_algorithm(
+    op: str, algorithm: str, topology: Topology, gpus: np.ndarray, dims: tuple[int, ...] | None = None
+) -> None:
+    """Refuse an algorithm that cannot be run among these GPUs [num_ranks] of a cluster, before any schedule is made."""
+    if algorithm != "auto" and "dims" in options_of(COLLECTIVES[op][algorithm]):
+        _dims(topology, len(gpus), dims)
+
+
 def by_host(hosts: np.ndarray) -> list[list[int]]:
     """Return the ranks of each host, hosts in the order of their first rank; `hosts` [num_ranks].
 
@@ -66,5 +74,7 @@ def _dims(topology: Topology, num_ranks: int, given: tuple[int, ...] | None) -> 
             f"rings along a torus need the ranks along each dimension, whose product is {num_ranks} (got {shown}); "
             "in a scenario they are strategy.dims",
             got=shown,
+            allowed=f"dims whose product is {num_ranks}",
+            key="algorithm" if given is None else "dims",
         )
     return dims

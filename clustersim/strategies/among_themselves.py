@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 from pydantic import Field, field_validator
 
 from clustersim.collectives import ALL_GATHER, ALL_REDUCE
-from clustersim.errors import Mistake, unknown_name
-from clustersim.strategies.algorithm import schedule_collective
+from clustersim.errors import InputError, Mistake, unknown_name
+from clustersim.strategies.algorithm import check_algorithm, schedule_collective
 from clustersim.strategies.desk import Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.synchronous import Synchronous
+from clustersim.topology import Topology
 
 
 class AmongThemselves(Synchronous):
@@ -45,6 +49,15 @@ class AmongThemselves(Synchronous):
             f"gathered; write one of: {known}"
         )
         return [Mistake(message, key="algorithm", got=self.algorithm, allowed=known)]
+
+    def placed_mistakes(self, topology: Topology, gpus: np.ndarray) -> list[Mistake]:
+        if len(gpus) < 2:
+            return []
+        try:
+            check_algorithm("all-reduce", self.algorithm, topology, gpus, self.dims)
+        except InputError as error:
+            return [replace(each, key=each.key or "algorithm") for each in error.mistakes]
+        return []
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the user wrote here and what changes nothing."""

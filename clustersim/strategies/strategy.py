@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import simpy
 from pydantic import Field, field_validator
 
@@ -13,6 +14,7 @@ from clustersim.errors import Mistake
 from clustersim.program import bucket_caps
 from clustersim.spec import Spec
 from clustersim.strategies.job import Job
+from clustersim.topology import Topology
 
 Tell = Callable[[float], None]
 """Told which share of the work is done, 0 to 1."""
@@ -67,6 +69,10 @@ class Strategy(Spec):
 
     def mistakes(self, num_workers: int) -> list[Mistake]:
         """Return what is wrong with it for so many workers; keys are as seen from the strategy."""
+        return []
+
+    def placed_mistakes(self, topology: Topology, gpus: np.ndarray) -> list[Mistake]:
+        """Return what is wrong with it on these GPUs [num_ranks] of a cluster; keys are as seen from the strategy."""
         return []
 
     def warnings(self) -> tuple[str, ...]:

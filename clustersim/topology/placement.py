@@ -190,6 +190,7 @@ def place(
             f"{num_ranks} GPUs are asked for, but the cluster '{topology.name}' has {has}",
             got=str(num_ranks),
             allowed=f"at most {num_left}",
+            key="num_gpus",
         )
     gpus = _free(spec.gpus(topology, num_ranks, seed), others)
     if len(gpus) < num_ranks and len(others):

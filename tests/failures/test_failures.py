@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from clustersim.failures import (
     daly_s,
     expected_s,
     failure_times,
+    is_hopeless,
     job_mtbf_s,
+    least_failures,
     recover,
     young_s,
 )
@@ -152,6 +154,30 @@ def test_where_hardly_anything_fails_saving_seldom_is_best() -> None:
     kinds = [("gpu", lifetime("1000000 h"), 1)]
     best_s, _ = best_interval(3600.0, 1.0, 60.0, 60.0, kinds, lambda run: stream(1, "search", run))
     assert best_s == 3600.0
+
+
+@pytest.mark.parametrize("down_s", [0.0, 50.0, 330.0])
+@pytest.mark.parametrize("write_s", [1.0, 60.0, 400.0])
+def test_what_is_told_to_be_hopeless_before_it_runs_is_refused_when_it_does(write_s: float, down_s: float) -> None:
+    kinds = [("gpu", lifetime("200 s"), 2)]
+    work_s = 30_000.0
+    is_refused = False
+    try:
+        best_interval(work_s, 0.5, write_s, write_s + down_s, kinds, lambda run: stream(0, run))
+    except SimulationError:
+        is_refused = True
+    assert is_hopeless(work_s, write_s, write_s + down_s, job_mtbf_s(kinds)) == is_refused
+
+
+@pytest.mark.parametrize("shape", [0.5, 1.0, 3.0])
+def test_as_many_failures_come_as_are_expected_at_least(shape: float) -> None:
+    kinds = [("gpu", lifetime("1 s", shape), 4)]
+    come = [
+        sum(1 for _ in takewhile(lambda each: each.time_s < 20, failure_times(kinds, luck(run)))) for run in range(100)
+    ]
+    assert np.mean(come) >= least_failures(kinds, 20.0) - 2
+    if shape == 1:
+        assert np.mean(come) == pytest.approx(least_failures(kinds, 20.0), rel=0.05)
 
 
 def test_a_training_that_cannot_end_is_told() -> None:

@@ -21,6 +21,7 @@ strategy: {kind: all-reduce, algorithm: ring}
 
 Load = Callable[..., Scenario]
 Mistakes = Callable[..., list[Mistake]]
+Told = Callable[[str, str | None, int, str], None]
 
 
 @pytest.fixture
@@ -62,3 +63,17 @@ def mistakes(load: Load) -> Mistakes:
         return list(caught.value.mistakes)
 
     return found
+
+
+@pytest.fixture
+def told(mistakes: Mistakes) -> Told:
+    """Check that a variation of the small scenario has one mistake, told at its key and column in so many words."""
+
+    def check(added: str, key: str | None, column: int, words: str) -> None:
+        (mistake,) = mistakes(added)
+        assert words in mistake.message
+        assert (mistake.key, mistake.column) == (key, column)
+        assert mistake.source_line is not None
+        assert mistake.source_line in added.splitlines()
+
+    return check

@@ -11,6 +11,7 @@ from clustersim.scenario import Scenario
 
 Load = Callable[..., Scenario]
 Mistakes = Callable[..., list[Mistake]]
+Told = Callable[[str, str | None, int, str], None]
 
 
 def test_a_number_of_jobs_is_so_many_copies(load: Load) -> None:
@@ -56,7 +57,27 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
         ("jobs: 0", "jobs", 7, "expected a number of at least 1 (got 0)"),
         ("jobs: []", "jobs", 7, "expected a list of at least 1 (got an empty list)"),
         ("jobs: 3", "jobs", 7, "job 2: 4 GPUs are asked for, but the cluster 'star' has 0 left of 8"),
-        ("jobs: [{}, {num_gpus: 5}]", "jobs.1", 12, "job 1: 5 GPUs are asked for, but the cluster 'star' has 4 left"),
+        (
+            "jobs: [{}, {num_gpus: 5}]",
+            "jobs.1.num_gpus",
+            23,
+            "job 1: 5 GPUs are asked for, but the cluster 'star' has 4 left",
+        ),
+        ("jobs: [{num_gpus: 9}]", "jobs.0.num_gpus", 19, "job 0: 9 GPUs are asked for, but the cluster 'star' has 8"),
+        ("jobs: [{placement: [8, 9, 1, 2]}]", "jobs.0.placement", 20, "there is no GPU 9: 'star' has 8 GPUs"),
+        ("jobs: [{batch: {per_gpu: 8000}}]", "jobs.0.batch.per_gpu", 26, "and this needs 30.9 GB: weights 244 MB"),
+        (
+            "jobs: 2\nnum_gpus: 3\nstrategy: {kind: async, servers: {on: own-hosts, num: 2}}",
+            "strategy.servers.num",
+            55,
+            "need as many beside those of the workers, and the cluster 'star' of 8 hosts has 0 left",
+        ),
+        (
+            "jobs: [{}, {strategy: {kind: async, servers: {on: own-hosts}}}]\nnum_gpus: 4",
+            "jobs.1.strategy.servers.on",
+            51,
+            "the cluster 'star' of 8 hosts has 0 left",
+        ),
         (
             "jobs: 2\nplacement: [0, 1, 2, 3]",
             "jobs",
@@ -85,12 +106,8 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
         ),
     ],
 )
-def test_a_mistake_in_a_job_is_told_where_it_stands(
-    mistakes: Mistakes, added: str, key: str, column: int, words: str
-) -> None:
-    (mistake,) = mistakes(added)
-    assert (mistake.key, mistake.column) == (key, column)
-    assert words in mistake.message
+def test_a_mistake_in_a_job_is_told_where_it_stands(told: Told, added: str, key: str, column: int, words: str) -> None:
+    told(added, key, column, words)
 
 
 def test_trouble_on_links_is_the_first_jobs_to_tell(mistakes: Mistakes, load: Load) -> None:

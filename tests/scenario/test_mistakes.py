@@ -12,6 +12,7 @@ from clustersim.scenario import Scenario, build_topology, load_scenario
 
 Load = Callable[..., Scenario]
 Mistakes = Callable[..., list[Mistake]]
+Told = Callable[[str, str | None, int, str], None]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,70 @@ Mistakes = Callable[..., list[Mistake]]
         ("num_gpus: {a: 1}", "num_gpus", 11, "expected a whole number (got a map with a)"),
         ("num_gpus:", "num_gpus", 10, "expected a whole number (got nothing)"),
         ("num_gpus: 9", "num_gpus", 11, "has 8 GPUs (got 9)"),
+        (
+            "topology: {kind: torus, dims: [3, 1], link: 1 GB/s, gpu: k80}\nnum_gpus: 4",
+            "num_gpus",
+            11,
+            "the cluster 'torus' has 3 GPUs (got 4): its 3 x 1 routers have 3 hosts; take fewer GPUs, or larger dims",
+        ),
+        (
+            "topology: {kind: torus, dims: [3, 3], link: 1 GB/s, gpu: k80}\n"
+            "strategy: {kind: all-reduce, algorithm: torus-ring}",
+            "strategy.algorithm",
+            41,
+            "need the ranks along each dimension, whose product is 4 (got 3 x 3)",
+        ),
+        (
+            "strategy: {kind: all-reduce, algorithm: torus-ring, dims: [2, 3]}",
+            "strategy.dims",
+            59,
+            "need the ranks along each dimension, whose product is 4 (got 2 x 3)",
+        ),
+        (
+            "strategy: {kind: server, servers: {on: own-hosts, num: 5}}",
+            "strategy.servers.num",
+            56,
+            "the cluster 'star' of 8 hosts has 4 left; take fewer servers or GPUs, more hosts, or servers on: workers",
+        ),
+        (
+            "num_gpus: 8\nstrategy: {kind: async, servers: {on: own-hosts}}",
+            "strategy.servers.on",
+            39,
+            "1 servers on hosts of their own need as many beside those of the workers",
+        ),
+        (
+            "batch: {per_gpu: 8000}",
+            "batch.per_gpu",
+            18,
+            "one k80 holds 12.9 GB, and this needs 30.9 GB: weights 244 MB + gradients 244 MB + optimizer 244 MB + "
+            "activations 29.7 GB + workspace 67.1 MB + context 300 MB; use a smaller batch per GPU",
+        ),
+        ("batch: {global: 32000}", "batch.global", 17, "and this needs 30.9 GB"),
+        ("model: gpt2-xl", "model", 8, "; even one sample a GPU takes "),
+        (
+            "compression: {kind: top-k, density: 1}\nnum_gpus: 8\nmodel: vgg19\nbatch: {per_gpu: 50}",
+            "batch.per_gpu",
+            18,
+            " + gathered 9.19 GB; use",
+        ),
+        (
+            "failures: {gpu: {mtbf: 1 h}, checkpoint: {write: 1 s}, length: 100000 h}",
+            "failures.length",
+            64,
+            "in 100000 h of training at least 400,000 failures come, and at most 200,000 are simulated",
+        ),
+        (
+            "failures: {gpu: {mtbf: 1 s}, checkpoint: {write: 1 s}}",
+            "failures.gpu",
+            17,
+            "in 720 h of training at least 10,368,000 failures come",
+        ),
+        (
+            "failures: {gpu: {mtbf: 1 h}, host: {mtbf: 100 h}, checkpoint: {write: 1 h}, restart: 2 h}",
+            "failures.gpu.mtbf",
+            24,
+            "the training does not end: something fails every 14.9 min on average, and a restart takes 3.00 h",
+        ),
         ("batch: 32", "batch", 8, "expected a map of 'key: value' (got 32)"),
         ("batch: {}", "batch", 8, "expected one of per_gpu, global (got none of them)"),
         ("batch: {per_gpu: 8, global: 32}", "batch", 8, "(got per_gpu and global)"),
@@ -201,20 +266,61 @@ Mistakes = Callable[..., list[Mistake]]
     ],
 )
 def test_one_mistake_gives_one_message_at_its_place(
-    mistakes: Mistakes, added: str, key: str | None, column: int, words: str
+    told: Told, added: str, key: str | None, column: int, words: str
 ) -> None:
-    (mistake,) = mistakes(added)
+    told(added, key, column, words)
+
+
+def test_a_trace_with_text_in_it_is_told_with_its_own_lines_and_the_scenarios(
+    mistakes: Mistakes, tmp_path: Path
+) -> None:
+    (tmp_path / "measured.csv").write_text('rank,seconds\n0,0.1\n"0, slow", slow\n0,0.2\n7\n0,-1\n')
+    found = mistakes("stragglers: [{kind: trace, file: measured.csv, column: seconds}]")
+    assert [(Path(each.file or "").name, each.line, each.column, each.key, each.got) for each in found] == [
+        ("measured.csv", 3, 12, "seconds", "slow"),
+        ("measured.csv", 5, 2, "seconds", "nothing"),
+        ("measured.csv", 6, 3, "seconds", "-1"),
+    ]
+    assert all(each.message.endswith("small.yaml:7:34 names: stragglers.0.file)") for each in found)
+    assert found[0].source_line == '"0, slow", slow'
+
+
+@pytest.mark.parametrize(
+    ("knobs", "key", "column", "words"),
+    [
+        ("", "stragglers.0.file", 34, "which column has the times? Give 'column' (there are rank, seconds)"),
+        (", column: secs", "stragglers.0.column", 56, "there is no column 'secs' (there are rank, seconds)"),
+    ],
+)
+def test_a_column_that_a_trace_has_not_is_told_with_the_line_of_its_names_and_that_of_the_scenario(
+    mistakes: Mistakes, tmp_path: Path, knobs: str, key: str, column: int, words: str
+) -> None:
+    (tmp_path / "measured.csv").write_text("# ours\nrank,seconds\n0,0.1\n")
+    (mistake,) = mistakes(f"stragglers: [{{kind: trace, file: measured.csv{knobs}}}]")
+    assert (Path(mistake.file or "").name, mistake.line, mistake.column) == ("measured.csv", 2, 1)
     assert words in mistake.message
-    assert (mistake.key, mistake.column) == (key, column)
-    assert mistake.source_line is not None
-    assert mistake.source_line in added.splitlines()
+    assert mistake.message.endswith(f"small.yaml:7:{column} names: {key})")
 
 
-def test_a_trace_with_text_in_it_is_told_with_its_own_lines(mistakes: Mistakes, tmp_path: Path) -> None:
-    (tmp_path / "measured.csv").write_text("seconds\n0.1\nslow\n0.2\n-1\n")
-    found = mistakes("stragglers: [{kind: trace, file: measured.csv}]")
-    told = [(Path(each.file or "").name, each.line, each.key, each.got) for each in found]
-    assert told == [("measured.csv", 3, "seconds", "slow"), ("measured.csv", 5, "seconds", "-1")]
+def test_a_trace_of_one_job_is_told_with_the_line_of_that_job(mistakes: Mistakes, tmp_path: Path) -> None:
+    (tmp_path / "measured.csv").write_text("seconds\nslow\n")
+    (mistake,) = mistakes("jobs: [{}, {stragglers: [{kind: trace, file: measured.csv}]}]")
+    assert (mistake.line, mistake.column, mistake.got) == (2, 1, "slow")
+    assert mistake.message.endswith("small.yaml:7:46 names: jobs.1.stragglers.0.file)")
+
+
+def test_what_does_not_fit_is_told_before_anything_runs_and_let_pass_where_that_is_said(load: Load) -> None:
+    with pytest.raises(InputError, match=r"and this needs 30\.9 GB"):
+        load("batch: {per_gpu: 8000}")
+    assert load("batch: {per_gpu: 8000}\nmemory_check: false").points()
+
+
+def test_a_sweep_tells_each_size_that_does_not_fit_once(mistakes: Mistakes) -> None:
+    found = mistakes("batch: {per_gpu: [8, 8000, 9000]}\nnum_gpus: [1, 2, 4]")
+    assert [(each.key, each.column, each.got) for each in found] == [
+        ("batch.per_gpu", 22, "30.9 GB"),
+        ("batch.per_gpu", 28, "34.6 GB"),
+    ]
 
 
 @pytest.mark.parametrize(

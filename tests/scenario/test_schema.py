@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from clustersim.data import data_folder, shipped_files
-from clustersim.scenario import json_schema, reference_page
 from clustersim.reading.yaml_reader import read_yaml
+from clustersim.scenario import json_schema, reference_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -111,8 +111,8 @@ def test_a_file_that_extends_may_leave_keys_out(schema: dict[str, Any]) -> None:
 
 
 def test_the_page_has_every_key_of_every_model() -> None:
-    from clustersim.scenario import Point
     from clustersim.reading.shape import known_keys
+    from clustersim.scenario import Point
 
     page = reference_page()
     for key in known_keys([Point]):

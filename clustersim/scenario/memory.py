@@ -1,0 +1,51 @@
+"""What a GPU holds in a training, and whether that fits: asked before anything runs, and told again in the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from clustersim.errors import Mistake
+from clustersim.hardware.sheet import Gpu
+from clustersim.scenario.point import Point
+from clustersim.units import format_size
+from clustersim.workload import PRECISIONS, Compression, Model, NoCompression, memory_overflow, memory_per_gpu
+
+
+def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str, float]:
+    """Return the bytes that each GPU holds, by what they are for, at the point's batch per GPU where none is given.
+
+    Beside what training alone takes (`memory_per_gpu`): what a compression keeps from one iteration for the next,
+    and, where compressed gradients are gathered because they cannot be added, those of all workers.
+    """
+    held = memory_per_gpu(model, batch or point.per_gpu_batch, point.precision, point.optimizer)
+    parameters, compression = float(model.num_parameters), compression_of(point)
+    sent = compression.wire_bytes(PRECISIONS[point.precision].wire_bytes)
+    is_gathered = not compression.adds_on_the_way and point.strategy.updates_on_gpu
+    others = {
+        "residuals": parameters * compression.residual_bytes_per_parameter,
+        "gathered": parameters * point.num_gpus * sent if is_gathered else 0.0,
+    }
+    return held | {name: size for name, size in others.items() if size}
+
+
+def compression_of(point: Point) -> Compression:
+    """Return what makes gradients smaller; nothing does where none is sent."""
+    is_sent = point.num_gpus > 1 or point.strategy.sends_alone
+    return point.compression if is_sent else NoCompression()
+
+
+def memory_mistakes(point: Point, model: Model, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
+    """Yield that the training does not fit on one of these GPUs, at the key that decides: the batch, or the model."""
+    if not point.memory_check:
+        return
+    held, least = gpu_memory(point, model), gpu_memory(point, model, batch=1)
+    for gpu in gpus:
+        overflow = memory_overflow(held, gpu)
+        if overflow is None:
+            continue
+        one_is_too_many = sum(least.values()) > gpu.memory_bytes
+        batch = "batch.global" if point.batch.per_gpu is None else "batch.per_gpu"
+        even = f"; even one sample a GPU takes {format_size(sum(least.values()))}" if one_is_too_many else ""
+        got, allowed = format_size(sum(held.values())), f"at most {format_size(gpu.memory_bytes)}"
+        yield Mistake(overflow + even, "model" if one_is_too_many else batch, got=got, allowed=allowed)
+        return
