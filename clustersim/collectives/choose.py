@@ -144,11 +144,13 @@ RULES: Registry[Registry[Rule]] = Registry(
     {
         name: Registry("collective", rules)
         for name, rules in {
+            "cuda-copies": _RINGS,
             "gloo": _GLOO,
             "ideal": _RINGS,
             "mpi": _MPI,
             "mpi-cuda": _MPI,
             "nccl": _NCCL,
+            "nccl-sockets": _NCCL,
             "tcp": _RINGS,
         }.items()
     },

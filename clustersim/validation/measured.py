@@ -26,7 +26,7 @@ PROVENANCES = ("read", "recalled", "stated")
 were read are scored."""
 
 _REQUIRED = ("metric", "value", "unit", "role", "provenance", "where")
-_OPTIONAL = ("scenario", "note")
+_OPTIONAL = ("scenario", "label", "note")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Measured:
     role: str
     provenance: str
     where: str
+    label: str
     note: str
     file: str
     line: int
@@ -136,6 +137,7 @@ class _Table:
         fixed = {name: cell.text for name, cell in by_name.items() if name not in keys and name != "value"}
         return Measured(
             scenario=fixed.pop("scenario", "") or "scenario",
+            label=fixed.pop("label", ""),
             note=fixed.pop("note", ""),
             settings=tuple((key, by_name[key].text) for key in keys if by_name[key].text),
             value=value,

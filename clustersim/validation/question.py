@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
+from clustersim.results import Spans
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
@@ -83,7 +84,7 @@ def _training(question: Question) -> Answer:
         raise InputError(message, got=f"{len(points)} points", allowed="one point")
     point = points[0].point
     run = forecast(point).run
-    document = replace(run, axes={}).to_dict(detail=False)
+    document = replace(run, axes={}, spans=Spans(), layers=(), links=()).to_dict(detail=False)
     group, way = group_and_way(point)
     return Answer(document, group, way, features(scenario, point))
 

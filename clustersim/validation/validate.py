@@ -74,6 +74,7 @@ def _compare(case: Case, answers: Mapping[Question, Answer]) -> tuple[tuple[Comp
                 error=value / row.value - 1.0,
                 provenance=row.provenance,
                 where=row.where,
+                label=_label(row),
                 note=row.note,
                 scenario=row.scenario,
                 settings=dict(row.settings),
@@ -84,3 +85,10 @@ def _compare(case: Case, answers: Mapping[Question, Answer]) -> tuple[tuple[Comp
             )
         )
     return tuple(points), list(dict.fromkeys(skipped))
+
+
+def _label(row: Measured) -> str:
+    """Return what tells a point apart from others of its case, the number of GPUs aside."""
+    name = "" if row.scenario == "scenario" else row.scenario
+    settings = (f"{key.rpartition('.')[2]} {value}" for key, value in row.settings if key != "num_gpus")
+    return ", ".join(filter(None, [name, row.label] if row.label else [name, *settings]))

@@ -24,6 +24,7 @@ class Compared:
     error: float
     provenance: str
     where: str
+    label: str
     note: str
     scenario: str
     settings: Mapping[str, str]
@@ -37,17 +38,11 @@ class Compared:
         """Whether the error counts: a prediction of a figure that was read."""
         return self.role == "prediction" and self.provenance == "read"
 
-    @property
-    def label(self) -> str:
-        """What tells the point apart from others of its case, the number of GPUs aside."""
-        name = "" if self.scenario == "scenario" else self.scenario
-        return ", ".join(filter(None, [name, *(value for key, value in self.settings.items() if key != "num_gpus")]))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the point as JSON values."""
         document = asdict(self)
         del document["group"], document["way"]
-        return {**document, "settings": dict(self.settings), "features": dict(self.features), "label": self.label}
+        return {**document, "settings": dict(self.settings), "features": dict(self.features)}
 
 
 @dataclass(frozen=True)

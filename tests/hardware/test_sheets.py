@@ -168,11 +168,13 @@ def test_the_ideal_transport_costs_nothing() -> None:
 def test_where_a_transport_has_its_buffers() -> None:
     where = {name: load_transport(name).buffers for name in TRANSPORTS}
     assert where == {
+        "cuda-copies": "gpu",
         "gloo": "host",
         "ideal": "gpu",
         "mpi": "host",
         "mpi-cuda": "gpu",
         "nccl": "gpu",
+        "nccl-sockets": "gpu",
         "tcp": "host",
     }
 
