@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.series import axis_value, headline, series, series_label, varied
+from clustersim.report.series import axis_value, headline, series, setting, varied
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times
 from clustersim.results import BREAKDOWN, Run, Sweep
 
@@ -23,8 +23,8 @@ def answer(sweep: Sweep) -> str:
     """Return the decision in one sentence."""
     run = headline(sweep)
     who = gpus(run.num_gpus)
-    setting = series_label(run, varied(sweep))
-    who = f"{who} ({setting})" if setting else who
+    name = setting(sweep, run)
+    who = f"{who} ({name})" if name else who
     verb = "trains" if run.num_gpus == 1 else "train"
     rate = f"{who} {verb} {count(run.samples_per_s)} samples a second"
     if run.speedup is not None and run.num_gpus > 1:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.palette import LABELS, PARTS, text_on
-from clustersim.report.series import headline, largest, run_label, series, series_label, varied
+from clustersim.report.series import headline, largest, run_label, series, setting
 from clustersim.report.words import duration, gpus, percent, plot_text, time_unit
 from clustersim.results import BREAKDOWN, Run, Sweep
 
@@ -31,31 +31,48 @@ def breakdown_data(sweep: Sweep) -> Breakdown:
     parts = {part: [run.breakdown_s.get(part, 0.0) for run in runs] for part in BREAKDOWN}
     return Breakdown(
         title=breakdown_title(sweep),
-        runs=[run_label(sweep, run) for run in runs],
+        runs=_names(sweep, runs),
         parts_s={part: seconds for part, seconds in parts.items() if max(seconds) > 1e-9 * runs[0].iteration_s},
         iteration_s=[run.iteration_s for run in runs],
         uneven=max(run.iteration_s for run in runs) > 6 * min(run.iteration_s for run in runs),
     )
 
 
+def _names(sweep: Sweep, runs: list[Run]) -> list[str]:
+    """Return what the rows are called: by their settings alone where all are of one size."""
+    alike = len({run.num_gpus for run in runs}) == 1 and len(runs) > 1
+    return [setting(sweep, run) if alike else run_label(sweep, run) for run in runs]
+
+
 def breakdown_title(sweep: Sweep) -> str:
     """Say what takes the most of an iteration at the largest size, apart from computing."""
     run, rivals = headline(sweep), largest(sweep)
     part = overhead(run)
-    if part is None:
-        return f"{_where(run)} each iteration is computing, all of it"
-    if run.breakdown_s[part] < 0.03 * run.iteration_s:
-        return f"{_where(run)} {percent(run.breakdown_s['compute'] / run.iteration_s)} of each iteration is computing"
+    if part is None or run.breakdown_s[part] < 0.03 * run.iteration_s:
+        return _all_computing(sweep, run, rivals[-1])
     if len(rivals) == 1:
         return (
             f"{_where(run)} {LABELS[part]} takes {percent(run.breakdown_s[part] / run.iteration_s)} of each iteration"
         )
     last = rivals[-1]
     shares = [
-        f"{percent(one.breakdown_s.get(part, 0.0) / one.iteration_s)} {what}with {series_label(one, varied(sweep))}"
+        f"{percent(one.breakdown_s.get(part, 0.0) / one.iteration_s)} {what}with {setting(sweep, one)}"
         for one, what in ((run, f"{LABELS[part]} "), (last, ""))
     ]
     return f"{_where(run)} each iteration is {' and '.join(shares)}"
+
+
+def _all_computing(sweep: Sweep, run: Run, last: Run) -> str:
+    """Say that an iteration is mostly computing, and what it is with the slowest of its rivals."""
+    share = run.breakdown_s.get("compute", 0.0) / run.iteration_s
+    what = "computing, all of it" if share > 0.9999 else f"computing, {percent(share)} of it"
+    part = overhead(last)
+    if last is run or part is None or last.breakdown_s[part] < 0.03 * last.iteration_s:
+        return f"{_where(run)} each iteration is {what}"
+    return (
+        f"{_where(run)} each iteration with {setting(sweep, run)} is {what}; with {setting(sweep, last)} "
+        f"{percent(last.breakdown_s[part] / last.iteration_s)} is {LABELS[part]}"
+    )
 
 
 def overhead(run: Run) -> str | None:
@@ -97,9 +114,10 @@ def _draw(data: Breakdown, scale: list[float], title: str, under: str, label: st
         legend=legend(),
     )
     narrow = {
-        "yaxis": {"ticktext": [label.replace(", ", "<br>") for label in labels]},
-        "xaxis": {"range": [0, 1.32 * max(lengths)], "nticks": 5},
-        "height": height + 30,
+        **names_over(data.runs),
+        "xaxis": {"range": [0, 1.25 * max(lengths)], "nticks": 5},
+        "bargap": 0.55,
+        "height": 140 + 52 * len(places),
     }
     traces = [*(_trace(data, part, scale) for part in data.parts_s), _totals(data, lengths)]
     return Figure(data.title, under, traces, drawn, narrow, label=label)

@@ -80,7 +80,7 @@ def draw_checkpoint_interval(data: CheckpointInterval) -> Figure:
     )
     closed = "; dashed: expected where failures are exponential" if any(data.expected_s) else ""
     under = f"Length of the whole training of {data.run} ({unit}) by how often it is saved{closed}."
-    return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run)
+    return Figure(data.title, under, traces, drawn, {"xaxis": _time_ticks(data.interval_s, 5)}, label=data.run)
 
 
 def _expected(data: CheckpointInterval, factor: float) -> list[Json]:
@@ -115,14 +115,15 @@ def _mark(data: CheckpointInterval, name: str, number: int, factor: float) -> Js
     }
 
 
-def _time_ticks(spans: list[float]) -> Json:
-    """Return ticks of a logarithmic axis at round times."""
+def _time_ticks(spans: list[float], most: int = 16) -> Json:
+    """Return ticks of a logarithmic axis at round times, at most so many."""
     minute, hour, day = 60.0, 3600.0, 86_400.0
     round_s = [1, 2, 5, 10, 20, 30, *(k * minute for k in (1, 2, 5, 10, 20, 30))]
     round_s += [*(k * hour for k in (1, 2, 4, 8, 12)), *(k * day for k in (1, 2, 5, 10, 20, 50, 100))]
     chosen = [each for each in round_s if spans[0] * 0.99 <= each <= spans[-1] * 1.01]
     if len(chosen) < 2:
         return {}
+    chosen = chosen[:: -(-len(chosen) // most)]
     return {"tickvals": chosen, "ticktext": [_round(each) for each in chosen]}
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clustersim.report.figure import Figure, Json, axis, layout
+from clustersim.report.figure import Figure, Json, axis, layout, names_over
 from clustersim.report.palette import series_colour, series_marker
-from clustersim.report.series import largest, series_label, varied
+from clustersim.report.series import largest, setting, varied
 from clustersim.report.words import count, gpus, percent, plot_text, shortened, times
 from clustersim.results import Run, Sweep
 
 MAX_ROWS = 32
 """Settings that fit a screen; of more, the fastest."""
-
-_WORD = re.compile(r"[^\s{]*\{[^}]*\}|\S+")
 
 
 @dataclass(frozen=True)
@@ -51,8 +47,7 @@ def choosing_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Choosing | None:
     keys = varied(sweep)
     if not any(key.partition(".")[0] == "strategy" for key in keys) or len(runs) < 2:
         return None
-    labels = short_labels([series_label(run, keys) for run in runs])
-    choices = [_choice(run, label) for run, label in zip(runs, labels, strict=True)]
+    choices = [_choice(run, setting(sweep, run)) for run in runs]
     if len({choice.label for choice in choices}) < 2:
         return None
     note = f"The fastest {max_rows} of {count(len(choices))} are shown." if len(choices) > max_rows else ""
@@ -76,32 +71,10 @@ def _choice(run: Run, label: str) -> Choice:
     )
 
 
-def short_labels(labels: Sequence[str]) -> list[str]:
-    """Return labels without the words `key=value` that tell nothing apart, where they stay different without.
-
-    >>> short_labels(["async servers={on: own-hosts}", "softsync n=4 servers={on: own-hosts}", "softsync n=8"])
-    ['async', 'softsync n=4', 'softsync n=8']
-    """
-    split = [_WORD.findall(label) for label in labels]
-    values: dict[str, set[str]] = {}
-    for word in (word for words in split for word in words if "=" in word):
-        values.setdefault(word.partition("=")[0], set()).add(word.rstrip(","))
-    for key in (key for key, found in values.items() if len(found) == 1 and not _tells(found)):
-        shorter = [[word for word in words if word.partition("=")[0] != key or "=" not in word] for words in split]
-        if all(shorter) and len({" ".join(words) for words in shorter}) == len({" ".join(words) for words in split}):
-            split = shorter
-    return [" ".join(words) for words in split]
-
-
-def _tells(found: set[str]) -> bool:
-    """Return whether the one value of a key is a number, which says how much of something there is."""
-    return next(iter(found)).partition("=")[2].replace(".", "", 1).isdigit()
-
-
 def _title(choices: list[Choice]) -> str:
     fastest = choices[0]
     fresh = [choice for choice in choices if choice.staleness < 0.05]
-    what = f"{fastest.label} trains the most samples a second"
+    what = f"{fastest.label[:1].upper()}{fastest.label[1:]} trains the most samples a second"
     if fastest.staleness < 0.05:
         dropped = f", dropping {percent(fastest.dropped)} of the gradients" if fastest.dropped else ""
         ratio = times(fastest.samples_per_s / choices[-1].samples_per_s)
@@ -115,53 +88,82 @@ def _title(choices: list[Choice]) -> str:
 
 
 def draw_choosing(data: Choosing) -> Figure:
-    """Draw four columns of markers, a row for each strategy: samples and updates a second, staleness, dropped work."""
+    """Draw columns of markers, a row for each strategy: samples and updates a second, staleness, dropped work.
+
+    Staleness and drops have no column where there are none.
+    """
     rows = data.choices
-    columns: list[tuple[str, list[float], list[tuple[float, float] | None]]] = [
-        ("samples/s", [row.samples_per_s for row in rows], [row.samples_interval for row in rows]),
-        ("updates/s", [row.updates_per_s for row in rows], [row.updates_interval for row in rows]),
-        ("mean staleness (versions)", [row.staleness for row in rows], [None for _ in rows]),
-        ("dropped gradients (%)", [100 * row.dropped for row in rows], [None for _ in rows]),
-    ]
-    width = 1 / len(columns)
-    parts: Json = {}
-    for number, (name, values, pairs) in enumerate(columns):
-        longest = max([*values, *(pair[1] for pair in pairs if pair is not None)])
-        key = f"xaxis{number + 1}" if number else "xaxis"
-        domain = [number * width + (0.012 if number else 0), (number + 1) * width - 0.012]
-        parts[key] = axis(
-            name, range=[-0.03 * (longest or 1.0), 1.3 * (longest or 1.0)], domain=domain, nticks=4, tickformat=",~f"
-        )
+    columns = _columns(data)
+    stale, dropped = (any(getattr(row, name) for row in rows) for name in ("staleness", "dropped"))
+    parts = {f"xaxis{number + 1}" if number else "xaxis": _axis(column, number, len(columns))
+             for number, column in enumerate(columns)}  # fmt: skip
     places = list(range(len(rows)))
-    labels = [plot_text(shortened(row.label, 34)) for row in rows]
     drawn = layout(
         100 + 32 * len(rows),
-        yaxis=axis(tickvals=places, ticktext=labels, range=[len(rows) - 0.4, -0.6], fixedrange=True),
+        yaxis=axis(
+            tickvals=places,
+            ticktext=[plot_text(shortened(row.label, 34)) for row in rows],
+            range=[len(rows) - 0.4, -0.6],
+            fixedrange=True,
+        ),
         **parts,
     )
     band = f"; whiskers: {percent(data.level)} interval over seeds" if data.level else ""
-    under = f"At {gpus(data.num_gpus)}, a row for each setting{band}; staleness and drops are means."
-    traces = [_column(data, number, *column) for number, column in enumerate(columns)]
-    short = [plot_text(shortened(row.label, 15)) for row in rows]
-    narrow, narrow_traces = _narrow(data, drawn, traces, short)
+    means = " and ".join(["staleness"] * stale + ["drops"] * dropped)
+    rest = f"{means} are means" if means else "all gradients are fresh when they are applied, and none is dropped"
+    under = f"At {gpus(data.num_gpus)}, a row for each setting{band}; {rest}."
+    traces = [_trace(data, column, number) for number, column in enumerate(columns)]
+    narrow, narrow_traces = _narrow(data, columns)
     return Figure(data.title, under, traces, drawn, narrow, note=data.note, narrow_traces=narrow_traces)
 
 
-def _narrow(data: Choosing, drawn: Json, traces: list[Json], short: list[str]) -> tuple[Json, list[Json]]:
-    """Return what a phone shows: samples per second and staleness, without room for more."""
-    narrow = {
-        "xaxis": {"domain": [0.0, 0.5], "nticks": 3},
-        "xaxis3": {**drawn["xaxis3"], "domain": [0.56, 1.0], "nticks": 3, "title": {"text": "staleness"}},
-        "xaxis2": {"visible": False, "domain": [0.0, 0.01]},
-        "xaxis4": {"visible": False, "domain": [0.0, 0.01]},
-        "yaxis": {"ticktext": short},
-    }
-    return narrow, [traces[0], traces[2]]
+Column = tuple[str, list[float], list[tuple[float, float] | None]]
 
 
-def _column(
-    data: Choosing, number: int, name: str, values: list[float], pairs: list[tuple[float, float] | None]
-) -> Json:
+def _columns(data: Choosing) -> list[Column]:
+    """Return title, values and intervals of each column that says something."""
+    rows = data.choices
+    unknown = [None for _ in rows]
+    columns: list[Column] = [
+        ("samples/s", [row.samples_per_s for row in rows], [row.samples_interval for row in rows]),
+        ("updates/s", [row.updates_per_s for row in rows], [row.updates_interval for row in rows]),
+    ]
+    if any(row.staleness for row in rows):
+        columns.append(("mean staleness (versions)", [row.staleness for row in rows], [*unknown]))
+    if any(row.dropped for row in rows):
+        columns.append(("dropped gradients (%)", [100 * row.dropped for row in rows], [*unknown]))
+    return columns
+
+
+def _axis(column: Column, number: int, num_columns: int) -> Json:
+    """Return the axis of a column, from below 0 to beyond the longest whisker, with room for the numbers."""
+    name, values, pairs = column
+    longest = max([*values, *(pair[1] for pair in pairs if pair is not None)])
+    width = 1 / num_columns
+    domain = [number * width + (0.012 if number else 0), (number + 1) * width - 0.012]
+    return axis(name, range=[-0.03 * longest, 1.3 * longest], domain=domain, nticks=4, tickangle=0, tickformat=",~f")
+
+
+def _narrow(data: Choosing, columns: list[Column]) -> tuple[Json, list[Json]]:
+    """Return what a phone shows: samples per second and staleness, without room for more; names over the rows."""
+    second = next((place for place, column in enumerate(columns) if "staleness" in column[0]), 1)
+    shown = [columns[0], columns[second]]
+    narrow: Json = {**names_over([row.label for row in data.choices]), "height": 100 + 46 * len(data.choices)}
+    for number, column in enumerate(shown):
+        narrow[f"xaxis{number + 1}" if number else "xaxis"] = {
+            **_axis(column, number, 2),
+            "nticks": 3,
+            "range": [-0.03 * max(column[1]), 1.45 * max(column[1])],
+            "title": {"text": column[0].removeprefix("mean ")},
+        }
+    for number in range(len(shown), len(columns)):
+        narrow[f"xaxis{number + 1}"] = {"visible": False, "domain": [0.0, 0.01]}
+    return narrow, [{**_trace(data, column, number), "textposition": "bottom right"}
+                    for number, column in enumerate(shown)]  # fmt: skip
+
+
+def _trace(data: Choosing, column: Column, number: int) -> Json:
+    name, values, pairs = column
     known = [pair or (value, value) for pair, value in zip(pairs, values, strict=True)]
     bars: Json = {
         "type": "data",

@@ -121,7 +121,7 @@ def _bound(sweep: Sweep, run: Run) -> int | None:
 def _title(run: Run, most: int, mean: float, bound: int | None) -> str:
     waited = run.breakdown_s.get("waiting", 0.0) / run.iteration_s
     far = f"The fastest worker is up to {plural(most, 'iteration')} ahead of the slowest, {mean:.1f} on average"
-    if bound is not None or waited >= 0.005:
+    if waited >= 0.005:
         return f"{far}; workers wait {percent(waited)} of the time"
     return f"{far}; nobody waits"
 

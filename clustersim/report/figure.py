@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from clustersim.report.words import plot_text, shortened
 
 Json = dict[str, Any]
 
@@ -84,6 +86,16 @@ def legend(**parts: Any) -> Json:
         "itemclick": "toggle",
         **parts,
     }
+
+
+def names_over(names: Sequence[str]) -> Json:
+    """Return what a narrow screen overrides to write the names of rows over these instead of beside them."""
+    style: Json = {
+        "x": 0, "xref": "paper", "xanchor": "left", "yanchor": "middle", "showarrow": False, "borderpad": 0,
+        "font": {"size": 12, "color": "@ink"},
+    }  # fmt: skip
+    texts = [{**style, "y": place - 0.38, "text": plot_text(shortened(name, 46))} for place, name in enumerate(names)]
+    return {"yaxis": {"showticklabels": False, "ticks": ""}, "annotations": texts}
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from clustersim.report.words import plural
@@ -16,6 +17,9 @@ MAX_RANKS = 16
 
 NOTICED = 0.005
 """Share of the iteration that somebody has to wait before anybody is called late."""
+
+LEAST_SHARE = 1 / 300
+"""Share of the picture's length below which a bar is too narrow to tell from its neighbour."""
 
 COMMUNICATION = ("communication", "copy")
 """Kinds that run beside the compute, in a lane of their own."""
@@ -39,7 +43,8 @@ class Chosen:
     """The marks of the ranks that are shown, in rank order, and what was left out.
 
     `last` is the rank whose gradients are ready last, so that the others wait for it; `late_s` is how much
-    later than the median's. Of all ranks, `waited_s` and `exposed_s` are the longest.
+    later than the median's. Of all ranks, `waited_s` and `exposed_s` are the longest of one iteration, which takes
+    `iteration_s`. Workers out of step show a stretch of `length_s` with several iterations, and nobody is last.
     """
 
     iteration: int
@@ -51,6 +56,8 @@ class Chosen:
     waited_s: float
     exposed_s: float
     length_s: float
+    iteration_s: float
+    in_step: bool
     note: str
 
 
@@ -59,16 +66,17 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
     if not len(run.spans):
         return None
     iteration, by_rank = _iteration(run)
+    in_step = not len(run.cycles) or max(run.cycles.iteration) <= iteration
     ready = {rank: _ready_s(marks) for rank, marks in by_rank.items()}
     waited = {rank: _seconds(marks, "waiting") for rank, marks in by_rank.items()}
+    exposed = {rank: _seconds(marks, "exposed") for rank, marks in by_rank.items()}
+    each = dict.fromkeys(by_rank, 1) if in_step else {rank: _num_iterations(marks) for rank, marks in by_rank.items()}
     length = max(mark.end_s for marks in by_rank.values() for mark in marks)
-    last = last_rank(ready) if max(waited.values()) > NOTICED * length else None
+    last = last_rank(ready) if in_step and max(waited.values()) > NOTICED * length else None
     ranks = _ranks(waited, last, max_ranks)
-    notes = [] if len(ranks) == len(by_rank) else [_left_out(len(ranks), len(by_rank), last)]
-    marks = [mark for rank in ranks for mark in by_rank[rank]]
-    if len(marks) > max_marks:
-        marks = [mark for rank in ranks for mark in merged_marks(by_rank[rank])]
-        notes.append("Neighbouring spans of one kind are drawn as one bar.")
+    marks, notes = _drawn([by_rank[rank] for rank in ranks], LEAST_SHARE * length, max_marks)
+    if len(ranks) < len(by_rank):
+        notes.insert(0, _left_out(len(ranks), len(by_rank), last))
     if notes:
         notes.append("All of it, for Perfetto: clustersim run … --trace trace.json.gz")
     return Chosen(
@@ -78,10 +86,31 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
         marks=marks,
         last=last,
         late_s=0.0 if last is None else ready[last] - sorted(ready.values())[len(ready) // 2],
-        waited_s=max(waited.values()),
-        exposed_s=max(_seconds(of_rank, "exposed") for of_rank in by_rank.values()),
+        waited_s=max(waited[rank] / each[rank] for rank in by_rank),
+        exposed_s=max(exposed[rank] / each[rank] for rank in by_rank),
         length_s=length,
+        iteration_s=length if in_step else run.iteration_s,
+        in_step=in_step,
         note=" ".join(notes),
+    )
+
+
+def _drawn(by_rank: list[list[Mark]], least_s: float, max_marks: int) -> tuple[list[Mark], list[str]]:
+    """Return the marks of some ranks, those too narrow to see joined with neighbours, and what to say of it."""
+    marks = [mark for own in by_rank for mark in joined_marks(own, least_s)]
+    if len(marks) > max_marks:
+        marks = [mark for own in by_rank for mark in merged_marks(own)]
+        return marks, ["Neighbouring spans of one kind are drawn as one bar."]
+    narrow = any(mark.num_spans > 1 for mark in marks)
+    return marks, ["Spans too short to see are drawn as one bar with their neighbours."] if narrow else []
+
+
+def _num_iterations(marks: list[Mark]) -> int:
+    """Return how often a rank begins with the forward pass anew."""
+    passes = sorted((mark.start_s, mark.kind) for mark in marks if mark.kind in ("forward", "backward"))
+    kinds = [kind for _, kind in passes]
+    return max(
+        1, sum(one == "forward" and before != "forward" for before, one in zip(["", *kinds], kinds, strict=False))
     )
 
 
@@ -105,16 +134,25 @@ def _seconds(marks: list[Mark], kind: str) -> float:
 
 def merged_marks(marks: list[Mark]) -> list[Mark]:
     """Return the marks of one rank with neighbours of one kind that touch made one."""
-    merged: dict[str, list[Mark]] = defaultdict(list)
+    return _joined(marks, lambda before, after: True)
+
+
+def joined_marks(marks: list[Mark], least_s: float) -> list[Mark]:
+    """Return the marks of one rank where touching ones of a kind that are together shorter than `least_s` are one."""
+    return _joined(marks, lambda before, after: after.end_s - before.start_s < least_s)
+
+
+def _joined(marks: list[Mark], belong: Callable[[Mark, Mark], bool]) -> list[Mark]:
+    joined: dict[str, list[Mark]] = defaultdict(list)
     for mark in sorted(marks, key=lambda mark: mark.start_s):
-        before = merged[mark.kind]
-        if before and mark.start_s <= before[-1].end_s + 1e-9 * before[-1].end_s:
+        before = joined[mark.kind]
+        if before and mark.start_s <= before[-1].end_s * (1 + 1e-9) and belong(before[-1], mark):
             last = before[-1]
-            joined = last.num_spans + mark.num_spans
-            before[-1] = replace(last, end_s=max(last.end_s, mark.end_s), name=plural(joined, "span"), num_spans=joined)
+            number = last.num_spans + mark.num_spans
+            before[-1] = replace(last, end_s=max(last.end_s, mark.end_s), name=plural(number, "span"), num_spans=number)
         else:
             before.append(mark)
-    return [mark for kind in merged.values() for mark in kind]
+    return [mark for kind in joined.values() for mark in kind]
 
 
 def _iteration(run: Run) -> tuple[int, dict[int, list[Mark]]]:

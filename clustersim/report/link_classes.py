@@ -64,10 +64,10 @@ def draw_link_classes(data: LinkClasses) -> Figure:
         layout(
             height,
             bargap=0.3,
-            xaxis=axis("utilisation (%)", range=[0, max(100.0, 1.1 * max(shares))], tickvals=[0, 25, 50, 75, 100]),
+            xaxis=axis("utilisation (%)", range=[0, max(104.0, 1.1 * max(shares))], tickvals=[0, 25, 50, 75, 100]),
             yaxis=axis(range=[len(places) - 0.4, -0.6], tickvals=places, ticktext=names, showgrid=False),
         ),
-        {"xaxis": {"range": [0, max(100.0, 1.3 * max(shares))]}},
+        {"xaxis": {"range": [0, max(108.0, 1.3 * max(shares))]}},
         label=data.run,
         note=unused,
     )  # fmt: skip

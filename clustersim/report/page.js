@@ -1,12 +1,16 @@
 "use strict";
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
-  const panels = read("panels");
+  const panels = read("panels").map((name) => ({ name }));
   const themes = read("themes");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const NARROW_PX = 640;
   const PRINT_PX = 690;
+  const AHEAD_PX = 500;
   let printing = false;
+
+  const byId = (panel, what) => document.getElementById(`${what}-${panel.name}`);
+  const variantsOf = (panel) => (panel.variants ??= read(`data-${panel.name}`));
 
   const paint = (value, theme) => {
     if (typeof value === "string") return value[0] === "@" ? theme[value.slice(1)] : value;
@@ -34,28 +38,54 @@
   });
 
   const draw = (panel) => {
-    const place = document.getElementById(`plot-${panel.name}`);
-    const variant = panel.variants[panel.chosen || 0];
+    const place = byId(panel, "plot");
+    const variant = variantsOf(panel)[panel.chosen || 0];
     const width = printing ? PRINT_PX : place.clientWidth;
     const narrow = width < NARROW_PX && !printing && window.innerWidth < NARROW_PX;
     const theme = themes[dark.matches && !printing ? "dark" : "light"];
     let layout = { ...variant.layout, width };
     if (narrow) layout = merge({ ...layout, dragmode: false }, variant.narrow);
-    document.getElementById(`title-${panel.name}`).textContent = variant.title;
-    document.getElementById(`under-${panel.name}`).textContent = variant.subtitle;
-    document.getElementById(`note-${panel.name}`).textContent = variant.note;
+    byId(panel, "title").textContent = variant.title;
+    byId(panel, "under").textContent = variant.subtitle;
+    byId(panel, "note").textContent = variant.note;
     Plotly.react(place, paint((narrow && variant.narrow_traces) || variant.traces, theme), paint(layout, theme), config(panel.name, narrow));
     panel.drawnWidth = width;
+    panel.stale = false;
+    document.getElementById(panel.name).dataset.drawn = "yes";
   };
 
+  // A figure is drawn when it comes near the window, and again when it would look different; one at a time, those
+  // in the window first, so that the page can be read and scrolled meanwhile.
+  let drawing = false;
+  const away = (panel) => {
+    const box = byId(panel, "plot").getBoundingClientRect();
+    return Math.max(box.top - window.innerHeight, -box.bottom);
+  };
+  const drawNext = () => {
+    const near = panels.filter((panel) => panel.stale).map((panel) => [away(panel), panel]).filter(([far]) => far < AHEAD_PX);
+    drawing = near.length > 0;
+    if (drawing) {
+      draw((near.find(([far]) => far < 0) || near[0])[1]);
+      setTimeout(drawNext, 0);
+    } else {
+      document.body.dataset.drawn = panels.some((panel) => panel.stale) ? "near" : "all";
+    }
+  };
+  const drawNear = () => drawing || drawNext();
   const drawAll = () => panels.forEach(draw);
+  const redraw = (which) => {
+    panels.filter(which).forEach((panel) => { panel.stale = true; });
+    drawNear();
+  };
 
   for (const panel of panels) {
-    const choice = document.getElementById(`choice-${panel.name}`);
+    panel.stale = true;
+    const choice = byId(panel, "choice");
     if (!choice) continue;
     choice.addEventListener("change", () => {
       panel.chosen = Number(choice.value);
       draw(panel);
+      drawNear();
     });
   }
 
@@ -63,27 +93,21 @@
   window.addEventListener("resize", () => {
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => {
-      if (!printing) panels.filter((p) => document.getElementById(`plot-${p.name}`).clientWidth !== p.drawnWidth).forEach(draw);
+      if (!printing) redraw((panel) => byId(panel, "plot").clientWidth !== panel.drawnWidth);
     });
   });
-  dark.addEventListener("change", drawAll);
+  dark.addEventListener("change", () => redraw(() => true));
   const print = (now) => {
     if (printing === now) return;
     printing = now;
-    drawAll();
+    if (printing) drawAll();
+    else redraw(() => true);
   };
   window.matchMedia("print").addEventListener("change", (event) => print(event.matches));
   window.addEventListener("beforeprint", () => print(true));
   window.addEventListener("afterprint", () => print(false));
 
-  // One figure at a time, so that the page can be read and scrolled from the first one on.
-  const drawFrom = (number) => {
-    if (number === panels.length) {
-      document.body.dataset.drawn = "yes";
-      return;
-    }
-    if (panels[number].drawnWidth === undefined) draw(panels[number]);
-    setTimeout(drawFrom, 0, number + 1);
-  };
-  drawFrom(0);
+  drawNext();
+  const observer = new IntersectionObserver(drawNear, { rootMargin: `${AHEAD_PX}px 0px` });
+  panels.forEach((panel) => observer.observe(byId(panel, "plot")));
 })();

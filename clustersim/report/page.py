@@ -29,6 +29,7 @@ _PAGE = """<!DOCTYPE html>
 <main>
 {body}
 </main>
+{data}
 <script type="application/json" id="panels">{panels}</script>
 <script type="application/json" id="themes">{themes}</script>
 <script>{plotly}</script>
@@ -47,13 +48,19 @@ class Panel:
     choose: str = "run"
 
     def html(self) -> str:
-        """Return the card of the panel, with the words of its first figure; the script draws into it."""
+        """Return the card of the panel, with the words of its first figure; the script draws into it when it is seen.
+
+        Until then the card is as tall as the figure will be, so that nothing moves under a reader.
+        """
         first = self.figures[0]
+        tall = first.layout["height"]
+        room = f"--tall:{tall}px;--tall-narrow:{first.narrow.get('height', tall)}px"
         return (
             f'<section class="card" id="{self.name}">{self._choice()}'
             f'<h3 id="title-{self.name}">{escape(first.title)}</h3>'
             f'<p class="under" id="under-{self.name}">{escape(first.subtitle)}</p>'
-            f'<div class="plot" id="plot-{self.name}" role="img" aria-labelledby="title-{self.name}"></div>'
+            f'<div class="plot" id="plot-{self.name}" style="{room}" role="img"'
+            f' aria-labelledby="title-{self.name}"></div>'
             f'<p class="note" id="note-{self.name}">{escape(first.note)}</p></section>'
         )
 
@@ -65,15 +72,11 @@ class Panel:
         )
         return f'<label class="choice">{self.choose} <select id="choice-{self.name}">{options}</select></label>'
 
-    def drawing(self) -> dict[str, object]:
-        """Return what the script needs: every figure with its words."""
+    def data(self) -> str:
+        """Return the script element with what is drawn: every figure with its words, read when it is needed."""
         words = ("title", "subtitle", "note")
-        return {
-            "name": self.name,
-            "variants": [
-                {**figure.drawing(), **{word: getattr(figure, word) for word in words}} for figure in self.figures
-            ],
-        }
+        variants = [{**figure.drawing(), **{word: getattr(figure, word) for word in words}} for figure in self.figures]
+        return f'<script type="application/json" id="data-{self.name}">{_script_json(variants)}</script>'
 
 
 def page(title: str, version: str, body: Iterable[str], panels: Sequence[Panel]) -> str:
@@ -86,7 +89,8 @@ def page(title: str, version: str, body: Iterable[str], panels: Sequence[Panel])
         title=escape(title),
         style=_resource("page.css"),
         body="\n".join(body),
-        panels=_script_json([panel.drawing() for panel in panels]),
+        data="\n".join(panel.data() for panel in panels),
+        panels=_script_json([panel.name for panel in panels]),
         themes=_script_json({"light": LIGHT, "dark": DARK}),
         plotly=get_plotlyjs(),
         script=_resource("page.js"),

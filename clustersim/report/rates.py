@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.scaling import Line, Scaling
 from clustersim.report.words import count, gpus, percent, plot_text, shortened, times
@@ -28,9 +28,9 @@ def draw_rates(data: Scaling) -> Figure:
     )
     traces = [_marker(data, line, place) for place, line in enumerate(lines)]
     traces += [_published(data, lines)] if points else []
-    short = [plot_text(shortened(line.label or gpus(line.num_gpus[0]), 18)) for line in lines]
     under = f"{what[0].upper()}{what[1:]} at {gpus(number)}, a row for each setting{band}; dashed: ideal."
-    return Figure(data.title, under, traces, drawn, {"yaxis": {"ticktext": short}, "xaxis": {"nticks": 5}})
+    narrow = {**names_over([line.label or gpus(number) for line in lines]), "xaxis": {"nticks": 5}}
+    return Figure(data.title, under, traces, drawn, {**narrow, "height": 110 + 42 * len(lines)})
 
 
 def _marker(data: Scaling, line: Line, place: int) -> Json:

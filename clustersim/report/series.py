@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,19 +27,78 @@ def varied(sweep: Sweep) -> tuple[str, ...]:
 
 def series(sweep: Sweep) -> tuple[Series, ...]:
     """Return the sweep's lines in the order of its axes."""
-    keys = varied(sweep)
+    keys, names = varied(sweep), settings(sweep)
     groups: dict[str, list[Run]] = {}
     for run in sweep.runs:
-        groups.setdefault(repr([run.axes.get(key) for key in keys]), []).append(run)
+        groups.setdefault(_place(run, keys), []).append(run)
     return tuple(
-        Series(series_label(runs[0], keys), tuple(sorted(runs, key=lambda run: run.num_gpus)))
-        for runs in groups.values()
+        Series(names[place], tuple(sorted(runs, key=lambda run: run.num_gpus))) for place, runs in groups.items()
     )
 
 
-def series_label(run: Run, keys: tuple[str, ...]) -> str:
-    """Name a run by those axes: `ring, batch 32`."""
+def settings(sweep: Sweep) -> dict[str, str]:
+    """Return what runs are called by the axes that vary, the number of GPUs apart (`ring, batch 32`), by `_place`."""
+    keys = varied(sweep)
+    runs = {_place(run, keys): run for run in sweep.runs}
+    names = short_labels([_full_label(run, keys) for run in runs.values()])
+    return dict(zip(runs, names, strict=True))
+
+
+def setting(sweep: Sweep, run: Run) -> str:
+    """Return what one run is called among the `settings` of its sweep."""
+    keys = varied(sweep)
+    return settings(sweep).get(_place(run, keys)) or _full_label(run, keys)
+
+
+def _place(run: Run, keys: tuple[str, ...]) -> str:
+    return repr([run.axes.get(key) for key in keys])
+
+
+def _full_label(run: Run, keys: tuple[str, ...]) -> str:
     return ", ".join(axis_value(key, run.axes.get(key)) for key in keys)
+
+
+def short_labels(labels: Sequence[str]) -> list[str]:
+    """Return labels without what tells nothing apart, and in fewer words, where they stay different without.
+
+    Words `key=value` go that have the same value wherever they stand, except numbers; `key=true` becomes `key`, of a
+    long list its first and last members stay.
+
+    >>> short_labels(["async servers={on: own-hosts}", "softsync n=4 servers={on: own-hosts}", "softsync n=8"])
+    ['async', 'softsync n=4', 'softsync n=8']
+    >>> short_labels(["gossip", "gossip asynchronous=true"])
+    ['gossip', 'gossip asynchronous']
+    """
+    split = [_WORD.findall(label) for label in labels]
+    values: dict[str, set[str]] = {}
+    for word in (word for words in split for word in words if "=" in word):
+        values.setdefault(word.partition("=")[0], set()).add(word.rstrip(","))
+    for key in (key for key, found in values.items() if len(found) == 1 and not _tells(found)):
+        shorter = [[word for word in words if word.partition("=")[0] != key or "=" not in word] for words in split]
+        if all(shorter) and len({" ".join(words) for words in shorter}) == len({" ".join(words) for words in split}):
+            split = shorter
+    full = [" ".join(words) for words in split]
+    plain = [_LIST.sub(_shorter_list, _TRUE.sub(lambda found: found[1].replace("_", " "), label)) for label in full]
+    return plain if len(set(plain)) == len(set(full)) else full
+
+
+_WORD = re.compile(r"[^\s{]*\{[^}]*\}|\S+")
+_TRUE = re.compile(r"\b(\w+)=true\b")
+_LIST = re.compile(r"\[([^\[\]]*)\]")
+_LONGEST_LIST = 6
+
+
+def _shorter_list(found: re.Match[str]) -> str:
+    members = found[1].split(", ")
+    if len(members) <= _LONGEST_LIST:
+        return found[0]
+    return f"[{', '.join(members[:4])} … {members[-1]}]"
+
+
+def _tells(found: set[str]) -> bool:
+    """Return whether the one value of a key is a number or a switch, which says something where it stands."""
+    value = next(iter(found)).partition("=")[2]
+    return value == "true" or value.replace(".", "", 1).isdigit()
 
 
 def axis_value(key: str, value: Any) -> str:
@@ -53,7 +113,9 @@ def axis_value(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"{leaf} {'on' if value else 'off'}"
     if isinstance(value, int | float):
-        return f"{leaf if len(leaf) > 1 and leaf not in ('per_gpu', 'num') else key} {count(value)}"
+        if len(leaf) == 1:
+            return f"{leaf} = {count(value)}"
+        return f"{key if leaf in ('per_gpu', 'num') else leaf} {count(value)}"
     if isinstance(value, Mapping):
         inner = (axis_value(name, part) for name, part in value.items() if not isinstance(part, list | tuple))
         return " ".join(inner) or leaf
@@ -64,7 +126,7 @@ def axis_value(key: str, value: Any) -> str:
 
 def run_label(sweep: Sweep, run: Run) -> str:
     """Name a run: `128 GPUs, ring`."""
-    return ", ".join(part for part in (gpus(run.num_gpus), series_label(run, varied(sweep))) if part)
+    return ", ".join(part for part in (gpus(run.num_gpus), setting(sweep, run)) if part)
 
 
 def headline(sweep: Sweep) -> Run:

@@ -41,7 +41,8 @@ def draw_staleness(data: Staleness) -> Figure:
     ]
     shares = [100.0 * number / total for number in data.num_gradients]
     bars = {"type": "bar", "x": data.age, "y": shares, "hovertext": hover, "hoverinfo": "text"}
-    marks = [(data.mean, "mean", 1.0), (data.p99, "99 %", 0.88)]
+    wide = max(data.age) - min(data.age)
+    marks = [(data.mean, "mean", 1.0), (data.p99, "99 %", 0.91)]
     lines = [
         {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": "@ink", "dash": "dot"}}
         for x, _, _ in marks
@@ -59,8 +60,8 @@ def draw_staleness(data: Staleness) -> Figure:
             bargap=0.1,
             shapes=lines,
             annotations=texts,
-            xaxis=axis("staleness (versions)", showgrid=False),
-            yaxis=axis("gradients (%)", rangemode="tozero"),
+            xaxis=axis("staleness (versions)", showgrid=False, **({"dtick": 1} if wide <= 20 else {})),
+            yaxis=axis("gradients (%)", range=[0, 1.2 * max(shares)]),
         ),
         label=data.run,
     )

@@ -26,11 +26,11 @@ class Lane:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The figure in numbers: `marks` carry seconds from the start of the iteration."""
+    """The figure in numbers: `marks` carry seconds from the start of the iteration; no `iteration` is a stretch."""
 
     title: str
     run: str
-    iteration: int
+    iteration: int | None
     lanes: tuple[Lane, ...]
     marks: tuple[Mark, ...]
     length_s: float
@@ -45,7 +45,7 @@ def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timelin
     return Timeline(
         title=timeline_title(run, chosen),
         run=run_label(sweep, run),
-        iteration=chosen.iteration,
+        iteration=chosen.iteration if chosen.in_step else None,
         lanes=tuple(Lane(rank, rank_name(run, rank), rank == chosen.last) for rank in chosen.ranks),
         marks=tuple(chosen.marks),
         length_s=chosen.length_s,
@@ -62,6 +62,8 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     """Say who holds the others up, or what else the ranks spend the iteration on."""
     if chosen.num_ranks == 1:
         return f"One GPU: nobody to wait for, nothing to send; an iteration takes {duration(chosen.length_s)}"
+    if not chosen.in_step:
+        return _stretch_title(chosen)
     late = ""
     if chosen.last is not None:
         late = f"rank {chosen.last} is ready {duration(chosen.late_s)} after the median, others wait up to " + duration(
@@ -78,6 +80,16 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     )
 
 
+def _stretch_title(chosen: Chosen) -> str:
+    """Say for what workers that are out of step idle longest, of their own iterations."""
+    idle = {"for communication": chosen.exposed_s, "for others": chosen.waited_s}
+    told = [f"up to {duration(seconds)} {why}" for why, seconds in idle.items() if seconds > 0.01 * chosen.iteration_s]
+    whole = f"an iteration of {duration(chosen.iteration_s)}"
+    if not told:
+        return f"All {chosen.num_ranks} ranks compute almost all of {whole}, each at its own pace"
+    return f"Ranks wait {' and '.join(told)} in {whole}, each at its own pace"
+
+
 def draw_timeline(data: Timeline) -> Figure:
     """Draw a bar a mark: the upper bar of a lane is the rank itself, the thin lower one its communication."""
     unit, factor = time_unit(data.length_s)
@@ -90,7 +102,10 @@ def draw_timeline(data: Timeline) -> Figure:
         height,
         barmode="overlay",
         shapes=[_stripe(number) for number, lane in enumerate(data.lanes) if lane.last],
-        xaxis=axis(f"time in iteration {data.iteration} ({unit})", range=[0, 1.01 * data.length_s / factor]),
+        xaxis=axis(
+            f"time ({unit})" if data.iteration is None else f"time in iteration {data.iteration} ({unit})",
+            range=[0, 1.01 * data.length_s / factor],
+        ),
         yaxis=axis(
             tickvals=list(range(last)),
             ticktext=[_label(lane, long=True) for lane in data.lanes],
@@ -113,7 +128,8 @@ def draw_timeline(data: Timeline) -> Figure:
 
 
 def _subtitle(data: Timeline, unit: str) -> str:
-    words = [f"One iteration of {data.run}, time ({unit}) to the right."]
+    what = "One iteration" if data.iteration is not None else "A few iterations of each worker"
+    words = [f"{what} of {data.run}, time ({unit}) to the right."]
     if any(mark.kind in COMMUNICATION for mark in data.marks):
         words.append("Thick bars: what the GPU does; thin bars: its buckets in flight.")
     if any(lane.last for lane in data.lanes):

@@ -143,7 +143,7 @@ def draw_versions(data: Versions) -> Figure:
     if any(not arrow.accepted for arrow in data.arrows):
         traces.append(_lines(data, None, oldest, place, factor))
     lanes = len(place)
-    lane_px = 30 if lanes <= 8 else 24
+    lane_px = 32 if lanes <= 8 else 28
     drawn = layout(
         130 + lane_px * lanes,
         xaxis=axis(f"time ({unit})", range=[-0.01 * data.length_s / factor, 1.02 * data.length_s / factor],
@@ -161,7 +161,7 @@ def draw_versions(data: Versions) -> Figure:
         f"Gradients of {data.run} from when they were begun to when they met the model, time ({unit}); written on: "
         f"version read → version made. Upright: a new {which}{counted}."
     )
-    names = [*_version_names(data, factor, apart=0.2), *_arrow_names(data, place, factor)]
+    names = [*_version_names(data, factor, apart=0.2), *_arrow_names(data, place, factor, least=0.22)]
     narrow = {"xaxis": {"nticks": 5}, "annotations": names}
     return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note)
 
@@ -185,18 +185,19 @@ def _version_names(data: Versions, factor: float, apart: float = 0.05) -> list[J
     return names
 
 
-def _arrow_names(data: Versions, place: dict[int, int], factor: float) -> list[Json]:
+def _arrow_names(data: Versions, place: dict[int, int], factor: float, least: float = 0.08) -> list[Json]:
+    """Return what is written on the arrows that are at least that share of the figure long."""
     return [
         {
             "x": (arrow.read_s + arrow.met_s) / 2 / factor,
-            "y": place[arrow.worker] - 0.02,
+            "y": place[arrow.worker] + 0.08,
             "text": f"{arrow.read} → {arrow.written}" if arrow.accepted else f"{arrow.read}, dropped",
             "showarrow": False,
             "yanchor": "bottom",
             "font": {"size": 11, "color": "@ink"},
         }
         for arrow in data.arrows
-        if arrow.met_s - arrow.read_s > 0.08 * data.length_s
+        if arrow.met_s - arrow.read_s > least * data.length_s
     ]
 
 
@@ -210,7 +211,7 @@ def _lines(data: Versions, age: int | None, oldest: int, place: dict[int, int], 
     ys: list[float | None] = []
     hover: list[str] = []
     for arrow in arrows:
-        lane = place[arrow.worker] + 0.2
+        lane = place[arrow.worker] + 0.25
         xs += [float(f"{arrow.read_s / factor:.6g}"), float(f"{arrow.met_s / factor:.6g}"), None]
         ys += [lane, lane, None]
         hover += [_hover(arrow), _hover(arrow), ""]

@@ -35,7 +35,13 @@ class Visit:
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector("body[data-drawn=yes]", timeout=60_000)
+        self.page.wait_for_selector("body[data-drawn]", timeout=60_000)
+
+    def see(self, name):
+        """Scroll to a figure and wait until it is drawn."""
+        self.page.locator(f"#plot-{name}").scroll_into_view_if_needed()
+        self.page.wait_for_selector(f"#{name}[data-drawn]", timeout=60_000)
+        return self
 
     def wait_until(self, condition, seconds=30):
         """Wait until an expression is true; not by `wait_for_function`, whose eval the page forbids."""
@@ -46,6 +52,7 @@ class Visit:
         pytest.fail(f"still not so after {seconds} s: {condition}")
 
     def layout(self, name, expression):
+        self.see(name)
         return self.page.evaluate(f"document.getElementById('plot-{name}')._fullLayout.{expression}")
 
 
@@ -75,7 +82,7 @@ def test_every_figure_is_drawn_and_its_finding_can_be_seen(desktop, phone, sweep
             title = visit.page.locator(f"#title-{name}")
             assert title.inner_text() == first.title
             assert title.is_visible()
-            assert visit.page.locator(f"#plot-{name} .main-svg").first.is_visible()
+            assert visit.see(name).page.locator(f"#plot-{name} .main-svg").first.is_visible()
 
 
 def test_every_bar_is_there(desktop, sweep):
@@ -84,15 +91,20 @@ def test_every_bar_is_there(desktop, sweep):
         bars = [trace["x"] for trace in figure.traces if trace["type"] == "bar"]
         shortest = 1e-9 * max(max(values) for values in bars)
         expected = sum(sum(value > shortest for value in values) for values in bars)
-        drawn = desktop.page.locator(f"#plot-{name} .barlayer .point path").evaluate_all(
-            "paths => paths.filter(path => path.getBBox().width > 0).length"
+        drawn = (
+            desktop.see(name)
+            .page.locator(f"#plot-{name} .barlayer .point path")
+            .evaluate_all("paths => paths.filter(path => path.getBBox().width > 0).length")
         )
         assert drawn == expected, name
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_sticks_out_sideways(desktop, phone, width):
-    page = {390: phone, 1280: desktop}[width].page
+    visit = {390: phone, 1280: desktop}[width]
+    page = visit.page
+    for name in page.evaluate("[...document.querySelectorAll('.plot')].map(plot => plot.id.slice(5))"):
+        visit.see(name)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     right = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.plot svg')].map(e => e.getBoundingClientRect().right))"
@@ -153,15 +165,14 @@ def test_paper_gets_the_light_theme_at_its_own_width(browser, report):
 
 
 def test_turning_the_phone_redraws(browser, report):
-    visit = Visit(browser, report, width=390)
+    visit = Visit(browser, report, width=390).see("timeline")
     visit.page.set_viewport_size({"width": 844, "height": 390})
     visit.wait_until("document.getElementById('plot-timeline')._fullLayout.width > 600")
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 844
 
 
 def test_hovering_says_what_happened_and_why(browser, report):
-    page = Visit(browser, report).page
-    page.locator("#plot-timeline").scroll_into_view_if_needed()
+    page = Visit(browser, report).see("timeline").page
     page.evaluate(
         "() => { const plot = document.getElementById('plot-timeline');"
         " const kind = plot.data.findIndex(trace => trace.name.startsWith('waiting'));"

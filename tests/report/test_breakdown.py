@@ -65,3 +65,26 @@ def test_with_rivals_the_title_gives_the_share_of_each():
     title = breakdown_title(make_comparison())
     assert "with all-reduce" in title
     assert "with server" in title
+
+
+def test_where_the_fastest_only_computes_the_title_says_what_the_slowest_does():
+    sweep = make_comparison()
+    runs = [
+        replace(run, breakdown_s={**dict.fromkeys(run.breakdown_s, 0.0), "compute": run.iteration_s})
+        if run.axes["strategy.kind"] == "all-reduce"
+        else run
+        for run in sweep.runs
+    ]
+    server = runs[-1]
+    share = server.breakdown_s["communication_exposed"] / server.iteration_s
+    assert breakdown_title(replace(sweep, runs=tuple(runs))).replace(THIN, " ") == (
+        "At 128 GPUs each iteration with all-reduce is computing, all of it; "
+        f"with server {100 * share:.0f} % is exposed communication"
+    )
+
+
+def test_rows_of_one_size_are_called_by_their_settings_alone():
+    sweep = make_comparison()
+    largest = replace(sweep, runs=tuple(run for run in sweep.runs if run.num_gpus == 128))
+    assert breakdown_data(largest).runs == ["all-reduce", "server"]
+    assert breakdown_data(sweep).runs[0].replace(THIN, " ") == "8 GPUs, all-reduce"

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from clustersim.report.backups import backups_data
-from clustersim.report.choosing import choosing_data, draw_choosing, short_labels
+from clustersim.report.choosing import choosing_data, draw_choosing
+from clustersim.report.series import short_labels
 from clustersim.results import Interval
 from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
@@ -39,7 +40,7 @@ def test_strategies_stand_side_by_side_the_fastest_first():
     assert data.choices[2].dropped == 0.25
     assert data.level == 0.95
     assert data.title == (
-        "async trains the most samples a second, with gradients 7.0 versions old: 2.00× all-reduce, "
+        "Async trains the most samples a second, with gradients 7.0 versions old: 2.00× all-reduce, "
         "the best with fresh ones"
     )
 
@@ -63,18 +64,39 @@ def test_of_many_settings_the_fastest_are_drawn_and_the_rest_counted():
     assert len(data.choices) == 32
     assert data.choices[0].label == "kind49"
     assert data.note == "The fastest 32 of 50 are shown."
-    assert len(draw_choosing(data).traces) == 4
+    assert len(draw_choosing(data).traces) == 2
+
+
+@pytest.mark.parametrize(("staleness", "dropped", "titles"), [
+    (0.0, 0, ["samples/s", "updates/s"]),
+    (3.0, 0, ["samples/s", "updates/s", "mean staleness (versions)"]),
+    (3.0, 9, ["samples/s", "updates/s", "mean staleness (versions)", "dropped gradients (%)"]),
+])  # fmt: skip
+def test_what_no_strategy_has_gets_no_column(staleness, dropped, titles):
+    data = choosing_data(sweep_of(strategy("async", 2.0, 1.0, staleness, dropped), strategy("server", 1.0, 1.0)))
+    figure = draw_choosing(data)
+    axes = [figure.layout[key]["title"]["text"] for key in sorted(figure.layout) if key.startswith("xaxis")]
+    assert axes == titles
+    assert len(figure.traces) == len(titles)
+    assert ("fresh" in figure.subtitle) == (len(titles) == 2)
+    assert len(figure.narrow_traces) == 2
 
 
 def test_words_that_tell_nothing_apart_are_left_out():
     assert short_labels(["gossip graph=ring", "gossip graph=ring asynchronous=true"]) == [
         "gossip",
-        "gossip asynchronous=true",
+        "gossip asynchronous",
     ]
     assert short_labels(["backup backups=2 servers={on: own-hosts}", "async servers={on: own-hosts}"]) == [
         "backup backups=2",
         "async",
     ]
+
+
+def test_of_a_long_list_the_first_and_the_last_stay_unless_they_are_the_same():
+    long, other = "[0, 8, 1, 9, 2, 10, 3, 11]", "[0, 8, 1, 9, 10, 2, 3, 11]"
+    assert short_labels(["block", long]) == ["block", "[0, 8, 1, 9 … 11]"]
+    assert short_labels([long, other]) == [long, other]
 
 
 def test_a_word_stays_where_two_would_be_called_the_same():

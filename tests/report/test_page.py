@@ -54,7 +54,9 @@ def test_what_a_user_wrote_is_never_markup(html):
     )
     page = without_plotly(report_html(bad))
     assert "<img" not in page
-    assert page.count("</script>") == page.count("<script") == 4
+    num_panels = page.count('class="plot"')
+    assert num_panels > 4
+    assert page.count("</script>") == page.count("<script") == 4 + num_panels
 
 
 def test_the_page_answers_first_then_explains_then_doubts_then_reproduces(html):
@@ -198,9 +200,20 @@ def test_published_figures_stand_below_their_run_in_the_column_of_their_metric()
 
 
 def test_nothing_is_invalid_json_in_the_page(html):
-    for name in ("panels", "themes"):
-        text = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.S)[1]
-        assert json.loads(text)
+    def read(name):
+        return json.loads(re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.S)[1])
+
+    assert read("themes").keys() == {"light", "dark"}
+    for name in read("panels"):
+        assert all(variant["traces"] for variant in read(f"data-{name}"))
+
+
+def test_a_card_keeps_the_room_that_its_figure_needs(html):
+    for name, kind in FIGURES.items():
+        for figure in kind.make(make_sweep())[:1]:
+            room = re.search(rf'id="plot-{name}" style="--tall:(\d+)px;--tall-narrow:(\d+)px"', html)
+            tall = figure.layout["height"]
+            assert [int(room[1]), int(room[2])] == [tall, figure.narrow.get("height", tall)]
 
 
 def test_a_page_of_many_large_runs_stays_below_eight_megabytes():

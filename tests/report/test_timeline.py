@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.report.lanes import MAX_RANKS, Mark, choose, last_rank, merged_marks
+from clustersim.report.lanes import MAX_RANKS, Mark, choose, joined_marks, last_rank, merged_marks
 from clustersim.report.timeline import draw_timeline, timeline_data
+from clustersim.report.words import THIN
 from clustersim.results import Spans
+from tests.report.cycles import alone, run_of, sweep_of
 from tests.report.synthetic import make_run, make_sweep
 
 
@@ -19,8 +21,50 @@ def test_marks_of_a_small_run_are_its_spans_of_one_iteration():
     run = make_run(8)
     chosen = choose(run)
     assert chosen.ranks == list(range(8))
-    assert len(chosen.marks) == sum(iteration == chosen.iteration for iteration in run.spans.iteration)
-    assert chosen.note == ""
+    spans = [row for row in run.spans.rows() if row[2] == chosen.iteration]
+    assert sum(mark.num_spans for mark in chosen.marks) == len(spans)
+    shown = {(mark.kind, mark.rank, mark.name) for mark in chosen.marks if mark.num_spans == 1}
+    long = {(kind, rank, name) for kind, rank, _, begin_s, end_s, name, _ in spans if end_s - begin_s > 0.01}
+    assert long
+    assert long <= shown
+    assert chosen.note.startswith("Spans too short to see are drawn as one bar with their neighbours.")
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-6, 1.0), st.sampled_from(["forward", "backward"])), min_size=1, max_size=40),
+    st.floats(1e-6, 2.0),
+)
+def test_joining_short_marks_loses_no_time_and_makes_none_longer_than_can_be_seen(rows, least_s):
+    marks, time_s = [], 0.0
+    for seconds, kind in rows:
+        marks.append(Mark(kind, 0, time_s, time_s + seconds, kind, ""))
+        time_s += seconds
+    joined = joined_marks(marks, least_s)
+    assert _seconds(joined) == pytest.approx(_seconds(marks))
+    assert sum(mark.num_spans for mark in joined) == len(marks)
+    assert all(mark.end_s - mark.start_s < least_s for mark in joined if mark.num_spans > 1)
+
+
+def test_a_stretch_of_workers_out_of_step_is_told_by_their_own_iterations():
+    cycles = alone([1.0, 1.5], 4)
+    spans = Spans()
+    for row in cycles.rows():
+        spans.add("forward", row.rank, 0, row.begin_s, row.begin_s + 0.3)
+        spans.add("backward", row.rank, 0, row.begin_s + 0.3, row.begin_s + 0.6)
+        spans.add("exposed", row.rank, 0, row.begin_s + 0.6, row.end_s)
+    run = replace(run_of(cycles), spans=spans, iteration_s=1.2)
+    chosen = choose(run)
+    assert not chosen.in_step
+    assert chosen.last is None
+    assert chosen.exposed_s == pytest.approx(0.9)
+    data = timeline_data(sweep_of(run), run)
+    assert (
+        data.title.replace(THIN, " ")
+        == "Ranks wait up to 900 ms for communication in an iteration of 1.20 s, each at its own pace"
+    )
+    figure = draw_timeline(data)
+    assert figure.subtitle.startswith("A few iterations of each worker")
+    assert figure.layout["xaxis"]["title"]["text"] == "time (s)"
 
 
 def test_time_starts_with_the_iteration():
