@@ -1,0 +1,121 @@
+"""What is to be measured: a model on a device, at which batches, precisions and layouts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import NamedTuple
+
+from clustersim.profiling.trouble import ProfilingError
+
+PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
+LAYOUTS = ("nchw", "nhwc")
+NO_LAYOUT = "none"
+"""The layout of a model without images, which has no order of channels."""
+
+MAX_BATCH = 2**24
+
+
+class Point(NamedTuple):
+    """One precision, layout and batch: what a profile has whole or not at all."""
+
+    precision: str
+    layout: str
+    batch: int
+
+    def __str__(self) -> str:
+        layout = "" if self.layout == NO_LAYOUT else f" {self.layout}"
+        return f"{self.precision}{layout}, batch {self.batch}"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Everything that decides which numbers come out."""
+
+    model: str
+    device: str
+    batches: tuple[int, ...]
+    precisions: tuple[str, ...]
+    layouts: tuple[str, ...]
+    autotune: bool = True
+    kernel_s: float = 0.05
+    max_s: float = math.inf
+
+    def points(self) -> Iterator[Point]:
+        """Yield the points in the order in which they are measured: small batches first."""
+        for precision, layout in product(self.precisions, self.layouts):
+            for batch in sorted(self.batches):
+                yield Point(precision, layout, batch)
+
+
+def parse_batches(text: str) -> tuple[int, ...]:
+    """Return batches: numbers with commas, `N..M` doubling from N to M, `...` going on as the numbers before it do.
+
+    >>> parse_batches("1,2,4,...,32"), parse_batches("8..64"), parse_batches("10,20,...,50")
+    ((1, 2, 4, 8, 16, 32), (8, 16, 32, 64), (10, 20, 30, 40, 50))
+    """
+    batches: list[int] = []
+    parts = [part.strip() for part in text.split(",")]
+    for index, part in enumerate(parts):
+        first, dots, last = part.partition("..")
+        if part == "...":
+            end = _batch(parts[index + 1], text) if index + 1 < len(parts) else 0
+            batches += _going_on(batches, end, text)
+        elif dots:
+            batches += _doubling(_batch(first, text), _batch(last, text))
+        else:
+            batches.append(_batch(part, text))
+    return tuple(sorted(set(batches)))
+
+
+def parse_names(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a list with commas, each of which must be known, in the order given.
+
+    >>> parse_names("layout", "nhwc, nchw", LAYOUTS)
+    ('nhwc', 'nchw')
+    """
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise ProfilingError(f"no {option} is called '{name}' (known: {', '.join(known)})")
+    return names
+
+
+def _batch(part: str, text: str) -> int:
+    if not re.fullmatch(r"\d{1,8}", part.strip()) or not 1 <= int(part) <= MAX_BATCH:
+        raise ProfilingError(
+            f"'{part}' of --batch {text} is no batch; write numbers from 1 to {MAX_BATCH}, such as 1,2,4 or 1..256 "
+            "(which doubles) or 1,2,4,...,256"
+        )
+    return int(part)
+
+
+def _doubling(first: int, last: int) -> list[int]:
+    return [first * 2**power for power in range(MAX_BATCH.bit_length()) if first * 2**power <= last]
+
+
+def _going_on(before: Sequence[int], end: int, text: str) -> list[int]:
+    """Return what stands between the numbers before `...` and the one after it: by their factor if that leads to
+    it, else by their step.
+    """
+    if len(before) > 1 and before[-2] < before[-1] < end:
+        step = before[-1] - before[-2]
+        powers = _powers(before[-1], Fraction(before[-1], before[-2]), end)
+        for found in (powers, list(range(before[-1], end + 1, step))):
+            if found[-1] == end:
+                return found[1:-1]
+    raise ProfilingError(
+        f"'...' of --batch {text} goes on from two numbers by their factor or their step to the number after it, "
+        "as in 1,2,...,64"
+    )
+
+
+def _powers(first: int, factor: Fraction, end: int) -> list[int]:
+    found = [first]
+    while (following := found[-1] * factor) <= end and following.denominator == 1:
+        found.append(int(following))
+    return found

@@ -1,0 +1,52 @@
+"""Times on the GPU's own clock: events around repetitions, CUDA graphs for short kernels."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import torch
+
+from clustersim.profiling.timer import Call, Timer
+
+_LAUNCHES = 16  # so few that the queue of launches, some hundred long, never fills
+_LAUNCH_SAMPLES = 5
+
+
+class CudaTimer(Timer):
+    """Times calls with events on one stream; everything that is timed must be launched on that stream."""
+
+    def __init__(self, budget_s: float, stream: torch.cuda.Stream):
+        super().__init__(budget_s)
+        self.stream = stream
+
+    def once(self, play: Call) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record(self.stream)
+        play()
+        end.record(self.stream)
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+    def graph(self, play: Call) -> Call | None:
+        """Capture a call; what cannot be captured, because it waits for the GPU, is None."""
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        try:
+            with torch.cuda.graph(graph, stream=self.stream):
+                play()
+        except RuntimeError:
+            torch.cuda.synchronize()
+            return None
+        return lambda: graph.replay()
+
+    def host_s(self, call: Call) -> float | None:
+        samples = []
+        for _ in range(_LAUNCH_SAMPLES):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(_LAUNCHES):
+                call()
+            samples.append((time.perf_counter() - start) / _LAUNCHES)
+        torch.cuda.synchronize()
+        return median(samples)

@@ -1,0 +1,136 @@
+"""The profile as it is written: `clustersim.profile/1`, rounded, and whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+SCHEMA = "clustersim.profile/1"
+TOOL_VERSION = "1"
+_DIGITS = 4
+_NOT_THE_SAME = ("name", "also")
+
+
+def file_stem(model: str, device: str, autotuned: bool) -> str:
+    """Return what the files of a profile are called.
+
+    >>> file_stem("resnet50", "NVIDIA H200", autotuned=False)
+    'resnet50-nvidia-h200-no-autotune'
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    return f"{model}-{slug}{'' if autotuned else '-no-autotune'}"
+
+
+def assemble(
+    identity: Mapping[str, Any], measured: Mapping[str, Any], skipped: Sequence[Mapping[str, Any]], compact: bool
+) -> dict[str, Any]:
+    """Return the profile of what has been measured: every point that is whole.
+
+    `compact` writes one row for layers of one shape, the others' names under `also`.
+    """
+    layers: list[dict[str, Any]] = []
+    whole: list[dict[str, Any]] = []
+    for entry in measured.values():
+        if not (isinstance(entry, dict) and "whole" in entry):
+            continue
+        point = dict(entry["point"])
+        point_rows = [_row(layer, point, measured[layer["key"]]) for layer in entry["layers"]]
+        layers += merged(point_rows) if compact else point_rows
+        whole.append({**point, **entry["whole"], "sum_of_layers": _sum_of_layers(point_rows)})
+    return rounded(
+        {
+            "schema": SCHEMA,
+            "tool": TOOL_VERSION,
+            "model": identity["model"],
+            "device": identity["device"],
+            "software": identity["software"],
+            "flags": identity["flags"],
+            "layers": layers,
+            "whole": whole,
+            "optimizers": measured.get("optimizers"),
+            "node": measured.get("node"),
+            "skipped": list(skipped),
+        }
+    )
+
+
+def merged(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for all rows that differ in their names only.
+
+    >>> merged([{"name": "a", "x": 1}, {"name": "b", "x": 1}, {"name": "c", "x": 2}])
+    [{'name': 'a', 'x': 1, 'also': ['b']}, {'name': 'c', 'x': 2}]
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        key = json.dumps({name: value for name, value in row.items() if name not in _NOT_THE_SAME}, sort_keys=True)
+        if key in found and "fused" not in row:
+            found[key].setdefault("also", []).append(row["name"])
+        else:
+            found[f"{key} {len(found)}" if key in found else key] = dict(row)
+    return list(found.values())
+
+
+def rounded(value: Any) -> Any:
+    """Return a document with its numbers at four significant digits.
+
+    >>> rounded({"forward_s": 0.000123456, "batch": 8})
+    {'forward_s': 0.0001235, 'batch': 8}
+    """
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return value
+
+
+def write_document(document: Mapping[str, Any], path: Path) -> None:
+    """Write a profile, a row a line, so that a reader never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part{os.getpid()}")
+    try:
+        part.write_text(to_text(document), encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def to_text(document: Mapping[str, Any]) -> str:
+    """Return a profile as JSON in which every layer has a line.
+
+    >>> print(to_text({"schema": "s", "layers": [{"name": "a"}, {"name": "b"}]}), end="")
+    {
+    "schema": "s",
+    "layers": [
+    {"name": "a"},
+    {"name": "b"}
+    ]
+    }
+    """
+    parts = [f"{json.dumps(key)}: {_block(value)}" for key, value in document.items()]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _block(value: Any) -> str:
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(json.dumps(row, allow_nan=False) for row in value) + "\n]"
+    return json.dumps(value, allow_nan=False)
+
+
+def _row(layer: Mapping[str, Any], point: Mapping[str, Any], times: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in times.items() if key != "shape"}
+    row = {"name": layer["name"], "op": layer["op"], "shape": times["shape"], **point, **rest}
+    return row | {"fused": layer["fused"]} if layer["fused"] else row
+
+
+def _sum_of_layers(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    found = {"forward_s": 0.0, "backward_s": 0.0}
+    for row in rows:
+        found["forward_s"] += row["forward_s"]
+        found["backward_s"] += row["backward_data_s"] + row["backward_weights_s"]
+    return found

@@ -1,0 +1,109 @@
+"""Which layers a model has at one batch and precision: the tensors that each really gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clustersim.profiling.net import Graph, Layer
+from clustersim.profiling.precision import autocast
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A tensor without its numbers. `sample` has them where they are words or labels, which mean something."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    needs_gradient: bool
+    sample: Tensor | None = None
+
+    @classmethod
+    def of(cls, x: Tensor) -> Signature:
+        sample = None if x.is_floating_point() else x
+        return cls(tuple(x.shape), x.stride(), x.dtype, x.requires_grad, sample)
+
+    @property
+    def num_bytes(self) -> int:
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size * self.dtype.itemsize
+
+    @property
+    def text(self) -> str:
+        return f"{self.shape}{self.stride}{self.dtype}{self.needs_gradient}"
+
+    def tensor(self, device: torch.device) -> Tensor:
+        """Return a tensor like it, of random numbers."""
+        if self.sample is not None:
+            return self.sample.clone()
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=device).normal_()
+
+
+@dataclass(frozen=True)
+class TracedLayer:
+    """A layer with what goes in and comes out; `num_uses` layers read its output."""
+
+    layer: Layer
+    inputs: tuple[Signature, ...]
+    output: Signature
+    num_uses: int
+
+    @property
+    def key(self) -> str:
+        """What layers that take the same time have in common."""
+        signatures = " ".join(x.text for x in (*self.inputs, self.output))
+        return f"{self.layer.op} {self.layer.module} {signatures} x{self.num_uses}"
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that a forward pass touches: inputs, parameters, output."""
+        parameters = sum(parameter.numel() * parameter.element_size() for parameter in self.layer.module.parameters())
+        return sum(x.num_bytes for x in (*self.inputs, self.output)) + parameters
+
+    def shape(self) -> dict[str, Any]:
+        """Return its sizes, as a profile writes them."""
+        found: dict[str, Any] = {"input": list(self.inputs[0].shape), "output": list(self.output.shape)}
+        module = self.layer.module
+        if isinstance(module, nn.Conv2d):
+            found |= {"kernel": list(module.kernel_size), "stride": list(module.stride)}
+            found |= {"pad": [int(pad) for pad in module.padding], "groups": module.groups}
+        return found
+
+
+def trace_layers(graph: Graph, batch: tuple[Tensor, Tensor], precision: str) -> tuple[TracedLayer, ...]:
+    """Run a model forward once and return its layers, with the shapes, types and strides that tensors had."""
+    inputs: dict[int, tuple[Signature, ...]] = {}
+    outputs: dict[int, Signature] = {}
+    with _hooks(graph, inputs, outputs), autocast(precision, batch[0].device):
+        graph(*batch)
+    return tuple(
+        TracedLayer(layer, inputs[index], outputs[index], graph.num_uses(index))
+        for index, layer in enumerate(graph.layers)
+    )
+
+
+@contextmanager
+def _hooks(graph: Graph, inputs: dict[int, tuple[Signature, ...]], outputs: dict[int, Signature]) -> Iterator[None]:
+    def before(index: int) -> Any:
+        return lambda module, arguments: inputs.update({index: tuple(map(Signature.of, arguments))})
+
+    def after(index: int) -> Any:
+        return lambda module, arguments, output: outputs.update({index: Signature.of(output)})
+
+    handles = []
+    for index, layer in enumerate(graph.layers):
+        handles.append(layer.module.register_forward_pre_hook(before(index)))
+        handles.append(layer.module.register_forward_hook(after(index)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

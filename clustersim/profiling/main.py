@@ -1,0 +1,129 @@
+"""The profiler's own command line, for a node that has torch and nothing else: `python profile_kernels.pyz MODEL`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from clustersim.profiling.campaign import LAYOUTS, PRECISIONS, Campaign, parse_batches, parse_names
+from clustersim.profiling.trouble import ProfilingError
+
+_TOLD_EVERY_S = 5.0
+
+
+def profile(campaign: Campaign, folder: Path, tell: Any = None, compact: bool = False) -> tuple[Path, dict[str, Any]]:
+    """Run a campaign; return the profile's file and the profile. Without torch, or any point, it is refused."""
+    if find_spec("torch") is None:
+        raise ProfilingError("the profiler measures with torch, which is not installed here: pip install torch")
+    from clustersim.profiling.models import MODELS
+
+    parse_names("model", campaign.model, sorted(MODELS))
+    from clustersim.profiling.run import run_campaign
+
+    path, document = run_campaign(campaign, folder, tell or Progress().tell, compact)
+    if not document["layers"]:
+        reasons = "; ".join(f"{row['precision']} batch {row['batch']}: {row['reason']}" for row in document["skipped"])
+        raise ProfilingError(f"no point could be measured ({reasons}); what was measured is kept in {folder}")
+    return path, document
+
+
+def make_campaign(
+    model: str,
+    device: str,
+    batch: str,
+    precision: str,
+    layout: str,
+    autotune: bool = True,
+    kernel_ms: float = 50.0,
+    max_seconds: float | None = None,
+) -> Campaign:
+    """Return the campaign that a command line asks for; what it does not understand is a `ProfilingError`."""
+    for option, value in (("--kernel-ms", kernel_ms), ("--max-seconds", max_seconds)):
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise ProfilingError(f"{option} is a time above 0 (got {value:g})")
+    return Campaign(
+        model=model,
+        device=device,
+        batches=parse_batches(batch),
+        precisions=parse_names("precision", precision, PRECISIONS),
+        layouts=parse_names("layout", layout, LAYOUTS),
+        autotune=autotune,
+        kernel_s=kernel_ms / 1e3,
+        max_s=math.inf if max_seconds is None else max_seconds,
+    )
+
+
+class Progress:
+    """Tells on stderr what is being measured: every change on a terminal, now and then in a log."""
+
+    def __init__(self) -> None:
+        self.last_s = -math.inf
+
+    def tell(self, share: float, what: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{share:4.0%} {what}"[:200], end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self.last_s > _TOLD_EVERY_S:
+            self.last_s = time.monotonic()
+            print(f"profiled {share:.0%} ({what})", file=sys.stderr, flush=True)
+
+
+def summary(document: dict[str, Any]) -> list[str]:
+    """Return what a campaign found, a line a point: the whole iteration beside the sum of its layers."""
+    lines = [f"{document['model']} on {document['device']['name']}"]
+    for row in document["whole"]:
+        layers = row["sum_of_layers"]
+        passes_s = row["forward_s"] + row["backward_s"]
+        difference = (layers["forward_s"] + layers["backward_s"]) / passes_s - 1
+        layout = "" if row["layout"] == "none" else f" {row['layout']}"
+        lines.append(
+            f"  {row['precision']}{layout} batch {row['batch']}: {row['iteration_s'] * 1e3:.4g} ms an iteration "
+            f"({row['batch'] / row['iteration_s']:.4g} samples/s); layers add up to {difference:+.1%} of its passes"
+        )
+    skipped = [
+        f"  {row['precision']} {row['layout']} batch {row['batch']}: {row['reason']}" for row in document["skipped"]
+    ]
+    return lines + (["not measured:", *skipped, "call again to go on"] if skipped else [])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the profiler and return its exit status: 0 done, 2 usage, 3 nothing could be measured, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    try:
+        campaign = make_campaign(
+            options.model, options.device, options.batch, options.precision, options.layout,
+            options.autotune, options.kernel_ms, options.max_seconds,
+        )  # fmt: skip
+        path, document = profile(campaign, options.output, compact=options.compact)
+    except ProfilingError as error:
+        print(error, file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; what is measured is kept in {options.output}: call again to go on", file=sys.stderr)
+        return 130
+    print(json.dumps(document) if options.json else "\n".join([*summary(document), f"profile: {path}"]))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="profile_kernels", description="Measure what every layer of a model takes on this device."
+    )
+    parser.add_argument("model", metavar="MODEL", help="a model of clustersim's catalogue, such as resnet50")
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:1 or cpu; %(default)s if absent")
+    parser.add_argument("--batch", default="1,8,32,128", metavar="LIST", help="such as 1,2,4,...,256; %(default)s")
+    parser.add_argument("--precision", default="fp32", metavar="LIST", help=f"of {', '.join(PRECISIONS)}; %(default)s")
+    parser.add_argument("--layout", default="nchw", metavar="LIST", help=f"of {', '.join(LAYOUTS)}; %(default)s")
+    parser.add_argument("--output", "-o", type=Path, default=Path("profiles"), metavar="DIR", help="%(default)s")
+    parser.add_argument("--no-autotune", dest="autotune", action="store_false", help="cuDNN tries no algorithms")
+    parser.add_argument("--kernel-ms", type=float, default=50.0, help="time given to each kernel; %(default)s ms")
+    parser.add_argument("--max-seconds", type=float, help="stop then, and go on at the next call")
+    parser.add_argument("--compact", action="store_true", help="one row for all layers of one shape")
+    parser.add_argument("--json", action="store_true", help="print the profile")
+    return parser

@@ -1,0 +1,73 @@
+"""Seconds of one layer, phase by phase, from memory and from the cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from clustersim.profiling.layers import TracedLayer
+from clustersim.profiling.phases import Phases, phases_of
+from clustersim.profiling.timer import Call, Timer, Timing
+
+_MAX_COPIES = 16
+
+
+def num_copies(num_bytes: int, cache_bytes: int) -> int:
+    """Return on how many tensors a layer must work in turn, so that a cache has none of them when its turn comes.
+
+    Twice the cache's size in all, at most 16 copies: what is smaller than an eighth of the cache stays in
+    the last-level cache in a real network too.
+
+    >>> num_copies(50, 100), num_copies(1, 100), num_copies(1000, 100)
+    (5, 16, 1)
+    """
+    if num_bytes > 2 * cache_bytes:
+        return 1
+    return min(_MAX_COPIES, 1 + math.ceil(2 * cache_bytes / max(num_bytes, 1)))
+
+
+def measure_layer(
+    traced: TracedLayer, precision: str, device: torch.device, timer: Timer, cache_bytes: int
+) -> dict[str, Any]:
+    """Return what a profile has about one layer's times.
+
+    `forward_s`, `backward_data_s` and `backward_weights_s` are with cold caches; `warm` has the same with the
+    tensors in the cache, where they fit. `host_s` is what launching takes. `spread_s` is the interquartile
+    ranges of the three, added.
+    """
+    copies = num_copies(traced.num_bytes, cache_bytes)
+    phases = [phases_of(traced, precision, device) for _ in range(copies)]
+    cold, timings = _times(phases, timer)
+    row: dict[str, Any] = {**cold, "spread_s": sum(each.spread_s for each in timings)}
+    row["samples"] = min(each.num_samples for each in timings)
+    row["timing"] = timings[0].method
+    if copies > 1:
+        row["warm"] = _times(phases[:1], timer)[0]
+    forward, backward = phases[0].launch
+    launch_s = {"forward": timer.host_s(forward), "backward": timer.host_s(backward) if backward else 0.0}
+    if launch_s["forward"] is not None:
+        row["host_s"] = launch_s
+    return row
+
+
+def _times(phases: Sequence[Phases], timer: Timer) -> tuple[dict[str, float], list[Timing]]:
+    timings: list[Timing] = []
+
+    def seconds(call_of: Callable[[Phases], Call | None]) -> float:
+        calls = [call for call in map(call_of, phases) if call is not None]
+        if not calls:
+            return 0.0
+        timings.append(timer.time(calls))
+        return timings[-1].median_s
+
+    forward_s = seconds(lambda phase: phase.forward)
+    data_s = seconds(lambda phase: phase.backward_data)
+    weights_s = seconds(lambda phase: phase.backward_weights)
+    both_s = seconds(lambda phase: phase.both)
+    if both_s:
+        weights_s = max(both_s - data_s, 0.0)
+    data_s += seconds(lambda phase: phase.gradient_sum)
+    return {"forward_s": forward_s, "backward_data_s": data_s, "backward_weights_s": weights_s}, timings

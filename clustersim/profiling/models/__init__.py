@@ -1,0 +1,54 @@
+"""The models that can be profiled, as torch runs them; layers are called as in `clustersim.workload.catalogue`.
+
+A test holds the two together: names, parameters and FLOP of every layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clustersim.profiling.models.alexnet import alexnet, caffenet, two_towers
+from clustersim.profiling.models.googlenet import googlenet
+from clustersim.profiling.models.gpt import gpt2
+from clustersim.profiling.models.inception import inception_v3
+from clustersim.profiling.models.lstm import lstm_lm
+from clustersim.profiling.models.nin import nin
+from clustersim.profiling.models.resnet import resnet
+from clustersim.profiling.models.squeezenet import squeezenet
+from clustersim.profiling.models.vgg import vgg
+from clustersim.profiling.net import Graph, Net
+
+__all__ = ["MODELS", "build_model"]
+
+MODELS: dict[str, Callable[[Net], None]] = {
+    "alexnet": alexnet,
+    "alexnet-caffe": two_towers,
+    "caffenet": caffenet,
+    "googlenet": googlenet(auxiliary=False),
+    "googlenet-aux": googlenet(auxiliary=True),
+    "gpt2-small": gpt2(layers=12, features=768, heads=12),
+    "gpt2-medium": gpt2(layers=24, features=1024, heads=16),
+    "gpt2-large": gpt2(layers=36, features=1280, heads=20),
+    "inception-v3": inception_v3(auxiliary=False),
+    "inception-v3-aux": inception_v3(auxiliary=True),
+    "lstm-lm": lstm_lm(hidden=1500, dropout=0.65),
+    "lstm-lm-medium": lstm_lm(hidden=650, dropout=0.5),
+    "nin": nin,
+    "resnet18": resnet(18),
+    "resnet34": resnet(34),
+    "resnet50": resnet(50),
+    "resnet101": resnet(101),
+    "resnet152": resnet(152),
+    "squeezenet-1.0": squeezenet,
+    "vgg11": vgg(1, 1, 2, 2, 2),
+    "vgg13": vgg(2, 2, 2, 2, 2),
+    "vgg16": vgg(2, 2, 3, 3, 3),
+    "vgg19": vgg(2, 2, 4, 4, 4),
+}
+
+
+def build_model(name: str) -> Graph:
+    """Return a model of the table, on torch's meta device."""
+    net = Net()
+    MODELS[name](net)
+    return net.graph()

@@ -1,0 +1,75 @@
+"""Seconds of an optimizer's step over all parameters of a model, by rule and by implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from clustersim.profiling.timer import Timer
+
+RULES = ("sgd", "momentum", "adam")
+IMPLEMENTATIONS = ("foreach", "fused")
+DEFAULT = ("momentum", "foreach")
+"""What whole iterations are measured with."""
+
+_RATE = 1e-6  # so small that weights stay what they are, however often a step is repeated
+
+
+def make_optimizer(parameters: list[nn.Parameter], rule: str, implementation: str) -> torch.optim.Optimizer:
+    """Return an optimizer of torch's; an implementation that this torch lacks is a RuntimeError or a TypeError."""
+    how: dict[str, Any] = {implementation: True}
+    if rule == "adam":
+        return torch.optim.Adam(parameters, lr=_RATE, **how)
+    return torch.optim.SGD(parameters, lr=_RATE, momentum=0.9 if rule == "momentum" else 0.0, **how)
+
+
+def measure_optimizers(model: nn.Module, timer: Timer) -> Iterator[dict[str, Any]]:
+    """Yield one row for each rule and implementation: seconds of a step, of launching it, and the state it keeps."""
+    parameters = list(model.parameters())
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    for rule in RULES:
+        for implementation in IMPLEMENTATIONS:
+            try:
+                optimizer = make_optimizer(parameters, rule, implementation)
+                optimizer.step()
+            except (RuntimeError, TypeError, ValueError):
+                continue  # this torch, or this device, has no such implementation
+            timing = timer.time([optimizer.step])
+            yield {
+                "rule": rule,
+                "implementation": implementation,
+                "step_s": timing.median_s,
+                "spread_s": timing.spread_s,
+                "host_s": timer.host_s(optimizer.step),
+                "state_bytes": state_bytes(optimizer),
+            }
+    for parameter in parameters:
+        parameter.grad = None
+
+
+def state_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Return the bytes that an optimizer keeps between steps."""
+    tensors = (value for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value))
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def one_step(optimizer: torch.optim.Optimizer, scaler: Any | None) -> None:
+    """Update the weights; with fp16 gradients are scaled back and looked at for infinities first."""
+    if scaler is None:
+        optimizer.step()
+    else:
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def make_scaler(precision: str, device: torch.device) -> Any | None:
+    """Return torch's gradient scaler for fp16 on a GPU, None for every other precision."""
+    if precision != "amp-fp16" or device.type != "cuda":
+        return None
+    scaler = getattr(torch.amp, "GradScaler", None)
+    return torch.cuda.amp.GradScaler() if scaler is None else partial(scaler, "cuda")()

@@ -1,0 +1,156 @@
+"""One layer's phases as calls that can be timed: forward, gradient of the data, gradient of the weights.
+
+Convolutions call torch's own backward with a mask, products are written out; any other layer goes through autograd.
+Where one kernel gives both gradients (normalisation), the time stands under the data.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clustersim.profiling.layers import TracedLayer
+from clustersim.profiling.precision import autocast, operand_dtype
+from clustersim.profiling.timer import Call
+
+SPLIT_BY_DIFFERENCE = frozenset({"lstm"})
+"""Layers whose kernels give the data's gradient with or without the weights': the weights' time is the difference."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Calls of one layer on tensors of its own; None for a phase that it does not have.
+
+    `both` gives both gradients and stands in for `backward_weights` where only the difference is known.
+    `launch` are forward and backward as a training loop launches them, through autograd.
+    """
+
+    forward: Call
+    backward_data: Call | None
+    backward_weights: Call | None
+    both: Call | None
+    gradient_sum: Call | None
+    launch: tuple[Call, Call | None]
+
+
+def phases_of(traced: TracedLayer, precision: str, device: torch.device) -> Phases:
+    """Return the phases of a layer, with memory that no other call touches."""
+    module = copy.deepcopy(traced.layer.module)
+    inputs = [x.tensor(device).requires_grad_(x.needs_gradient) for x in traced.inputs]
+    forward = partial(_forward, module, inputs, precision, device)
+    through_autograd = _Backward(_out_of_place(module), inputs, precision, device)
+    op = traced.layer.op
+    data: Call | None
+    weights: Call | None
+    both: Call | None = None
+    if op in _WRITTEN_OUT:
+        data, weights = _WRITTEN_OUT[op](module, inputs, traced, precision, device)
+        data = data if traced.inputs[0].needs_gradient else None
+    elif op in SPLIT_BY_DIFFERENCE:
+        data, weights = through_autograd.of(through_autograd.leaves), None
+        both = through_autograd.of(through_autograd.leaves + through_autograd.parameters)
+    else:
+        every = through_autograd.of(through_autograd.leaves + through_autograd.parameters)
+        data, weights = (every, None) if through_autograd.leaves else (None, every)
+    launch = (through_autograd.forward, through_autograd.of(through_autograd.leaves + through_autograd.parameters))
+    return Phases(forward, data, weights, both, _gradient_sum(traced, device), launch)
+
+
+def _forward(module: nn.Module, inputs: list[Tensor], precision: str, device: torch.device) -> Tensor:
+    """Run a layer as training does; one that overwrites its input must not ask for gradients of it."""
+    with torch.set_grad_enabled(not getattr(module, "inplace", False)), autocast(precision, device):
+        return module(*inputs)
+
+
+class _Backward:
+    """A layer's backward pass through autograd, again and again after one forward pass."""
+
+    def __init__(self, module: nn.Module, inputs: list[Tensor], precision: str, device: torch.device):
+        self.forward = partial(_forward, module, inputs, precision, device)
+        self.leaves = [x for x in inputs if x.requires_grad]
+        self.parameters = list(module.parameters()) or [
+            weight for weight in [getattr(module, "weight", None)] if isinstance(weight, Tensor)
+        ]
+        self.output: Tensor | None = None
+        self.gradient: Tensor | None = None
+
+    def of(self, wanted: list[Tensor]) -> Call | None:
+        """Return the call that gives these gradients, None where there are none to give."""
+        if not wanted:
+            return None
+        if self.output is None:
+            self.output = self.forward()
+            self.gradient = torch.ones_like(self.output)
+        return partial(torch.autograd.grad, self.output, wanted, self.gradient, retain_graph=True)
+
+
+def _out_of_place(module: nn.Module) -> nn.Module:
+    """Return the layer as one that leaves its input alone; its backward kernel is the same."""
+    if not getattr(module, "inplace", False):
+        return module
+    module = copy.copy(module)
+    module.inplace = False
+    return module
+
+
+def _convolution(
+    module: Any, inputs: list[Tensor], traced: TracedLayer, precision: str, device: torch.device
+) -> tuple[Call, Call]:
+    """Return `aten::convolution_backward` for the data, and for weights and bias."""
+    x = inputs[0].detach().to(operand_dtype(precision))
+    weight = module.weight.detach().to(x.dtype)
+    gradient = traced.output.tensor(device)
+    bias_sizes = None if module.bias is None else [module.out_channels]
+    shared = (bias_sizes, module.stride, module.padding, module.dilation, False, [0, 0], module.groups)
+    backward = torch.ops.aten.convolution_backward
+
+    def data() -> Tensor:
+        return backward(gradient, x, weight, *shared, [True, False, False])[0].to(inputs[0].dtype)
+
+    def weights() -> list[Tensor]:
+        found = backward(gradient, x, weight, *shared, [False, True, module.bias is not None])
+        return [each.to(module.weight.dtype) for each in found[1:] if each is not None]
+
+    return data, weights
+
+
+def _product(
+    module: Any, inputs: list[Tensor], traced: TracedLayer, precision: str, device: torch.device
+) -> tuple[Call, Call]:
+    """Return the two matrix products of y = x W^T + b: dx = dy W, and dW = dy^T x with db = the sum of dy."""
+    weight = module.weight.detach().to(operand_dtype(precision))
+    outputs, features = weight.shape
+    x = inputs[0].detach().to(weight.dtype).reshape(-1, features)
+    gradient = traced.output.tensor(device).reshape(-1, outputs)
+
+    def data() -> Tensor:
+        return (gradient @ weight).to(inputs[0].dtype)
+
+    def weights() -> list[Tensor]:
+        found = [(gradient.T @ x).to(module.weight.dtype)]
+        return found if module.bias is None else [*found, gradient.sum(0).to(module.weight.dtype)]
+
+    return data, weights
+
+
+def _gradient_sum(traced: TracedLayer, device: torch.device) -> Call | None:
+    """Return the adding of the gradients that come back where several layers read the output."""
+    if traced.num_uses < 2:
+        return None
+    total, one = traced.output.tensor(device), traced.output.tensor(device)
+
+    def add() -> None:
+        for _ in range(traced.num_uses - 1):
+            total.add_(one)
+
+    return add
+
+
+_Written = Callable[[Any, list[Tensor], TracedLayer, str, torch.device], tuple[Call, Call]]
+_WRITTEN_OUT: dict[str, _Written] = {"convolution": _convolution, "fully-connected": _product}

@@ -1,0 +1,168 @@
+"""Runs a campaign: point after point, each measurement into the ledger, each whole point into the profile."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clustersim.profiling.campaign import NO_LAYOUT, Campaign, Point
+from clustersim.profiling.cuda_timer import CudaTimer
+from clustersim.profiling.device import Device, open_device, software
+from clustersim.profiling.document import assemble, file_stem, write_document
+from clustersim.profiling.layers import TracedLayer, trace_layers
+from clustersim.profiling.ledger import Ledger
+from clustersim.profiling.measure import measure_layer
+from clustersim.profiling.models import build_model
+from clustersim.profiling.net import Graph
+from clustersim.profiling.node import measure_input_copy, measure_node
+from clustersim.profiling.optimizers import measure_optimizers
+from clustersim.profiling.precision import use_precision
+from clustersim.profiling.timer import Timer
+from clustersim.profiling.trouble import ProfilingError, is_out_of_memory
+from clustersim.profiling.whole import measure_whole
+
+Tell = Callable[[float, str], None]
+"""Is told which share of the campaign is done, 0 to 1, and what is being measured."""
+
+
+class OutOfTime(Exception):
+    """The campaign's time is used up; what is measured is kept."""
+
+
+def run_campaign(campaign: Campaign, folder: Path, tell: Tell, compact: bool = False) -> tuple[Path, dict[str, Any]]:
+    """Measure what the ledger in a folder does not have yet; return the profile's file and the profile itself.
+
+    The profile is written anew after each point, so it always holds whole points. A point that does not
+    fit into memory, and larger batches of it, are listed under `skipped`, as are those that time did not allow.
+    """
+    device = open_device(campaign.device)
+    if not device.is_cuda and "tf32" in campaign.precisions:
+        raise ProfilingError("tf32 is a format of CUDA devices; drop it from --precision, or use --device cuda")
+    stream = torch.cuda.Stream() if device.is_cuda else None
+    with torch.cuda.stream(stream) if stream is not None else nullcontext():
+        timer = Timer(campaign.kernel_s) if stream is None else CudaTimer(campaign.kernel_s, stream)
+        return _Run(campaign, device, timer, folder, tell, compact).go()
+
+
+class _Run:
+    """A campaign while it runs."""
+
+    def __init__(self, campaign: Campaign, device: Device, timer: Timer, folder: Path, tell: Tell, compact: bool):
+        self.campaign, self.device, self.timer, self.tell, self.compact = campaign, device, timer, tell, compact
+        self.end = time.monotonic() + campaign.max_s
+        self.flags = {
+            "cudnn_benchmark": campaign.autotune if device.is_cuda else None,
+            "cudnn_deterministic": False,
+            "num_threads": torch.get_num_threads(),
+        }
+        self.identity = {"model": campaign.model, "device": device.record, "software": software(), "flags": self.flags}
+        stem = file_stem(campaign.model, device.record["name"], campaign.autotune or not device.is_cuda)
+        self.path = folder / f"{stem}.json"
+        self.ledger = Ledger(folder / f"{stem}.ledger.jsonl", self.identity)
+        self.skipped: list[dict[str, Any]] = []
+
+    def go(self) -> tuple[Path, dict[str, Any]]:
+        points = self._points()
+        try:
+            self._facts()
+            for number, point in enumerate(points):
+                self._try(point, number / len(points))
+        except OutOfTime:
+            self._skip_rest(points)
+        return self._write()
+
+    def _points(self) -> list[Point]:
+        has_images = build_model(self.campaign.model).has_images
+        points = [point if has_images else point._replace(layout=NO_LAYOUT) for point in self.campaign.points()]
+        return list(dict.fromkeys(points))
+
+    def _facts(self) -> None:
+        """Measure what depends on no batch: the node, and the optimizers' steps."""
+        self._once("node", lambda: measure_node(self.device, self.timer))
+        self._once("optimizers", lambda: list(measure_optimizers(self._graph(NO_LAYOUT), self.timer)))
+
+    def _try(self, point: Point, share: float) -> None:
+        """Measure a point, unless it is known whole or a smaller batch of it did not fit."""
+        if f"{point}: whole" in self.ledger:
+            return
+        smaller = [known for known in self.skipped if known["precision"] == point.precision]
+        if any(known["layout"] == point.layout and known["reason"] == "out of memory" for known in smaller):
+            self._skip(point, "out of memory")
+            return
+        try:
+            self._measure(point, share)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._skip(point, "out of memory")
+        if self.device.is_cuda:
+            torch.cuda.empty_cache()
+        self._write()
+
+    def _measure(self, point: Point, share: float) -> None:
+        use_precision(point.precision, self.campaign.autotune)
+        graph = self._graph(point.layout)
+        batch = graph.batch(point.batch, self.device.torch, point.layout)
+        traced = trace_layers(graph, batch, point.precision)
+        distinct = {_short(layer.key): layer for layer in traced}
+        for number, (key, layer) in enumerate(distinct.items()):
+            self.tell(share, f"{point}: {layer.layer.name} ({number + 1} of {len(distinct)} kinds of layers)")
+            self._once(f"{point}: layer {key}", partial(self._layer, layer, point))
+        self.tell(share, f"{point}: whole iterations")
+        self._once(f"{point}: copy", lambda: measure_input_copy(batch[0], self.device, self.timer))
+        whole = self._whole(graph, batch, point)
+        keys = [(layer, f"{point}: layer {_short(layer.key)}") for layer in traced]
+        layers = [
+            {"name": layer.layer.name, "op": layer.layer.op, "fused": list(layer.layer.fused), "key": key}
+            for layer, key in keys
+        ]
+        self.ledger.record(f"{point}: whole", {"point": point._asdict(), "layers": layers, "whole": whole})
+
+    def _layer(self, layer: TracedLayer, point: Point) -> dict[str, Any]:
+        times = measure_layer(layer, point.precision, self.device.torch, self.timer, self.device.cache_bytes)
+        return {"shape": layer.shape(), **times}
+
+    def _whole(self, graph: Graph, batch: tuple[Tensor, Tensor], point: Point) -> dict[str, Any]:
+        self._check_time()
+        row = measure_whole(graph, batch, point.precision, self.device, self.campaign.kernel_s)
+        return {**row, "input_copy": self.ledger[f"{point}: copy"], "date": time.strftime("%Y-%m-%d")}
+
+    def _graph(self, layout: str) -> Graph:
+        torch.manual_seed(0)
+        return build_model(self.campaign.model).materialise(self.device.torch, layout)
+
+    def _once(self, key: str, measure: Callable[[], Any]) -> None:
+        if key not in self.ledger:
+            self._check_time()
+            self.ledger.record(key, measure())
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self.end:
+            raise OutOfTime
+
+    def _skip(self, point: Point, reason: str) -> None:
+        self.skipped.append({**point._asdict(), "reason": reason})
+
+    def _skip_rest(self, points: list[Point]) -> None:
+        known = [tuple(row[key] for key in Point._fields) for row in self.skipped]
+        for point in points:
+            if f"{point}: whole" not in self.ledger and tuple(point) not in known:
+                self._skip(point, "out of time")
+
+    def _write(self) -> tuple[Path, dict[str, Any]]:
+        document = assemble(self.identity, self.ledger.values, self.skipped, self.compact)
+        if document["layers"]:
+            write_document(document, self.path)
+        return self.path, document
+
+
+def _short(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:16]

@@ -1,0 +1,105 @@
+"""How long something takes: many repetitions, a median and a spread, on the host's clock or the GPU's own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import median
+from typing import Any, NamedTuple
+
+Call = Callable[[], Any]
+
+SAMPLE_S = 0.5e-3
+"""A sample repeats its call until it takes about so long: a thousand times what an event resolves."""
+
+GRAPH_BELOW_S = 0.2e-3
+"""Shorter calls are replayed as a CUDA graph, so that launching does not hold them up."""
+
+_MIN_SAMPLES, _MAX_SAMPLES = 5, 100
+_MAX_REPEAT = 1000
+
+
+class Timing(NamedTuple):
+    """Seconds of one call: median and interquartile range of samples, and how they were taken (`loop`, `graph`)."""
+
+    median_s: float
+    spread_s: float
+    num_samples: int
+    method: str
+
+
+class RoundRobin:
+    """Plays calls in turn and keeps each one's last result, as a network keeps its activations."""
+
+    def __init__(self, calls: Sequence[Call]):
+        self.calls = calls
+        self.kept: list[Any] = [None] * len(calls)
+        self.turn = 0
+
+    def play(self, num_calls: int) -> None:
+        for _ in range(num_calls):
+            self.kept[self.turn] = self.calls[self.turn]()
+            self.turn = (self.turn + 1) % len(self.calls)
+
+
+class Timer:
+    """Times calls on a device; each call is given about `budget_s`."""
+
+    def __init__(self, budget_s: float):
+        self.budget_s = budget_s
+
+    def clock(self) -> float:
+        """Return the time of day for budgets."""
+        return time.perf_counter()
+
+    def once(self, play: Call) -> float:
+        """Return the seconds that the device is busy with a call."""
+        start = time.perf_counter()
+        play()
+        return time.perf_counter() - start
+
+    def graph(self, play: Call) -> Call | None:
+        """Return what replays a call without launching it anew, None where that cannot be."""
+        return None
+
+    def host_s(self, call: Call) -> float | None:
+        """Return the seconds that the host takes to launch a call, None where host and device are one."""
+        return None
+
+    def time(self, calls: Sequence[Call]) -> Timing:
+        """Time one call; several do the same with different memory, so that it is not in a cache every time."""
+        turns = RoundRobin(calls)
+        turns.play(len(calls))
+        estimate_s = self.once(partial(turns.play, len(calls))) / len(calls)
+        repeat = _repeat(estimate_s, len(calls))
+        play: Call = partial(turns.play, repeat)
+        method = "loop"
+        if estimate_s < GRAPH_BELOW_S and (replay := self.graph(play)) is not None:
+            play, method = replay, "graph"
+            self.once(play)
+        samples: list[float] = []
+        end = self.clock() + self.budget_s
+        while len(samples) < _MIN_SAMPLES or (self.clock() < end and len(samples) < _MAX_SAMPLES):
+            samples.append(self.once(play) / repeat)
+            if self.clock() > end + 10 * self.budget_s and len(samples) >= 3:
+                break
+        return Timing(median(samples), interquartile_range(samples), len(samples), method)
+
+
+def _repeat(estimate_s: float, num_calls: int) -> int:
+    """Return how often a sample calls: for `SAMPLE_S`, and each of the calls equally often."""
+    repeat = math.ceil(SAMPLE_S / estimate_s) if estimate_s > 0 else _MAX_REPEAT
+    repeat = min(max(repeat, 1), _MAX_REPEAT)
+    return num_calls * math.ceil(repeat / num_calls) if repeat > 1 else 1
+
+
+def interquartile_range(samples: Sequence[float]) -> float:
+    """Return the distance of the quartiles, each a sample.
+
+    >>> interquartile_range([1.0, 2.0, 3.0, 4.0, 100.0])
+    2.0
+    """
+    ordered = sorted(samples)
+    return ordered[(3 * (len(ordered) - 1)) // 4] - ordered[(len(ordered) - 1) // 4]
