@@ -24,10 +24,14 @@ def bucket_caps(rule: str | float) -> tuple[float, ...] | None:
     if rule in named:
         return named[rule]
     try:
-        return (parse(rule, "size"),)
+        cap = parse(rule, "size")
     except InputError as error:
         text = f"expected pytorch, layer, whole or a size, such as '4 MiB' (got '{rule}')"
         raise InputError(text, got=str(rule), allowed="pytorch, layer, whole or a size") from error
+    if cap == 0:
+        text = f"a bucket of '{rule}' holds nothing; write `layer` where every gradient travels by itself"
+        raise InputError(text, got=str(rule), allowed="pytorch, layer, whole or a size above 0")
+    return (cap,)
 
 
 def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | None) -> list[list[int]]:

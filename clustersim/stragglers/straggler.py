@@ -50,7 +50,7 @@ class Straggler(Spec):
 class ComputeStraggler(Straggler):
     """A source that slows what GPUs compute."""
 
-    of: Literal["all"] | list[Number] | OfHosts = Field(
+    of: Literal["all"] | Annotated[list[Number], Field(min_length=1)] | OfHosts = Field(
         default="all",
         description="whom it meets: 'all', a list of ranks (a GPU's number in the job), or {hosts: [...]}",
     )

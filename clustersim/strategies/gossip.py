@@ -46,6 +46,13 @@ class Gossip(Synchronous):
     def _graph_is_known(cls, value: str | tuple[Edge, ...]) -> str | tuple[Edge, ...]:
         if isinstance(value, str):
             GRAPHS[value]
+            return value
+        if not value:
+            raise InputError("a graph without edges; give pairs of workers, or one of " + ", ".join(GRAPHS), got="[]")
+        for number, (one, other) in enumerate(value):
+            if one == other:
+                message = f"worker {one} is no neighbour of its own: it has its own weights anyway; leave the pair out"
+                raise InputError(message, got=f"[{one}, {other}]", allowed="two workers", key=str(number))
         return value
 
     @property

@@ -137,6 +137,19 @@ Told = Callable[[str, str | None, int, str], None]
         ("strategy: {kind: local, steps: 0}", "strategy.steps", 32, "expected a number of at least 1 (got 0)"),
         ("strategy: {kind: gossip, graph: rin}", "strategy.graph", 33, "did you mean 'ring'?"),
         ("strategy: {kind: gossip, graph: [[0, 1], [2, 3]]}", "strategy.graph", 33, "no way from worker 0 to worker 2"),
+        (
+            "strategy: {kind: gossip, graph: [[0, 1], [1, 2], [2, 2], [2, 3]]}",
+            "strategy.graph.2",
+            50,
+            "worker 2 is no neighbour of its own",
+        ),
+        ("strategy: {kind: gossip, graph: []}", "strategy.graph", 33, "a graph without edges; give pairs of workers"),
+        (
+            "strategy: {kind: all-reduce, buckets: 0 MiB}",
+            "strategy.buckets",
+            39,
+            "a bucket of '0 MiB' holds nothing; write `layer` where every gradient travels by itself",
+        ),
         ("strategy: {kind: gossip, graph: [[0, 7]]}", "strategy.graph", 33, "an edge leads to worker 7"),
         (
             "strategy: {kind: gossip, graph: random-regular, degree: 4}",
@@ -226,6 +239,12 @@ Told = Callable[[str, str | None, int, str], None]
             "stragglers.0.of",
             39,
             "expected one of 'all' or a list or a map",
+        ),
+        (
+            "stragglers: [{kind: gamma, cv: 1, of: []}]",
+            "stragglers.0.of",
+            39,
+            "a list of at least 1 (got an empty list)",
         ),
         ("stragglers: [{kind: gamma, cv: 1, of: [4]}]", "stragglers.0.of", 39, "there is no 4 among 4 GPUs"),
         ("stragglers: [{kind: gamma, cv: 1, of: {hosts: [9]}}]", "stragglers.0.of.hosts", 47, "the job is on 4 hosts"),
