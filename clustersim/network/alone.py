@@ -10,10 +10,10 @@ A forecast is given only if no message of the collective holds back another (see
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from clustersim.collectives.schedule import Schedule
 from clustersim.network.lone_play import NOTHING_BEGUN, Begun, Lone, LonePlay, Standing
@@ -47,19 +47,20 @@ class Alone:
         nodes: np.ndarray,
         standing: Standing,
         delay_s: np.ndarray | None = None,
-        awaited: Iterable[tuple[int, int]] = (),
+        awaited: ArrayLike = (),
     ) -> Lone | None:
         """Return how a collective among these nodes [num_ranks] goes on from a standing, or None if that is not known.
 
         Every rank has entered or has its time to enter; rank i pauses `delay_s[i, step]` before a step. `awaited`
-        are ranks and steps, none before the step that its rank has come to.
+        are ranks and steps [num_awaited, 2], none before the step that its rank has come to.
         """
+        pairs = np.asarray(awaited, dtype=np.int64).reshape(-1, 2)
         known = self._outline(schedule, nodes)
         if known is None or not known.moves:
             return None
         if delay_s is not None and not delay_s.any():
             delay_s = None
-        return LonePlay(known, schedule.num_steps, standing, delay_s, list(awaited)).result()
+        return LonePlay(known, schedule.num_steps, standing, delay_s, pairs).result()
 
     def _outline(self, schedule: Schedule, nodes: np.ndarray) -> Outline | None:
         kept = self._outlines.setdefault(schedule, {})

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import simpy
+from numpy.typing import ArrayLike
 
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
@@ -35,12 +36,15 @@ class Wires(Protocol):
 
 
 class _Group:
-    """Those who are told together: `ranks` have come at the time at which `event` fires."""
+    """Those of some ranks who are told together: `ranks` have come to the step at the time at which `event` fires."""
 
-    __slots__ = ("_look", "event", "ranks")
+    __slots__ = ("_look", "event", "is_awaited", "ranks", "step")
 
-    def __init__(self, look: Callable[[list[int]], None]):
+    def __init__(self, look: Callable[[list[int]], None], ranks: np.ndarray, step: int, num_ranks: int):
         self._look = look
+        self.step = step
+        self.is_awaited = np.zeros(num_ranks, dtype=bool)  # [num_ranks] those who have not come
+        self.is_awaited[ranks] = True
         self.event: simpy.Event | None = None
         self.ranks: list[int] = []
 
@@ -66,9 +70,11 @@ class Collective:
         self.delay_s = None if delay_s is None else np.asarray(delay_s, dtype=float)
         self.finished: simpy.Event = wires.env.event()
         self.num_entered = 0
-        self.entries: dict[int, float] = {}  # ranks whose side has not heard of it, and the time of each
-        self._entered = [False] * schedule.num_ranks
-        self._waiting: dict[int, list[tuple[int, simpy.Event | _Group]]] = {}
+        self.entries: list[tuple[np.ndarray, np.ndarray]] = []  # ranks that their side has not heard of, and times
+        self._has_entered = np.zeros(schedule.num_ranks, dtype=bool)
+        self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
+        self._groups: list[_Group] = []
+        self._unexpected: list[_Group] = []  # those that the side has not heard of
         self._wires = wires
         if schedule.num_ranks:
             self.ranks: Ranks = wires.side.begin(self)
@@ -78,18 +84,27 @@ class Collective:
     def enter(self, *ranks: int) -> None:
         """Let ranks take part from now on."""
         self._wires.before_acting()
-        self._note_entries(ranks, [self._wires.side.now_s] * len(ranks))
+        self._note_entries(np.array(ranks, dtype=np.int64), np.full(len(ranks), self._wires.side.now_s))
         self._wires.after_acting()
 
-    def enter_at(self, times_s: list[float]) -> None:
-        """Let every rank take part from its own time on, none of which is before now."""
-        self._note_entries(range(len(times_s)), times_s)
+    def enter_each(self, ranks: ArrayLike, times_s: ArrayLike) -> None:
+        """Let ranks take part, each from its own time on, none of which is before now."""
+        self._wires.before_acting()
+        self._note_entries(np.asarray(ranks, dtype=np.int64), np.asarray(times_s, dtype=float))
+        self._wires.after_acting()
+
+    def enter_at(self, times_s: ArrayLike) -> None:
+        """Let every rank take part from its own time on [num_ranks], none of which is before now."""
+        self._note_entries(np.arange(self.schedule.num_ranks), np.asarray(times_s, dtype=float))
 
     def flush(self) -> None:
-        """Let those ranks enter on the side that plays them who have done so here."""
-        entries, self.entries = self.entries, {}
-        if entries:
-            self.ranks.enter(list(entries), list(entries.values()))
+        """Let the side that plays them know of ranks that have entered here, and of those who are waited for."""
+        groups, self._unexpected = self._unexpected, []
+        for group in groups:
+            self._expect(group)
+        entries, self.entries = self.entries, []
+        for ranks, times_s in entries:
+            self.ranks.enter(ranks.tolist(), times_s.tolist())
 
     def done(self, rank: int) -> simpy.Event:
         """Return an event that fires when this rank has finished its part."""
@@ -107,21 +122,17 @@ class Collective:
             self.ranks.expect(rank, step)
         return event
 
-    def watch(self, ranks: Sequence[int], step: int, look: Callable[[list[int]], None]) -> None:
+    def watch(self, ranks: Sequence[int] | np.ndarray, step: int, look: Callable[[list[int]], None]) -> None:
         """Call `look(ranks)` on the clock as these ranks finish every step before `step`, once for those of one time.
 
         That is what waiting for each by `reached` comes to, in fewer events.
         """
         self._wires.before_waiting()
-        group = _Group(look)
-        for rank in ranks:
-            if self.ranks.step_of(rank) >= step:
-                self._tell(group, rank)
-            else:
-                self._waiting.setdefault(rank, []).append((step, group))
-                self.ranks.expect(rank, step)
-        if group.event is not None:
-            self._wires.after_acting()
+        group = _Group(look, np.asarray(ranks), step, self.schedule.num_ranks)
+        self._groups.append(group)
+        self._unexpected.append(group)
+        self._wires.entering[self] = None
+        self._wires.after_acting()
 
     def _check(self, rank: int, step: int) -> None:
         """Refuse ranks and steps that there are not."""
@@ -133,54 +144,89 @@ class Collective:
                 got=str((rank, step)),
             )
 
-    def awaited(self) -> list[tuple[int, int]]:
-        """Return the ranks and the steps that somebody waits for."""
-        return [(rank, step) for rank, entries in self._waiting.items() for step, _ in entries]
+    def awaited(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ranks and the steps that somebody waits for [num_awaited]."""
+        pairs = [(rank, step) for rank, entries in self._waiting.items() for step, _ in entries]
+        own = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        ranks, steps = [own[:, 0]], [own[:, 1]]
+        for group in self._groups:
+            ranks.append(np.flatnonzero(group.is_awaited))
+            steps.append(np.full(len(ranks[-1]), group.step))
+        return np.concatenate(ranks), np.concatenate(steps)
 
     def awaited_outside(self) -> list[int]:
         """Return the ranks that have not entered, for whose part or whole somebody waits who is no rank here."""
-        is_begun = any(self._entered)
-        awaits_all = bool(self.finished.callbacks) and not is_begun
-        return [rank for rank, has in enumerate(self._entered) if not has and (awaits_all or rank in self._waiting)]
+        awaits_all = bool(self.finished.callbacks) and not self._has_entered.any()
+        outside = np.flatnonzero(~self._has_entered).tolist()
+        return [rank for rank in outside if awaits_all or rank in self._waiting]
 
     def came(self, rank: int, step: int) -> None:
         """Let those know who wait for a rank to have come to a step."""
+        later = [group.step for group in self._groups if group.is_awaited[rank]]
+        for group in self._groups:
+            if group.step <= step and group.is_awaited[rank]:
+                self._tell_group(group, np.array([rank]))
         waiting = self._waiting.pop(rank, [])
-        for due, target in waiting:
+        for due, event in waiting:
             if due <= step:
-                self._tell(target, rank)
-        later = [entry for entry in waiting if entry[0] > step]
+                self._wires.side.told.append((event, None))
+        if any(due > step for due, _ in waiting):
+            self._waiting[rank] = [entry for entry in waiting if entry[0] > step]
+        later = [due for due in [*later, *(due for due, _ in waiting)] if due > step]
         if later:
-            self._waiting[rank] = later
-            self.ranks.expect(rank, min(due for due, _ in later))
+            self.ranks.expect(rank, min(later))
+
+    def came_together(self, ranks: np.ndarray, steps: np.ndarray) -> None:
+        """Let those know who wait for ranks to have come to their steps, at one time and without the side's help."""
+        for group in self._groups:
+            there = ranks[(steps >= group.step) & group.is_awaited[ranks]]
+            if len(there):
+                self._tell_group(group, there)
+        if self._waiting:
+            for rank, step in zip(ranks.tolist(), steps.tolist(), strict=True):
+                if rank in self._waiting:
+                    self.came(rank, step)
+
+    def withdraw(self) -> None:
+        """Take back what the side has not heard of, since all has been worked out without it."""
+        self.entries, self._unexpected = [], []
+        self._wires.entering.pop(self, None)
 
     def over(self, end_s: np.ndarray) -> None:
         """Let those know who wait for all ranks, which have ended at their times [num_ranks]."""
-        self.entries = {}
         del self._wires.side.collectives[self]
         self._wires.side.told.append((self.finished, PlayTimes(end_s)))
 
-    def _tell(self, target: simpy.Event | _Group, rank: int) -> None:
-        """Let one know, or many who are told together of the ranks that come at one time."""
-        if isinstance(target, simpy.Event):
-            self._wires.side.told.append((target, None))
-            return
-        if target.event is None or target.event.triggered:
-            target.event, target.ranks = self._wires.env.event(), []
-            target.event.callbacks.append(target.look)
-            self._wires.side.told.append((target.event, target.ranks))
-        target.ranks.append(rank)
+    def _tell_group(self, group: _Group, ranks: np.ndarray) -> None:
+        """Let somebody know who is told together of the ranks that come at one time."""
+        group.is_awaited[ranks] = False
+        if group.event is None or group.event.triggered:
+            group.event, group.ranks = self._wires.env.event(), []
+            group.event.callbacks.append(group.look)
+            self._wires.side.told.append((group.event, group.ranks))
+        group.ranks += ranks.tolist()
 
-    def _note_entries(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
-        for rank in ranks:
+    def _expect(self, group: _Group) -> None:
+        """Let the side tell of the ranks that a group waits for; those that are there are told now."""
+        awaited = np.flatnonzero(group.is_awaited).tolist()
+        there = [rank for rank in awaited if self.ranks.step_of(rank) >= group.step]
+        if there:
+            self._tell_group(group, np.array(there))
+        for rank in awaited:
+            if group.is_awaited[rank]:
+                self.ranks.expect(rank, group.step)
+
+    def _note_entries(self, ranks: np.ndarray, times_s: np.ndarray) -> None:
+        for rank in ranks[(ranks < 0) | (ranks >= self.schedule.num_ranks)].tolist():
             self._check(rank, 0)
-            if self._entered[rank]:
-                raise InputError(f"rank {rank} has entered this collective before", got=str(rank))
-        if len(set(ranks)) < len(ranks):
-            raise InputError(f"a rank enters a collective once (got the ranks {list(ranks)})", got=str(list(ranks)))
-        for rank in ranks:
-            self._entered[rank] = True
-        self.num_entered += len(ranks)
-        self.entries.update(zip(ranks, times_s, strict=True))
-        if self.entries:
+        for rank in ranks[self._has_entered[ranks]].tolist():
+            raise InputError(f"rank {rank} has entered this collective before", got=str(rank))
+        if len(ranks) > 1 and len(np.unique(ranks)) < len(ranks):
+            raise InputError(
+                f"a rank enters a collective once (got the ranks {ranks.tolist()})", got=str(ranks.tolist())
+            )
+        if len(ranks):
+            self._has_entered[ranks] = True
+            self.num_entered += len(ranks)
+            self.entries.append((ranks, times_s))
             self._wires.entering[self] = None

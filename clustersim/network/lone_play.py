@@ -79,7 +79,7 @@ class LonePlay:
         num_steps: int,
         standing: Standing,
         delay_s: np.ndarray | None,
-        awaited: list[tuple[int, int]],
+        awaited: np.ndarray,
     ):
         self._known = known
         self._standing = standing
@@ -216,10 +216,9 @@ class _Delays:
 
 
 class _Awaited:
-    """Ranks and the steps that somebody waits for them to come to, in order of steps."""
+    """Ranks and the steps that somebody waits for them to come to [num_awaited, 2], in order of steps."""
 
-    def __init__(self, awaited: list[tuple[int, int]], standing: Standing, reached_s: np.ndarray):
-        pairs = np.array(awaited, dtype=np.int64).reshape(-1, 2)
+    def __init__(self, pairs: np.ndarray, standing: Standing, reached_s: np.ndarray):
         self._order = np.argsort(pairs[:, 1], kind="stable")
         self._ranks, self._steps = pairs[self._order].T
         self.reached_s = reached_s[pairs[:, 0]]  # [num_awaited]; right for those who are there already

@@ -6,7 +6,8 @@ there. So the shortcut changes nothing but the time that it takes to know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +23,17 @@ _MOST_REFUSED = 2  # times that a schedule is tried whose messages hold each oth
 _MOST_PASSED = 64  # chances in a row that are passed after failures
 
 
+class _Awaited(NamedTuple):
+    """The ranks that somebody waits for, the steps they are to come to, and when they do, in columns [num_awaited]."""
+
+    time_s: np.ndarray
+    ranks: np.ndarray
+    steps: np.ndarray
+
+
+_NOBODY = _Awaited(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
 class Shortcut:
     """Works out collectives that are alone, where that seems worth it: after failures, ever fewer of them."""
 
@@ -34,8 +46,7 @@ class Shortcut:
         self._alone: Alone | None = None
         self._collective: Collective | None = None
         self._lone: Lone | None = None
-        self._told: Iterator[tuple[float, int, int]] = iter(())
-        self._next: tuple[float, int, int] | None = None
+        self._awaited = _NOBODY  # who is yet to be told of, in order of time
         self._has_changed = True  # somebody has acted since it was tried
         self._num_failed = self._num_to_pass = 0  # of those that somebody interrupted
         self._num_refused: WeakKeyDictionary[Schedule, int] = WeakKeyDictionary()
@@ -66,35 +77,37 @@ class Shortcut:
         standing = standing_of(collective, ranks, side.num_flows)
         if standing is None or (self._is_eager and has_begun(ranks)):
             return False
-        awaited = collective.awaited()
+        ranks_awaited, steps_awaited = collective.awaited()
         if self._alone is None:
             self._alone = self._make()
-        lone = self._alone.forecast(schedule, collective.nodes, standing, collective.delay_s, awaited)
+        pairs = np.stack([ranks_awaited, steps_awaited], axis=1)
+        lone = self._alone.forecast(schedule, collective.nodes, standing, collective.delay_s, pairs)
         if lone is None:
             self._num_refused[schedule] = self._num_refused.get(schedule, 0) + 1
             return False
         self._collective, self._lone = collective, lone
-        rows = [(time_s, *both) for time_s, both in zip(lone.reached_s.tolist(), awaited, strict=True)]
-        rows.append((float(lone.end_s.max()), -1, schedule.num_steps))
-        self._told = iter(sorted(rows, key=lambda row: (row[0], row[1] < 0)))
+        order = np.argsort(lone.reached_s, kind="stable")
+        self._awaited = _Awaited(lone.reached_s[order], ranks_awaited[order], steps_awaited[order])
         self._look_ahead()
         return True
 
     def tell(self, side: Side, now_s: float) -> None:
         """Let those know who wait for what has been reached by now; at the end, take the side there."""
-        while self._next is not None and self._next[0] <= latest(now_s):
-            time_s, rank, step = self._next
-            assert self._collective is not None
-            assert self._lone is not None
-            if rank >= 0:
-                self._collective.came(rank, step)
-                self._look_ahead()
-                continue
-            collective, lone = self._collective, self._lone
+        collective, lone, awaited = self._collective, self._lone, self._awaited
+        assert collective is not None
+        assert lone is not None
+        num = int(np.searchsorted(awaited.time_s, latest(now_s), side="right"))
+        if num:
+            collective.came_together(awaited.ranks[:num], awaited.steps[:num])
+            self._awaited = _Awaited(*(column[num:] for column in awaited))
+            self._look_ahead()
+        end_s = float(lone.end_s.max())
+        if end_s <= latest(now_s):
             self._forget_lone()
             self.num_taken += 1
             self._num_failed = 0
-            side.now_s = max(side.now_s, min(time_s, now_s))
+            side.now_s = max(side.now_s, min(end_s, now_s))
+            collective.withdraw()
             side.settle(collective, lone.end_s, lone.links, lone.carried_bytes)
 
     def leave(self) -> bool:
@@ -107,11 +120,12 @@ class Shortcut:
         return True
 
     def _look_ahead(self) -> None:
-        self._next = next(self._told, None)
-        self.next_s = INFINITE if self._next is None else self._next[0]
+        assert self._lone is not None
+        self.next_s = float(self._awaited.time_s[0] if len(self._awaited.time_s) else self._lone.end_s.max())
 
     def _forget_lone(self) -> None:
-        self._collective = self._lone = self._next = None
+        self._collective = self._lone = None
+        self._awaited = _NOBODY
         self.next_s = INFINITE
 
     def _fail(self) -> None:
@@ -135,8 +149,8 @@ def standing_of(collective: Collective, ranks: Ranks, num_flows: int) -> Standin
     if len(on_the_way) != num_flows or any(row.is_held_back for row in on_the_way):
         return None
     reached_steps, reached_s, at_steps = ranks.columns()
-    for rank, time_s in collective.entries.items():
-        reached_s[rank] = time_s
+    for entered, times_s in collective.entries:
+        reached_s[entered] = times_s
     moving = {(row.step, row.message): row for row in on_the_way}
     rows = [(row.step, row.message, row.end_s, row.is_added) for row in on_the_way]
     for number in np.unique(at_steps[at_steps >= 0]).tolist():

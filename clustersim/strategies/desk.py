@@ -50,6 +50,7 @@ class Desk:
         self._neighbours = None if neighbours is None else [np.array(near, dtype=np.int64) for near in neighbours]
         self._open: dict[tuple[int, int], Collective] = {}
         self._to_come: dict[tuple[int, int], int] = {}
+        self._latest: dict[tuple[int, int], tuple[float, int]] = {}  # of those that have come: when, and who
 
     @property
     def algorithms(self) -> tuple[str, ...]:
@@ -79,35 +80,45 @@ class Desk:
 
         What they wait for in it is best asked for at once: later, it may have been worked out without that.
         """
-        collective = self._enter(ranks, iteration, bucket)
-        self._note_arrivals(ranks, iteration, bucket)
+        return self.enter_each(np.array(ranks), np.full(len(ranks), float(self._job.env.now)), iteration, bucket)
+
+    def enter_each(self, ranks: np.ndarray, times_s: np.ndarray, iteration: int, bucket: int) -> Collective:
+        """Let ranks enter as `enter_together` does, each from its own time on, none of which is before now."""
+        collective = self._enter(ranks, times_s, iteration, bucket)
+        self._note_arrivals(ranks, times_s, iteration, bucket)
         return collective
 
     def enter(self, where: Where) -> Collective:
         """Let a rank for whom nobody waits enter the collective of its bucket; return it."""
-        return self._enter(where[:1], *where[1:])
+        return self._enter(np.array(where[:1]), np.array([float(self._job.env.now)]), *where[1:])
 
-    def _enter(self, ranks: Sequence[int], iteration: int, bucket: int) -> Collective:
+    def _enter(self, ranks: np.ndarray, times_s: np.ndarray, iteration: int, bucket: int) -> Collective:
         key, exchange = (iteration, bucket), self._exchanges[bucket]
         if key not in self._open:
             collective = self._job.network.begin(exchange.schedule, exchange.nodes, exchange.delay_s)
-            collective.enter(*range(len(self._places), exchange.schedule.num_ranks))
+            others = range(len(self._places), exchange.schedule.num_ranks)
+            collective.enter_each(others, np.full(len(others), times_s.min()))
             self._open[key], self._to_come[key] = collective, len(self._places)
         collective = self._open[key]
-        collective.enter(*(self._places[rank] for rank in ranks))
+        collective.enter_each([self._places[rank] for rank in ranks.tolist()], times_s)
         self._to_come[key] -= len(ranks)
         if not self._to_come[key]:
             del self._open[key], self._to_come[key]
         return collective
 
-    def _note_arrivals(self, ranks: Sequence[int], iteration: int, bucket: int) -> None:
-        """Note for whom others wait: who has just come is the last so far."""
+    def _note_arrivals(self, ranks: np.ndarray, times_s: np.ndarray, iteration: int, bucket: int) -> None:
+        """Note for whom others wait: who comes last of those who are known to come so far."""
         if self._neighbours is not None:
-            for rank in ranks:
-                self._note_awaited(self._neighbours[rank], rank, iteration, bucket)
-        elif (iteration, bucket) not in self._open:
-            self._note_awaited(self._everybody, ranks[-1], iteration, bucket)
+            for rank, time_s in zip(ranks.tolist(), times_s.tolist(), strict=True):
+                self._note_awaited(self._neighbours[rank], rank, time_s, iteration, bucket)
+            return
+        key, last = (iteration, bucket), len(ranks) - 1 - int(times_s[::-1].argmax())
+        latest = max(self._latest.pop(key, (-np.inf, -1)), (float(times_s[last]), int(ranks[last])))
+        if key in self._open:
+            self._latest[key] = latest
+        else:
+            self._note_awaited(self._everybody, latest[1], latest[0], iteration, bucket)
 
-    def _note_awaited(self, waiting: np.ndarray, rank: int, iteration: int, bucket: int) -> None:
-        self._job.times.awaited_s[waiting, iteration, bucket] = self._job.env.now
+    def _note_awaited(self, waiting: np.ndarray, rank: int, time_s: float, iteration: int, bucket: int) -> None:
+        self._job.times.awaited_s[waiting, iteration, bucket] = time_s
         self._job.times.awaited_rank[waiting, iteration, bucket] = rank
