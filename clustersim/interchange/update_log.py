@@ -7,25 +7,44 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from clustersim.results import Run, Sweep, write_atomically
+from clustersim.errors import InputError
+from clustersim.results import Run, Sweep, UpdateLog, write_atomically
 
 _COLUMNS = ["time_s", "worker", "version_read", "version_written", "staleness", "learning_rate", "accepted"]
 
 
 def write_updates(sweep: Sweep, path: str | Path) -> Path:
-    """Write every run's update log, of its first replicate: as CSV where the name says so, else as `update_lines`.
+    """Write every run's update logs, one replicate after the other: as CSV where the name says so, else as lines.
 
-    A worker of -1 stands for all workers together. A name ending in .gz is compressed.
+    Replicates count from 1; lines are those of `update_lines`. A worker of -1 stands for all workers together. A name
+    ending in .gz is compressed.
     """
     if {".csv"} & set(Path(path).suffixes):
         return write_atomically(path, _csv(sweep))
-    lines = [line for run in sweep.runs for line in (f"# {_title(run)}", *update_lines(run), "")]
+    lines = [line for run in sweep.runs for line in _lines(run)]
     return write_atomically(path, "\n".join(lines))
 
 
-def update_lines(run: Run) -> Iterator[str]:
-    """Yield the updates as textbooks write them: `W_101 = W_100 - lr * dW_97 (worker 3, staleness 3)`."""
-    return (str(update) for update in run.updates.rows())
+def update_lines(run: Run, replicate: int = 1) -> Iterator[str]:
+    """Yield one replicate's updates as textbooks write them: `W_101 = W_100 - lr * dW_97 (worker 3, staleness 3)`."""
+    logs = _logs(run)
+    if not 1 <= replicate <= len(logs):
+        raise InputError(
+            f"the run has no replicate {replicate}", got=f"replicate {replicate}", allowed=f"a number from 1 to {len(logs)}"
+        )
+    return (str(update) for update in logs[replicate - 1].rows())
+
+
+def _logs(run: Run) -> tuple[UpdateLog, ...]:
+    return (run.updates, *run.more_updates)
+
+
+def _lines(run: Run) -> Iterator[str]:
+    number = len(_logs(run))
+    for replicate in range(1, number + 1):
+        yield f"# {_title(run)}{f', replicate {replicate}' if number > 1 else ''}"
+        yield from update_lines(run, replicate)
+        yield ""
 
 
 def _title(run: Run) -> str:
@@ -36,8 +55,9 @@ def _title(run: Run) -> str:
 def _csv(sweep: Sweep) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", *_COLUMNS])
+    writer.writerow(["run", "replicate", *_COLUMNS])
     for run in sweep.runs:
-        for update in run.updates.rows():
-            writer.writerow([_title(run), *(getattr(update, name) for name in _COLUMNS)])
+        for replicate, log in enumerate(_logs(run), 1):
+            for update in log.rows():
+                writer.writerow([_title(run), replicate, *(getattr(update, name) for name in _COLUMNS)])
     return text.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ _STYLE = "text-align:right;padding:2px 10px"
 
 
 def run_html(run: Run) -> str:
-    """Return one run as a table of two columns, the parts of the iteration included."""
+    """Return one run as a table of two columns, the parts of the iteration included; its jobs, if several, below."""
     rows = {
         "GPUs": f"{run.num_gpus}",
         "iteration": format_duration(run.iteration_s),
@@ -26,11 +27,14 @@ def run_html(run: Run) -> str:
     parts = {part.replace("_", " "): seconds for part, seconds in run.breakdown_s.items() if seconds > 0}
     rows |= {f"of it {part}": f"{format_duration(s)} ({s / run.iteration_s:.1%})" for part, s in parts.items()}
     body = "".join(_row("td", [name, value]) for name, value in rows.items() if value)
-    return f"<table>{body}</table>"
+    return f"<table>{body}</table>{_jobs([run], [])}"
 
 
 def sweep_html(sweep: Sweep) -> str:
-    """Return a sweep as a table with a row for each run; axes that vary have a column of their own."""
+    """Return a sweep as a table with a row for each run; axes that vary have a column of their own.
+
+    Where several jobs share the cluster, a second table has a row for each job of each run.
+    """
     keys = [key for key in dict.fromkeys(key for run in sweep.runs for key in run.axes) if key != "num_gpus"]
     keys = [key for key in keys if len({repr(run.axes.get(key)) for run in sweep.runs}) > 1]
     head = ["GPUs", *keys, "iteration", "samples/s", "speedup", "efficiency", "time to train"]
@@ -46,10 +50,35 @@ def sweep_html(sweep: Sweep) -> str:
         ]
         for run in sweep.runs
     ]
+    return _table(sweep.name, head, body) + _jobs(sweep.runs, keys)
+
+
+def _jobs(runs: Sequence[Run], keys: list[str]) -> str:
+    """Return how each job fares beside the others and alone, as a table; empty where no run has several jobs."""
+    sizes = ["GPUs"] if len({run.num_gpus for run in runs}) > 1 else []
+    head = [*sizes, *keys, "job", "model", "its GPUs", "starts", "iteration", "alone", "slowdown", "samples/s"]
+    body = [
+        [
+            *(f"{run.num_gpus}" for _ in sizes),
+            *(str(run.axes.get(key)) for key in keys),
+            job.name,
+            job.model,
+            f"{job.num_gpus}",
+            format_duration(job.start_s),
+            format_duration(job.iteration_s),
+            format_duration(job.alone_iteration_s),
+            f"{job.slowdown:.2f}×",
+            f"{job.samples_per_s:,.1f}",
+        ]
+        for run in runs
+        for job in run.jobs
+    ]
+    return _table("jobs beside each other, and alone", head, body) if body else ""
+
+
+def _table(caption: str, head: list[str], body: list[list[str]]) -> str:
     rows = "".join(_row("td", cells) for cells in body)
-    return (
-        f"<table><caption>{escape(sweep.name)}</caption><thead>{_row('th', head)}</thead><tbody>{rows}</tbody></table>"
-    )
+    return f"<table><caption>{escape(caption)}</caption><thead>{_row('th', head)}</thead><tbody>{rows}</tbody></table>"
 
 
 def _speedup(run: Run) -> str:

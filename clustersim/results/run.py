@@ -21,7 +21,7 @@ BREAKDOWN = ("compute", "communication_exposed", "waiting", "input", "bubble", "
 _DETAIL = frozenset(
     [
         *["spans", "layers", "links", "rank_names", "worker_breakdown_s", "worker_staleness"],
-        *["iterations_s", "cycles", "updates"],
+        *["iterations_s", "cycles", "updates", "more_updates"],
     ]
 )
 """What a run has a row of for each span, layer, link, rank, gradient or iteration."""
@@ -89,7 +89,8 @@ class Run:
 
     `gradients` counts those `applied` and `dropped` in all replicates; `facts` are figures of the strategy itself,
     such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's gradients, where it has
-    any of its own; `updates`, the update log; `cycles`, every worker's iterations.
+    any of its own; `updates`, the update log; `cycles`, every worker's iterations. `more_updates` are the update logs
+    of the other replicates that were played.
     """
 
     axes: Mapping[str, Any]
@@ -122,6 +123,7 @@ class Run:
     facts: Mapping[str, float] = field(default_factory=dict)
     worker_staleness: tuple[float | None, ...] = ()
     updates: UpdateLog = field(default_factory=UpdateLog, repr=False)
+    more_updates: tuple[UpdateLog, ...] = field(default=(), repr=False)
     cycles: Cycles = field(default_factory=Cycles, repr=False)
     spans: Spans = field(default_factory=Spans, repr=False)
 
@@ -134,8 +136,9 @@ class Run:
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the run as JSON values; without `detail`, the rows per span, layer, link and rank are left out."""
-        document = asdict(replace(self, updates=UpdateLog(), cycles=Cycles()))
+        document = asdict(replace(self, updates=UpdateLog(), more_updates=(), cycles=Cycles()))
         document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
+        document["more_updates"] = [log.to_dict() for log in self.more_updates]
         if not detail:
             for key in _DETAIL:
                 del document[key]
@@ -157,6 +160,7 @@ class Run:
         values["jobs"] = tuple(JobRun(**row) for row in values.get("jobs", ()))
         values["spans"] = Spans(**values.get("spans", {}))
         values["updates"] = UpdateLog.from_dict(values.get("updates", {}))
+        values["more_updates"] = tuple(UpdateLog.from_dict(log) for log in values.get("more_updates", ()))
         values["cycles"] = Cycles.from_dict(values.get("cycles", {}))
         for key in ("layers", "buckets"):
             values[key] = tuple(tuple(row) for row in values.get(key, ()))

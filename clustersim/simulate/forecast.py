@@ -141,6 +141,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         facts=point.strategy.facts(point.num_gpus),
         worker_staleness=first.worker_staleness(),
         updates=first.updates,
+        more_updates=tuple(outcome.updates for outcome in outcomes[1:]),
         cycles=Cycles.of(first.times, first.weights > 0),
         layers=_layers(setup),
         buckets=tuple(

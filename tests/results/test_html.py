@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.report.synthetic import make_comparison, make_run
+from clustersim.results import JobRun
+from tests.report.synthetic import make_comparison, make_run, make_sweep
 
 
 def test_a_run_shows_its_numbers_and_where_the_time_goes():
@@ -31,3 +32,30 @@ def test_a_sweep_has_a_row_for_each_run_and_a_column_for_each_axis():
 def test_names_are_never_markup():
     sweep = replace(make_comparison(), scenario={"name": "<img src=x>"})
     assert "<img" not in sweep._repr_html_()
+
+
+def with_jobs():
+    sweep = make_sweep((8, 32))
+    jobs = (
+        JobRun("first", "resnet50", 8, 0.0, 0.5, 512.0, 0.25, 2.0),
+        JobRun("<img src=x>", "vgg16", 8, 3.0, 0.8, 320.0, 0.5, 1.6),
+    )
+    return replace(sweep, runs=tuple(replace(run, jobs=jobs) for run in sweep.runs))
+
+
+def test_jobs_that_share_a_cluster_have_a_table_with_their_slowdown():
+    html = with_jobs().runs[0]._repr_html_()
+    assert html.count("<table>") == 2
+    for text in ("first", "resnet50", "500 ms", "250 ms", "2.00×", "512.0"):
+        assert f">{text}<" in html
+    assert "<img" not in html
+    assert ">GPUs</th>" not in html
+
+
+def test_the_jobs_of_a_sweep_stand_beside_the_size_of_their_run():
+    html = with_jobs()._repr_html_()
+    assert html.count("<table>") == 2
+    jobs = html.split("<table>")[2]
+    assert jobs.count("<tr>") == 1 + 4
+    assert jobs.count(">32<") == 2
+    assert make_sweep((8, 32))._repr_html_().count("<table>") == 1
