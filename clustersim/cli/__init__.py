@@ -19,7 +19,9 @@ from clustersim.cli.collectives import collective
 from clustersim.cli.failure import tell_failure
 from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
+from clustersim.cli.importing import importing
 from clustersim.cli.listing import list_names
+from clustersim.cli.profiling import profile
 from clustersim.cli.validation import validate
 
 __all__ = ["app", "main"]
@@ -36,8 +38,10 @@ app = typer.Typer(
 app.command()(run)
 app.command()(collective)
 app.add_typer(topology)
+app.command()(profile)
 app.command()(validate)
 app.command()(report)
+app.add_typer(importing)
 app.command("list")(list_names)
 app.command()(copy)
 app.command()(schema)

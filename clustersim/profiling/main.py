@@ -15,10 +15,11 @@ from typing import Any
 from clustersim.profiling.campaign import LAYOUTS, PRECISIONS, Campaign, parse_batches, parse_names
 from clustersim.profiling.trouble import ProfilingError
 
+INTERRUPTED = "interrupted; what is measured is kept in {folder}: call again to go on"
 _TOLD_EVERY_S = 5.0
 
 
-def profile(campaign: Campaign, folder: Path, tell: Any = None, compact: bool = False) -> tuple[Path, dict[str, Any]]:
+def run_profile(campaign: Campaign, folder: Path, compact: bool = False) -> tuple[Path, dict[str, Any]]:
     """Run a campaign; return the profile's file and the profile. Without torch, or any point, it is refused."""
     if find_spec("torch") is None:
         raise ProfilingError("the profiler measures with torch, which is not installed here: pip install torch")
@@ -27,7 +28,13 @@ def profile(campaign: Campaign, folder: Path, tell: Any = None, compact: bool = 
     parse_names("model", campaign.model, sorted(MODELS))
     from clustersim.profiling.run import run_campaign
 
-    path, document = run_campaign(campaign, folder, tell or Progress().tell, compact)
+    progress = Progress()
+    try:
+        path, document = run_campaign(campaign, folder, progress.tell, compact)
+    except OSError as error:
+        raise ProfilingError(f"cannot write to {folder}: {error.strerror}") from None
+    finally:
+        progress.clear()
     if not document["layers"]:
         reasons = "; ".join(f"{row['precision']} batch {row['batch']}: {row['reason']}" for row in document["skipped"])
         raise ProfilingError(f"no point could be measured ({reasons}); what was measured is kept in {folder}")
@@ -73,6 +80,10 @@ class Progress:
             self.last_s = time.monotonic()
             print(f"profiled {share:.0%} ({what})", file=sys.stderr, flush=True)
 
+    def clear(self) -> None:
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
 
 def summary(document: dict[str, Any]) -> list[str]:
     """Return what a campaign found, a line a point: the whole iteration beside the sum of its layers."""
@@ -100,12 +111,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.model, options.device, options.batch, options.precision, options.layout,
             options.autotune, options.kernel_ms, options.max_seconds,
         )  # fmt: skip
-        path, document = profile(campaign, options.output, compact=options.compact)
+        path, document = run_profile(campaign, options.output, options.compact)
     except ProfilingError as error:
         print(error, file=sys.stderr)
         return 3
     except KeyboardInterrupt:
-        print(f"\ninterrupted; what is measured is kept in {options.output}: call again to go on", file=sys.stderr)
+        print(INTERRUPTED.format(folder=options.output), file=sys.stderr)
         return 130
     print(json.dumps(document) if options.json else "\n".join([*summary(document), f"profile: {path}"]))
     return 0

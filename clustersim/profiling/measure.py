@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from clustersim.profiling.copies import num_copies
 from clustersim.profiling.layers import TracedLayer
 from clustersim.profiling.phases import Phases, phases_of
 from clustersim.profiling.timer import Call, Timer, Timing
-
-_MAX_COPIES = 16
-
-
-def num_copies(num_bytes: int, cache_bytes: int) -> int:
-    """Return on how many tensors a layer must work in turn, so that a cache has none of them when its turn comes.
-
-    Twice the cache's size in all, at most 16 copies: what is smaller than an eighth of the cache stays in
-    the last-level cache in a real network too.
-
-    >>> num_copies(50, 100), num_copies(1, 100), num_copies(1000, 100)
-    (5, 16, 1)
-    """
-    if num_bytes > 2 * cache_bytes:
-        return 1
-    return min(_MAX_COPIES, 1 + math.ceil(2 * cache_bytes / max(num_bytes, 1)))
 
 
 def measure_layer(

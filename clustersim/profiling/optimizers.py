@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from clustersim.profiling.timer import Timer
+from clustersim.profiling.trouble import is_out_of_memory
 
 RULES = ("sgd", "momentum", "adam")
 IMPLEMENTATIONS = ("foreach", "fused")
@@ -37,7 +38,9 @@ def measure_optimizers(model: nn.Module, timer: Timer) -> Iterator[dict[str, Any
             try:
                 optimizer = make_optimizer(parameters, rule, implementation)
                 optimizer.step()
-            except (RuntimeError, TypeError, ValueError):
+            except (RuntimeError, TypeError, ValueError) as error:
+                if is_out_of_memory(error):
+                    raise
                 continue  # this torch, or this device, has no such implementation
             timing = timer.time([optimizer.step])
             yield {

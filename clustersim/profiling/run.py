@@ -33,6 +33,9 @@ Tell = Callable[[float, str], None]
 """Is told which share of the campaign is done, 0 to 1, and what is being measured."""
 
 
+NO_MEMORY = "out of memory"
+
+
 class OutOfTime(Exception):
     """The campaign's time is used up; what is measured is kept."""
 
@@ -68,6 +71,7 @@ class _Run:
         self.path = folder / f"{stem}.json"
         self.ledger = Ledger(folder / f"{stem}.ledger.jsonl", self.identity)
         self.skipped: list[dict[str, Any]] = []
+        self.full: set[tuple[str, str]] = set()  # precisions and layouts at which a batch did not fit
 
     def go(self) -> tuple[Path, dict[str, Any]]:
         points = self._points()
@@ -87,22 +91,27 @@ class _Run:
     def _facts(self) -> None:
         """Measure what depends on no batch: the node, and the optimizers' steps."""
         self._once("node", lambda: measure_node(self.device, self.timer))
-        self._once("optimizers", lambda: list(measure_optimizers(self._graph(NO_LAYOUT), self.timer)))
+        try:
+            self._once("optimizers", lambda: list(measure_optimizers(self._graph(NO_LAYOUT), self.timer)))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            message = f"the weights of {self.campaign.model} and an optimizer's state do not fit on this device"
+            raise ProfilingError(message) from None
 
     def _try(self, point: Point, share: float) -> None:
         """Measure a point, unless it is known whole or a smaller batch of it did not fit."""
         if f"{point}: whole" in self.ledger:
             return
-        smaller = [known for known in self.skipped if known["precision"] == point.precision]
-        if any(known["layout"] == point.layout and known["reason"] == "out of memory" for known in smaller):
-            self._skip(point, "out of memory")
+        if (point.precision, point.layout) in self.full:
+            self._skip(point, NO_MEMORY)
             return
         try:
             self._measure(point, share)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            self._skip(point, "out of memory")
+        except (RuntimeError, ValueError, MemoryError) as error:
+            if is_out_of_memory(error):
+                self.full.add((point.precision, point.layout))
+            self._skip(point, NO_MEMORY if is_out_of_memory(error) else f"torch refuses: {_first_line(error)}")
         if self.device.is_cuda:
             torch.cuda.empty_cache()
         self._write()
@@ -166,3 +175,7 @@ class _Run:
 
 def _short(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

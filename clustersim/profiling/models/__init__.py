@@ -29,6 +29,7 @@ MODELS: dict[str, Callable[[Net], None]] = {
     "gpt2-small": gpt2(layers=12, features=768, heads=12),
     "gpt2-medium": gpt2(layers=24, features=1024, heads=16),
     "gpt2-large": gpt2(layers=36, features=1280, heads=20),
+    "gpt2-xl": gpt2(layers=48, features=1600, heads=25),
     "inception-v3": inception_v3(auxiliary=False),
     "inception-v3-aux": inception_v3(auxiliary=True),
     "lstm-lm": lstm_lm(hidden=1500, dropout=0.65),

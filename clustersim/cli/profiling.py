@@ -1,0 +1,75 @@
+"""`clustersim profile`: what every layer of a model takes on the device at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def profile(
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A model of the catalogue (clustersim list models).")
+    ] = None,
+    device: Annotated[str, typer.Option(metavar="D", help="cuda, cuda:1 or cpu.")] = "cuda",
+    batch: Annotated[
+        str, typer.Option(metavar="LIST", help="Batches: 1,2,4 or 1..256, which doubles, or 1,2,4,...,256.")
+    ] = "1,8,32,128",
+    precision: Annotated[str, typer.Option(metavar="LIST", help="Of fp32, tf32, amp-bf16, amp-fp16.")] = "fp32",
+    layout: Annotated[str, typer.Option(metavar="LIST", help="Of nchw, nhwc: the order of images in memory.")] = "nchw",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where profiles are kept.")] = Path(
+        "profiles"
+    ),
+    autotune: Annotated[bool, typer.Option(help="Let cuDNN try its algorithms; each way has a profile.")] = True,
+    kernel_ms: Annotated[float, typer.Option(metavar="MS", help="Time that each kernel is given.")] = 50.0,
+    max_seconds: Annotated[
+        float | None, typer.Option(metavar="S", help="Stop after this time; the next call goes on.")
+    ] = None,
+    compact: Annotated[bool, typer.Option("--compact", help="Write one row for all layers of one shape.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the profile.")] = False,
+    write_script: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the profiler as one file for a node that has only torch, and stop."),
+    ] = None,
+) -> None:
+    """Measure every layer of a model on this device: forward, gradient of the data, gradient of the weights.
+
+    The profile goes to DIR/MODEL-DEVICE.json, for `compute: {profile: FILE}` of a scenario. Each measurement is
+    kept beside it at once, so that what was interrupted goes on with the next call.
+    """
+    if write_script is not None:
+        _write_script(write_script, model)
+        return
+    if model is None:
+        raise typer.BadParameter("name a model, or --write-script FILE", param_hint="'MODEL'")
+    from clustersim.errors import InputError
+    from clustersim.profiling.main import INTERRUPTED, make_campaign, run_profile, summary
+    from clustersim.profiling.trouble import ProfilingError
+
+    try:
+        campaign = make_campaign(model, device, batch, precision, layout, autotune, kernel_ms, max_seconds)
+        path, document = run_profile(campaign, output, compact)
+    except ProfilingError as error:
+        raise InputError(str(error)) from None
+    except KeyboardInterrupt:
+        typer.echo(INTERRUPTED.format(folder=output), err=True)
+        raise
+    if json:
+        from clustersim.profiling.document import to_text
+
+        typer.echo(to_text(document), nl=False)
+    else:
+        typer.echo("\n".join([*summary(document), f"profile: {path}"]))
+
+
+def _write_script(path: Path, model: str | None) -> None:
+    if model is not None:
+        raise typer.BadParameter("--write-script measures nothing; leave MODEL out", param_hint="'MODEL'")
+    from clustersim.errors import InputError
+    from clustersim.profiling.pack import write_profiler
+
+    try:
+        typer.echo(f"profiler: {write_profiler(path)}")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}", got=str(path)) from None

@@ -1,0 +1,97 @@
+"""What is timed as a layer's gradient is that gradient: against autograd on the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+
+def traced_layers(write: Any, precision: str = "fp32") -> dict[str, Any]:
+    import torch
+
+    from clustersim.profiling.layers import trace_layers
+    from clustersim.profiling.net import Net
+
+    torch.manual_seed(0)
+    net = Net()
+    write(net)
+    device = torch.device("cpu")
+    graph = net.graph().materialise(device, "nchw")
+    return {each.layer.name: each for each in trace_layers(graph, graph.batch(3, device, "nchw"), precision)}
+
+
+def two_products(net: Any) -> None:
+    x = net.relu("relu", net.conv("conv", net.conv("first", net.image(2, 9, 9), 4, 3), 6, 3, stride=2, groups=2))
+    net.loss("loss", net.fully_connected("fc", x, 5))
+
+
+@pytest.mark.parametrize("name", ["conv", "fc"])
+@pytest.mark.parametrize("precision", ["fp32", "amp-bf16"])
+def test_written_out_gradients_are_autograds(name: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from clustersim.profiling.layers import Signature
+    from clustersim.profiling.phases import phases_of
+
+    layer = traced_layers(two_products, precision)[name]
+    monkeypatch.setattr(Signature, "tensor", lambda self, device: torch.ones(self.shape, dtype=self.dtype))
+    phases = phases_of(layer, precision, torch.device("cpu"))
+    backward = phases.launch[1]
+    assert backward is not None
+    data, weight, bias = backward()
+    assert phases.backward_data is not None
+    assert phases.backward_weights is not None
+    torch.testing.assert_close(phases.backward_data().reshape_as(data), data, rtol=2e-2, atol=2e-2)
+    found_weight, found_bias = phases.backward_weights()
+    torch.testing.assert_close(found_weight, weight, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(found_bias, bias, rtol=2e-2, atol=2e-2)
+    assert found_weight.dtype == torch.float32, "weights' gradients come back as the weights are"
+
+
+def test_the_first_layer_has_no_gradient_of_its_input() -> None:
+    import torch
+
+    from clustersim.profiling.phases import phases_of
+
+    phases = phases_of(traced_layers(two_products)["first"], "fp32", torch.device("cpu"))
+    assert phases.backward_data is None
+    assert phases.backward_weights is not None
+
+
+def test_layers_see_the_types_that_mixed_precision_gives_them() -> None:
+    import torch
+
+    layers = traced_layers(two_products, "amp-bf16")
+    assert layers["first"].inputs[0].dtype == torch.float32
+    assert layers["conv"].inputs[0].dtype == layers["fc"].inputs[0].dtype == torch.bfloat16
+
+
+def test_an_output_with_two_readers_adds_their_gradients() -> None:
+    import torch
+
+    from clustersim.profiling.phases import phases_of
+
+    def fork(net: Any) -> None:
+        x = net.conv("stem", net.image(2, 5, 5), 4, 1)
+        x = net.add("add", net.conv("branch", x, 4, 1), x)
+        net.loss("loss", net.fully_connected("fc", x, 5))
+
+    layers = traced_layers(fork)
+    assert phases_of(layers["stem"], "fp32", torch.device("cpu")).gradient_sum is not None
+    assert phases_of(layers["branch"], "fp32", torch.device("cpu")).gradient_sum is None
+
+
+def test_weights_of_an_lstm_are_what_both_gradients_take_longer_than_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    from clustersim.profiling import measure
+    from clustersim.profiling.phases import Phases
+    from clustersim.profiling.timer import Timer, Timing
+
+    seconds = {"forward": 1.0, "data": 2.0, "both": 5.0}
+    phases = Phases(lambda: "forward", lambda: "data", None, lambda: "both", None, (lambda: None, None))
+    timer = Timer(0.0)
+    monkeypatch.setattr(timer, "time", lambda calls: Timing(seconds[calls[0]()], 0.0, 5, "loop"))
+    times, _ = measure._times([phases], timer)
+    assert times == {"forward_s": 1.0, "backward_data_s": 2.0, "backward_weights_s": 3.0}
