@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
-from clustersim.errors import InputError
+from clustersim.arguments import check_number
 
 
 class Cost(NamedTuple):
@@ -34,22 +33,13 @@ class Cost(NamedTuple):
 
 def check_collective(num_ranks: int, num_bytes: float) -> None:
     """Refuse a collective without ranks, or of a size that is negative or not finite."""
-    if num_ranks < 1 or num_ranks != int(num_ranks):
-        raise InputError(
-            f"a collective needs at least 1 rank (got {num_ranks})", got=str(num_ranks), allowed="1 or more"
-        )
-    if not (math.isfinite(num_bytes) and num_bytes >= 0):
-        raise InputError(
-            f"a collective's bytes must be finite and not negative (got {num_bytes})",
-            got=str(num_bytes),
-            allowed="0 B or more",
-        )
+    check_number("num_ranks", num_ranks, least=1, is_whole=True)
+    check_number("num_bytes", num_bytes, least=0)
 
 
 def check_at_least_one(name: str, value: int) -> None:
     """Refuse a count below 1, naming the option it belongs to."""
-    if value < 1:
-        raise InputError(f"{name} must be at least 1 (got {value})", got=str(value), allowed="1 or more")
+    check_number(name, value, least=1, is_whole=True)
 
 
 def log2_ceil(count: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clustersim.arguments import check_number, check_type
 from clustersim.errors import InputError
 
 
@@ -152,12 +154,14 @@ class Schedule:
         >>> Schedule.from_transfers([Transfer(0, 0, 1, 8.0), Transfer(1, 1, 0, 8.0)]).num_steps
         2
         """
+        check_type("transfers", transfers, Iterable, "a list of transfers")
         rows = [_transfer(transfer) for transfer in transfers]
         for row in rows:
-            if row.step < 0 or row.src < 0 or row.dst < 0 or not row.num_bytes >= 0:
-                raise InputError(f"a transfer's step, ranks and bytes must not be negative (got {row})", got=str(row))
+            _check_transfer(row)
+        least = max((max(row.src, row.dst) for row in rows), default=0) + 1
         if num_ranks is None:
-            num_ranks = max((max(row.src, row.dst) for row in rows), default=0) + 1
+            num_ranks = least
+        check_number("num_ranks", num_ranks, least=least, is_whole=True)
         if granularity is None:
             granularity = max((row.chunk + row.num_chunks for row in rows), default=1)
         by_step: list[list[Transfer]] = [[] for _ in range(max((row.step for row in rows), default=-1) + 1)]
@@ -197,6 +201,17 @@ def _transfer(given: Transfer | Mapping[str, Any] | tuple[Any, ...]) -> Transfer
     except TypeError:
         fields = ", ".join(Transfer._fields)
         raise InputError(f"a transfer is a mapping or a tuple of {fields} (got {given!r})", got=repr(given)) from None
+
+
+def _check_transfer(row: Transfer) -> None:
+    """Refuse a message with a number of a step, rank or chunk that is none, or bytes that are not finite."""
+    counts = row.step, row.src, row.dst, row.chunk, row.num_chunks - 1 if type(row.num_chunks) is int else None
+    is_float = type(row.num_bytes) is float and 0 <= row.num_bytes < math.inf
+    if is_float and all(type(count) is int and count >= 0 for count in counts):
+        return  # at once, as nearly always
+    for name, least in (("step", 0), ("src", 0), ("dst", 0), ("chunk", 0), ("num_chunks", 1)):
+        check_number(f"the {name} of a transfer", getattr(row, name), least=least, is_whole=True)
+    check_number("the num_bytes of a transfer", row.num_bytes, least=0)
 
 
 def _columns(rows: list[Transfer]) -> Step:

@@ -9,8 +9,10 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
+from clustersim.arguments import as_numbers
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
+from clustersim.network.flow import INFINITE
 from clustersim.network.side import Ranks, Side
 
 
@@ -63,11 +65,12 @@ class Collective:
 
     def __init__(self, wires: Wires, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None):
         shape = (schedule.num_ranks, schedule.num_steps)
-        if delay_s is not None and (np.shape(delay_s) != shape or not (np.asarray(delay_s) >= 0).all()):
-            raise InputError(f"delay_s must have one delay of 0 or more per rank and step, so the shape {shape}")
+        delays = None if delay_s is None else as_numbers("delay_s", delay_s)
+        if delays is not None and (delays.shape != shape or not ((delays >= 0) & (delays < INFINITE)).all()):
+            raise InputError(f"delay_s must have one finite delay of 0 or more per rank and step, so the shape {shape}")
         self.schedule = schedule
         self.nodes = nodes
-        self.delay_s = None if delay_s is None else np.asarray(delay_s, dtype=float)
+        self.delay_s = delays
         self.finished: simpy.Event = wires.env.event()
         self.num_entered = 0
         self.entries: list[tuple[np.ndarray, np.ndarray]] = []  # ranks that their side has not heard of, and times

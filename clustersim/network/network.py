@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
+from clustersim.arguments import as_numbers, check_type
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
 from clustersim.network.alone import Alone
@@ -62,7 +63,10 @@ class Network:
         eager_bytes: float = 0.0,
         side: str | None = None,
     ):
-        if side not in {None, *SIDES}:
+        check_type("env", env, simpy.Environment, "a simpy.Environment")
+        for name, switch in (("adds", adds), ("exact", exact)):
+            check_type(name, switch, (bool, np.bool_), "True or False")
+        if not (side is None or (isinstance(side, str) and side in SIDES)):
             raise InputError(f"side must be one of {', '.join(SIDES)} or None (got {side!r})", got=repr(side))
         if side == "compiled" and sharing != "max-min":
             raise InputError(f"the compiled side shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
@@ -222,7 +226,13 @@ class Network:
         return sent
 
     def begin(self, schedule: Schedule, ranks: Sequence[Hashable], delay_s: np.ndarray | None = None) -> Collective:
-        """Prepare a collective among nodes; each rank enters it when it is ready."""
+        """Prepare a collective among nodes; each rank enters it when it is ready.
+
+        A node may hold several ranks, as the memory of one host holds several servers: they share its links, and a
+        message between two of them ends at once.
+        """
+        check_type("schedule", schedule, Schedule, 'a Schedule, such as ALL_REDUCE["ring"](4, 1e6)')
+        check_type("ranks", ranks, (Sequence, np.ndarray), "a list with the node of each rank")
         if len(ranks) != schedule.num_ranks:
             raise InputError(
                 f"the schedule has {schedule.num_ranks} ranks (got {len(ranks)} nodes)", got=str(len(ranks))
@@ -247,11 +257,13 @@ class Network:
         Rank i is `ranks[i]`, enters at the simulated time `enter_s[i]` (now, where not given) and pauses
         `delay_s[i, step]` before each step.
         """
-        times = np.full(schedule.num_ranks, self.env.now) if enter_s is None else np.asarray(enter_s, dtype=float)
-        if times.shape != (schedule.num_ranks,) or not (times >= self.env.now).all():
-            raise InputError(
-                f"enter_s must have a time for each of {schedule.num_ranks} ranks, none before now ({self.env.now} s)"
-            )
+        check_type("schedule", schedule, Schedule, 'a Schedule, such as ALL_REDUCE["ring"](4, 1e6)')
+        times = np.full(schedule.num_ranks, self.env.now) if enter_s is None else as_numbers("enter_s", enter_s)
+        allowed = f"a finite time for each of {schedule.num_ranks} ranks, none before now ({self.env.now} s)"
+        if times.shape != (schedule.num_ranks,):
+            raise InputError(f"enter_s must have {allowed} (got {times.shape})", got=str(times.shape), allowed=allowed)
+        if len(wrong := times[~((times >= self.env.now) & (times < INFINITE))]):
+            raise InputError(f"enter_s must have {allowed} (got {wrong[0]})", got=str(wrong[0]), allowed=allowed)
         collective = self.begin(schedule, ranks, delay_s)
         collective.enter_at(times.tolist())
         self.after_acting()
@@ -306,7 +318,7 @@ class Network:
 
 def _column(values: ArrayLike, num_rows: int, name: str) -> np.ndarray:
     """Return numbers [num_rows], of which one may stand for all."""
-    column = np.asarray(values, dtype=float)
+    column = as_numbers(name, values)
     if column.shape not in {(), (num_rows,)}:
         raise InputError(f"{name} must be one number or {num_rows} (got the shape {column.shape})")
     return np.full(num_rows, column) if column.shape == () else column.copy()

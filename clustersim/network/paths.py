@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clustersim.errors import InputError
-from clustersim.network.flow import INFINITE, Link, Path
+from clustersim.arguments import check_number
+from clustersim.network.flow import Link, Path
 from clustersim.topology import Topology
 from clustersim.topology.routes import Routes
 
@@ -31,16 +31,12 @@ class Costs:
     eager_bytes: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.efficiency <= 1:
-            raise InputError(
-                f"efficiency must be above 0 and at most 1 (got {self.efficiency})", got=str(self.efficiency)
-            )
-        for name in ("overhead_s", "host_overhead_s", "add_s_per_byte"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < INFINITE:
-                raise InputError(f"{name} must be a time of 0 or more (got {value})", got=str(value))
-        if not self.eager_bytes >= 0:
-            raise InputError(f"eager_bytes must be 0 or more (got {self.eager_bytes})", got=str(self.eager_bytes))
+        check_number("efficiency", self.efficiency, above=0, most=1)
+        check_number("overhead_s", self.overhead_s, least=0)
+        for name in ("host_overhead_s", "add_s_per_byte"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), least=0)
+        check_number("eager_bytes", self.eager_bytes, least=0, may_be_infinite=True)
 
 
 class Paths:

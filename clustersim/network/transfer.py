@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 import simpy
 
-from clustersim.errors import InputError
+from clustersim.arguments import check_number
 from clustersim.network.flow import INFINITE, Flow
 from clustersim.network.side import Side
 
@@ -92,9 +92,13 @@ class SentTogether(simpy.Event):
 
 def check_message(num_bytes: float, weight: float, cap_bytes_per_s: float | None = None) -> None:
     """Refuse what no message can have."""
-    if not 0 <= num_bytes < INFINITE:
-        raise InputError(f"a message has 0 or more bytes (got {num_bytes})", got=str(num_bytes))
-    if not 0 < weight < INFINITE:
-        raise InputError(f"a weight is above 0 (got {weight})", got=str(weight))
-    if cap_bytes_per_s is not None and not 0 < cap_bytes_per_s < INFINITE:
-        raise InputError(f"a cap is a rate above 0 (got {cap_bytes_per_s})", got=str(cap_bytes_per_s))
+    try:
+        is_right = 0 <= num_bytes < INFINITE and 0 < weight < INFINITE
+        if is_right and (cap_bytes_per_s is None or 0 < cap_bytes_per_s < INFINITE):
+            return  # at once, as nearly always: there may be millions of messages
+    except (TypeError, ValueError):
+        pass  # told below
+    check_number("num_bytes", num_bytes, least=0)
+    check_number("weight", weight, above=0)
+    if cap_bytes_per_s is not None:
+        check_number("cap_bytes_per_s", cap_bytes_per_s, above=0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from clustersim.arguments import check_type
 from clustersim.errors import InputError
 from clustersim.report.figures import FIGURES
 from clustersim.report.page import Panel, page, part
@@ -13,6 +14,8 @@ from clustersim.results import Sweep, write_atomically
 
 def write_report(sweep: Sweep, path: str | Path) -> Path:
     """Write the report of a sweep as one self-contained HTML file of about 5 MB; nothing is simulated."""
+    check_type("what is reported", sweep, Sweep, "a Sweep, as clustersim.sweep gives it")
+    check_type("path", path, (str, PurePath), "a file to write")
     return write_atomically(path, report_html(sweep))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from pydantic import ValidationError
 
+from clustersim.arguments import check_texts, check_type
 from clustersim.errors import InputError, Mistake, in_order
 from clustersim.reading import (
     Node,
@@ -50,6 +51,10 @@ def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: 
     are texts such as `num_gpus=8` or `strategy.kind=server`, set in order. A path inside a file is as seen
     from that file.
     """
+    check_type(
+        "a scenario", source, (str, PurePath, Mapping, Scenario), "a name, a file, a mapping of keys or a Scenario"
+    )
+    check_texts("overrides", overrides, "a list of texts such as 'num_gpus=8'")
     if isinstance(source, Scenario) and not overrides:
         return source
     root, mistakes = _read(source.raw if isinstance(source, Scenario) else source)

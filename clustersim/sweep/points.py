@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim import __version__
+from clustersim.arguments import check_callable
 from clustersim.results import Sweep
 from clustersim.scenario import Scenario, load_scenario
 from clustersim.simulate import Workloads, forecast
@@ -25,6 +26,7 @@ def sweep(
 
     `exact` turns every shortcut off.
     """
+    check_callable("progress", progress, "a function of a share and a point")
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     points = loaded.points()
     forecasts, labels, workloads = [], [], Workloads()

@@ -118,7 +118,7 @@ class Topology:
         if isinstance(where, Node):
             return where
         number = int(where) if isinstance(where, int | np.integer) and not isinstance(where, bool) else None
-        if (number is None or self._named_by_numbers) and where in self._numbers:
+        if (number is None or self._named_by_numbers) and isinstance(where, Hashable) and where in self._numbers:
             return self._numbers[where]
         if number is not None and 0 <= number < self.num_gpus:
             return int(self.gpus[number])

@@ -241,10 +241,10 @@ def test_memory_grows_as_the_ranks_up_to_16384(name: str) -> None:
 
 @pytest.mark.parametrize(("op", "name"), ALGORITHMS)
 def test_impossible_ranks_and_bytes_are_refused(op: str, name: str) -> None:
-    with pytest.raises(InputError, match=r"a collective needs at least 1 rank \(got 0\)"):
+    with pytest.raises(InputError, match=r"num_ranks must be a whole number of at least 1 \(got 0\)"):
         COLLECTIVES[op][name](0, 8.0)
     for num_bytes in (-1.0, math.inf, math.nan):
-        with pytest.raises(InputError, match="a collective's bytes must be finite and not negative"):
+        with pytest.raises(InputError, match="num_bytes must be a finite number of at least 0"):
             COLLECTIVES[op][name](4, num_bytes)
 
 

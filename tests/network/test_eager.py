@@ -134,5 +134,5 @@ def test_memory_does_not_grow_with_the_steps_that_a_sender_is_ahead():
 
 
 def test_a_threshold_below_zero_is_refused():
-    with pytest.raises(InputError, match=r"eager_bytes must be 0 or more \(got -1\)"):
+    with pytest.raises(InputError, match=r"eager_bytes must be a number of at least 0 \(got -1\)"):
         make_network(star(2), eager_bytes=-1)

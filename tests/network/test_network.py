@@ -251,9 +251,9 @@ def test_a_rank_that_is_waited_for_tells_when_it_is_done():
     ("call", "message"),
     [
         (lambda n: n.transfer(0, 9, 1.0), "no node called 9"),
-        (lambda n: n.transfer(0, 1, -1.0), "0 or more bytes"),
-        (lambda n: n.transfer(0, 1, float("nan")), "0 or more bytes"),
-        (lambda n: n.transfer(0, 1, 1.0, weight=0.0), "weight is above 0"),
+        (lambda n: n.transfer(0, 1, -1.0), "num_bytes must be a finite number of at least 0"),
+        (lambda n: n.transfer(0, 1, float("nan")), "num_bytes must be a finite number of at least 0"),
+        (lambda n: n.transfer(0, 1, 1.0, weight=0.0), "weight must be a finite number above 0"),
         (lambda n: n.play(ALL_REDUCE["ring"](3, 1.0), range(2)), "3 ranks"),
         (lambda n: n.play(ALL_REDUCE["ring"](2, 1.0), range(2), enter_s=[0.0]), "each of 2 ranks"),
         (lambda n: n.play(ALL_REDUCE["ring"](2, 1.0), range(2), enter_s=[0.0, -1.0]), "none before now"),

@@ -69,8 +69,11 @@ def test_simpy_sees_one_event_for_all():
         (lambda n: n.transfers([0, 1], [1, 0], 1.0, weight=[1.0]), "weight must be one number or 2"),
         (lambda n: n.transfers([0], [1], 1.0, start_s=-1.0), r"none of them before now \(0"),
         (lambda n: n.transfers([0], [1], 1.0, start_s=float("inf")), "finite times"),
-        (lambda n: n.transfers([0, 1], [1, 0], [1.0, -2.0]), r"0 or more bytes \(got -2.0\)"),
-        (lambda n: n.transfers([0], [1], 1.0, weight=0.0), "weight is above 0"),
+        (
+            lambda n: n.transfers([0, 1], [1, 0], [1.0, -2.0]),
+            r"num_bytes must be a finite number of at least 0 \(got -2.0\)",
+        ),
+        (lambda n: n.transfers([0], [1], 1.0, weight=0.0), "weight must be a finite number above 0"),
         (lambda n: n.transfers([7], [1], 1.0), "no node called 7"),
     ],
 )
