@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +23,7 @@ def validate(
         typer.Option(metavar="P", help="End with status 4 where the median error of what is predicted is above '10%'."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with figures (HTML).")] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes; one a core if 0.", min=0)] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> int:
@@ -37,6 +39,10 @@ def validate(
     with progress(quiet) as tell:
         verdict = compare(cases or (), tell, workers)
     _print(verdict, json)
+    if report is not None:
+        from clustersim.validation.page import write_validation
+
+        typer.echo(f"report: {write_validation(verdict, report)}", err=json)
     return _status(verdict, most)
 
 

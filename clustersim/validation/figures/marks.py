@@ -1,0 +1,79 @@
+"""What all figures of a validation share: the marks of points, what a pointer tells, and the axis of errors."""
+
+from __future__ import annotations
+
+from math import ceil, floor, log10
+from typing import Any
+
+from clustersim.report.figure import Json, axis
+from clustersim.report.words import gpus, percent, plot_text
+from clustersim.validation.text import number_text
+from clustersim.validation.verdict import Compared
+
+MOST_ERROR = 1.0
+"""Errors beyond this are drawn at the edge, and told."""
+
+STATUSES = ("scored", "calibrates", "shown only")
+"""A prediction that counts; an input of its case; a prediction of a figure that was not read or not measured."""
+
+_SYMBOLS = {"scored": "circle", "calibrates": "circle-open", "shown only": "x-thin-open"}
+
+
+def status(point: Compared) -> str:
+    """Return which of `STATUSES` a point has."""
+    return "scored" if point.is_scored else "calibrates" if point.role == "calibration" else "shown only"
+
+
+def told(case: str, point: Compared) -> str:
+    """Return what a pointer on a point tells."""
+    words = [
+        f"<b>{plot_text(case)}</b>, {gpus(point.num_gpus)}",
+        plot_text(point.label),
+        f"{point.metric}: simulated {number_text(point.simulated)}, "
+        f"measured {number_text(point.measured)} {plot_text(point.unit)}",
+        f"error {percent(point.error, signed=True)} ({status(point)})",
+        plot_text(point.where),
+        plot_text(point.note),
+    ]
+    return "<br>".join(filter(None, words))
+
+
+def marks(points: list[tuple[str, Compared]], x: list[float], y: list[float], **parts: Any) -> list[Json]:
+    """Return a trace for each status that occurs among points [num_points], drawn at x and y [num_points]."""
+    traces = []
+    for name in STATUSES:
+        chosen = [number for number, (_, point) in enumerate(points) if status(point) == name]
+        if chosen:
+            colour = "@series0" if name == "scored" else "@muted"
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": name,
+                    "x": [x[number] for number in chosen],
+                    "y": [y[number] for number in chosen],
+                    "hovertext": [told(*points[number]) for number in chosen],
+                    "hoverinfo": "text",
+                    "marker": {"symbol": _SYMBOLS[name], "size": 8, "color": colour, "line": {"width": 1.5}},
+                    "cliponaxis": False,
+                    **parts,
+                }
+            )
+    return traces
+
+
+def clipped(error: float) -> float:
+    """Return an error in %, at the edge where it is beyond."""
+    return 100.0 * max(-MOST_ERROR, min(MOST_ERROR, error))
+
+
+def error_axis() -> Json:
+    """Return an axis of errors in %."""
+    return axis("error (%): simulated / measured − 1", range=[-108 * MOST_ERROR, 108 * MOST_ERROR], nticks=9)
+
+
+def log_axis(title: str, values: list[float]) -> Json:
+    """Return a logarithmic axis over whole decades around the values."""
+    low, high = floor(log10(min(values)) - 0.05), ceil(log10(max(values)) + 0.05)
+    ticks = [10.0**power for power in range(low, high + 1)]
+    return axis(title, type="log", range=[low, high], tickvals=ticks, ticktext=[number_text(tick) for tick in ticks])

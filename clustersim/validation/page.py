@@ -1,0 +1,91 @@
+"""The page of a validation: how right, case by case, then every figure with its source; one file, nothing loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from clustersim.report.page import Panel, bullets, card, grid, page, part
+from clustersim.report.words import percent, plural
+from clustersim.results import write_atomically
+from clustersim.validation.figures import (
+    by_case_data,
+    by_size_data,
+    curves_data,
+    draw_by_case,
+    draw_by_size,
+    draw_curves,
+    draw_scatter,
+    scatter_data,
+)
+from clustersim.validation.text import number_text, percent_text, summary_cells, summary_text
+from clustersim.validation.verdict import CaseVerdict, Verdict
+
+
+def write_validation(verdict: Verdict, path: str | Path) -> Path:
+    """Write the page of a validation as one self-contained HTML file."""
+    return write_atomically(path, validation_html(verdict))
+
+
+def validation_html(verdict: Verdict) -> str:
+    """Return the page: the answer, figures, the table of cases, and every point with its source."""
+    panels = _panels(verdict)
+    first, *others = (panel.html() for panel in panels)
+    body = [
+        f'<header><p class="name">clustersim validate</p><h1>{escape(headline(verdict))}</h1></header>',
+        _cases(verdict),
+        first,
+        *others,
+        *_skipped(verdict),
+        part("Every figure"),
+        *(_case(case) for case in verdict.cases),
+        f"<footer>clustersim {verdict.version}. Figures need JavaScript; nothing is loaded from anywhere.</footer>",
+    ]
+    return page("clustersim: forecasts against measurements", verdict.version, body, panels)
+
+
+def headline(verdict: Verdict) -> str:
+    """Say how right the forecasts are in one sentence."""
+    found = verdict.summary()
+    if found.median_abs_error is None:
+        return "No figure is scored."
+    cases = sum(bool(case.errors()) for case in verdict.cases)
+    said = f"{plural(found.num_points, 'predicted figure')} of {plural(cases, 'case')}"
+    return f"{said}: the median error is {percent(found.median_abs_error)}."
+
+
+def _panels(verdict: Verdict) -> list[Panel]:
+    panels = [Panel("by-case", (draw_by_case(by_case_data(verdict)),))]
+    panels.append(Panel("scatter", tuple(draw_scatter(data) for data in scatter_data(verdict)), "metric"))
+    sizes = by_size_data(verdict)
+    if sizes is not None:
+        panels.append(Panel("by-size", (draw_by_size(sizes),)))
+    curves = tuple(draw_curves(data) for data in curves_data(verdict))
+    return [*panels, Panel("curves", curves, "case")] if curves else panels
+
+
+def _cases(verdict: Verdict) -> str:
+    headings = ["case", "what", "points", "median", "90th", "bias", "orderings"]
+    rows = [[case.name, case.title, *summary_cells(case.summary())] for case in verdict.cases]
+    rows.append(["all cases", "every case weighs the same", *summary_cells(verdict.summary())])
+    said = f"Predicted: {summary_text(verdict.summary())}. Calibration: {summary_text(verdict.calibration())}."
+    return card("How far off, case by case", said, grid(headings, rows, ("case", "what")))
+
+
+def _skipped(verdict: Verdict) -> Iterator[str]:
+    if verdict.skipped:
+        said = [f"{each.case}: {each.reason}" for each in verdict.skipped]
+        yield card(f"{len(said)} could not be compared", "They failed in the simulation.", bullets(said))
+
+
+def _case(case: CaseVerdict) -> str:
+    headings = ["GPUs", "what", "metric", "simulated", "measured", "unit", "error", "role", "provenance", "source"]
+    rows = [
+        [str(point.num_gpus), point.label, point.metric, number_text(point.simulated), number_text(point.measured),
+         point.unit, percent_text(point.error), point.role, point.provenance,
+         "; ".join(filter(None, (point.where, point.note)))]
+        for point in case.points
+    ]  # fmt: skip
+    words = ("what", "metric", "unit", "role", "provenance", "source")
+    return card(f"{case.name}: {case.title}", summary_text(case.summary()), grid(headings, rows, words), long=True)
