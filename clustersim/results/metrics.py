@@ -11,15 +11,12 @@ import numpy as np
 from clustersim.results.run import BREAKDOWN
 
 
-def breakdown(
-    parts: Mapping[str, np.ndarray], iteration_s: float, weights: np.ndarray | None = None
-) -> dict[str, float]:
+def breakdown(parts: Mapping[str, np.ndarray] | Mapping[str, float], iteration_s: float) -> dict[str, float]:
     """Return the mean of each part over workers and iterations, in seconds; what is absent is 0.
 
-    `weights` say how much each iteration counts. The parts must fill the iteration: a gap would be time
-    that nobody can explain.
+    The parts must fill the iteration: a gap would be time that nobody can explain.
     """
-    means = {name: float(np.average(parts[name], weights=weights)) if name in parts else 0.0 for name in BREAKDOWN}
+    means = {name: float(np.mean(parts[name])) if name in parts else 0.0 for name in BREAKDOWN}
     total = sum(means.values())
     assert abs(total - iteration_s) <= 1e-9 * max(iteration_s, 1e-9), (means, iteration_s)
     return means

@@ -56,9 +56,8 @@ class Timesheet:
     (updated). [num_ranks, num_iterations, num_buckets]:
     `ready_s` (its turn has come), `enter_s` (in the exchange), `left_s` (out of it), `back_s` (where the
     worker needs it), `awaited_s` (when the last of those it had to wait for was there) and `awaited_rank`
-    (who that was). `applied_share` [num_ranks, num_iterations] is no time but which share of the
-    iteration's gradient was applied to the model: 0 where it came too late. A worker that gets ahead of others has
-    more iterations than they; the rest of a row is NaN.
+    (who that was); both are there from when it begins to wait for somebody who has not come, the time being infinite.
+    A worker that gets ahead of others has more iterations than they; the rest of a row is NaN.
     """
 
     begin_s: np.ndarray
@@ -67,7 +66,6 @@ class Timesheet:
     computed_s: np.ndarray
     exchanged_s: np.ndarray
     end_s: np.ndarray
-    applied_share: np.ndarray
     ready_s: np.ndarray
     enter_s: np.ndarray
     left_s: np.ndarray
@@ -78,7 +76,7 @@ class Timesheet:
     @classmethod
     def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:
         """Make a sheet on which nothing is noted yet."""
-        flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(7)]
+        flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(6)]
         deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(6)]
         return cls(*flat, *deep)
 
@@ -96,6 +94,24 @@ class Timesheet:
     def num_begun(self) -> int:
         """How many iterations the worker who is farthest ahead has begun."""
         return int(np.flatnonzero(~np.isnan(self.begin_s).all(axis=0))[-1]) + 1
+
+    def cut_off(self, time_s: float, has_input: bool) -> Timesheet:
+        """Return this sheet with every iteration that has not ended cut off at a time, as far as it had come then.
+
+        With `has_input`, a worker that had no samples yet was waiting for them.
+        """
+        times = Timesheet(*(getattr(self, column.name).copy() for column in fields(self)))
+        cut = ~np.isnan(times.begin_s) & np.isnan(times.end_s)
+        if has_input:
+            times.fetched_s[cut] = np.fmin(times.fetched_s[cut], time_s)
+        for column in (times.forward_s, times.computed_s, times.exchanged_s, times.end_s):
+            column[cut] = np.fmin(column[cut], time_s)
+        sent = cut[:, :, None] & ~np.isnan(times.ready_s)
+        for column in (times.ready_s, times.enter_s, times.left_s, times.back_s):
+            column[sent] = np.fmin(column[sent], time_s)
+        awaiting = sent & ~np.isnan(times.awaited_s)
+        times.awaited_s[awaiting] = np.fmin(times.awaited_s[awaiting], time_s)
+        return times
 
     def select(self, iterations: slice) -> Timesheet:
         """Return this sheet with some of its iterations only."""

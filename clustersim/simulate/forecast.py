@@ -30,7 +30,7 @@ from clustersim.results import (
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.jobs import play_together, setups_of, told_of_jobs
 from clustersim.simulate.long_run import with_failures
-from clustersim.simulate.outcome import Outcome, mean_parts
+from clustersim.simulate.outcome import Outcome, mean_cycle, mean_parts
 from clustersim.simulate.play import Tell, play
 from clustersim.simulate.setup import Setup, Workloads
 
@@ -107,9 +107,8 @@ def _plays_alike(setup: Setup, replicate: int) -> bool:
 
 def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
     point, work, first = setup.point, setup.reference, outcomes[0]
-    iteration_s = float(np.mean([outcome.iteration_s for outcome in outcomes]))
+    iteration_s = mean_cycle(outcomes, [outcome.iteration_s for outcome in outcomes])
     samples_per_s = point.global_batch * _applied_share(outcomes) / iteration_s
-    joined, weights = mean_parts(outcomes)
     memories = [setup.memory_bytes(kind) for kind in setup.kinds_in_use]
     fullest = max(memories, key=lambda parts: sum(parts.values()))
     return Run(
@@ -123,7 +122,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         speedup=_speedup(setup, samples_per_s),
         speedup_basis=_basis(setup),
         time_to_train_s=_time_to_train_s(point, samples_per_s),
-        breakdown_s=breakdown(joined, iteration_s, weights),
+        breakdown_s=breakdown(mean_parts(outcomes), iteration_s),
         interval=_interval(setup, outcomes),
         staleness=staleness_summary(np.concatenate([outcome.staleness for outcome in outcomes])),
         memory_bytes=sum(fullest.values()),
@@ -167,7 +166,8 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
 
 def _applied_share(outcomes: list[Outcome]) -> float:
     """Return which share of the gradients came in time to be applied: 1 where none is ever dropped."""
-    return float(np.mean([outcome.applied_share for outcome in outcomes]))
+    applied, dropped = _gradients(outcomes).values()
+    return applied / (applied + dropped)
 
 
 def _gradients(outcomes: list[Outcome]) -> dict[str, int]:

@@ -22,7 +22,6 @@ from clustersim.strategies import Job
 from clustersim.strategies.day import Process
 from clustersim.strategies.job import ENDLESS
 
-_MOST_ROUNDS = 10  # of all workers, that have to count where they do not march in step
 _TOLD = (
     "{num} jobs share the cluster. What counts begins when all have found their pace, and until the last has done its "
     "iterations all train on. Each was also played alone on its GPUs with the same luck, for its slowdown."
@@ -52,13 +51,11 @@ def play_together(
     """
     stage = _Stage(setups[0], replicate, exact)
     parts = [stage.enter(job, setup) for job, setup in zip(jobs, setups, strict=True)]
-    stage.until(lambda: all(part.has_pace() for part in parts))
-    begin_s, before = stage.reach(max(part.pace_s for part in parts))
+    begin_s, before = stage.reach([part.pace_s for part in parts])
     for part in parts:
         part.open(begin_s)
     tell(0.1)
-    stage.until(lambda: all(part.has_counted() for part in parts))
-    end_s, after = stage.reach(max(part.counted_s for part in parts))
+    end_s, after = stage.reach([part.counted_s for part in parts])
     for part in parts:
         part.close(end_s)
     stage.until(lambda: all(part.has_ended() for part in parts))
@@ -73,21 +70,27 @@ def play_together(
 
 
 def _alone_s(part: _Part, outcome: Outcome, first: Setup, replicate: int, exact: bool) -> float:
-    """Return the mean time of a job's cycles that count when it is alone on the cluster."""
+    """Return the mean time of a job's cycles that count when it is alone on the cluster.
+
+    It is as much shorter than beside the others as those are that are done: each counts as much as it does there.
+    """
     stage = _Stage(first, replicate, exact)
     alone = stage.enter(part.one, part.setup, part.job.server_hosts)
-    counts = np.zeros((part.job.num_ranks, part.first + outcome.weights.shape[1]))
-    counts[:, part.first :] = outcome.weights
-    ranks = np.arange(len(counts))
-    last = counts.shape[1] - 1 - (counts[:, ::-1] > 0).argmax(axis=1)
+    shape = part.job.num_ranks, part.first + outcome.done.shape[1]
+    counts, beside_s = np.zeros(shape), np.zeros(shape)
+    counts[:, part.first :] = outcome.done
+    beside_s[:, part.first :] = outcome.times.end_s - outcome.times.begin_s
+    ranks, iterations = np.nonzero(counts)
 
     def is_done() -> bool:
         end_s = alone.job.times.end_s
-        return end_s.shape[1] > last.max() and not np.isnan(end_s[ranks, last]).any()
+        return end_s.shape[1] > iterations.max() and not np.isnan(end_s[ranks, iterations]).any()
 
     stage.until(is_done)
-    times = alone.job.times.select(slice(0, counts.shape[1]))
-    return float(np.average(np.where(counts > 0, times.end_s - times.begin_s, 0.0), weights=counts))
+    alone_s = (alone.job.times.end_s - alone.job.times.begin_s)[ranks, iterations]
+    weights = counts[ranks, iterations]
+    slowdown = float((weights * beside_s[ranks, iterations]).sum() / (weights * alone_s).sum())
+    return outcome.iteration_s / slowdown
 
 
 def _figures(part: _Part, outcome: Outcome, alone_s: float) -> JobRun:
@@ -126,16 +129,34 @@ class _Stage:
         while not is_over():
             self._network.env.step()
 
-    def reach(self, time_s: float) -> tuple[float, np.ndarray]:
-        """Go to the end of an instant; return when it is, and the bytes that links [num_links] have carried by then.
+    def reach(self, times: Sequence[Callable[[], float | None]]) -> tuple[float, np.ndarray]:
+        """Go to the latest of some times; return it, and the bytes that links [num_links] have carried by then.
 
-        Some workers note down what is sure before it happens, so that the clock may not be there yet.
+        Each is asked for until it is known. That may be before it comes, where workers note down what is sure; then it
+        gets an event on the clock, so that the network is not played beyond it. At the end, all that is due at that
+        time has happened.
         """
-        env = self._network.env
-        instant_s = max(time_s, float(env.now))
+        env, known = self._network.env, [time() for time in times]
+        for time_s in known:
+            self._stop_at(time_s)
+        while None in known:
+            env.step()
+            for number, time in enumerate(times):
+                if known[number] is None:
+                    known[number] = time()
+                    self._stop_at(known[number])
+        instant_s = max(float(env.now), *(time_s for time_s in known if time_s is not None))
+        if instant_s > env.now:
+            env.run(until=instant_s)
+        carried = self._network.link_bytes.copy()
         while env.peek() <= instant_s:
             env.step()
-        return instant_s, self._network.link_bytes.copy()
+        return instant_s, carried
+
+    def _stop_at(self, time_s: float | None) -> None:
+        env = self._network.env
+        if time_s is not None and time_s > env.now:
+            env.timeout(time_s - env.now)
 
 
 def _started(setup: Setup, job: Job, start_s: float) -> Process:
@@ -153,61 +174,48 @@ class _Part:
     job: Job
     first: int = field(default=0, init=False)
     last: int = field(default=0, init=False)
-    end_s: float = field(default=0.0, init=False)
-    num_rows: int = field(default=0, init=False)  # of the update log that have to count, of one that does not
+    updates_before: int = field(default=0, init=False)  # those that count, of a job that does not
 
     @property
     def num_iterations(self) -> int:
         """How many iterations have to count at least, or updates of workers that do not march in step."""
         return self._whole_rounds(self.setup.point.num_iterations)
 
-    def has_pace(self) -> bool:
-        """Say whether all workers have ended the iterations before those that may count."""
-        return self._all_ended(self._num_before)
-
-    @property
-    def pace_s(self) -> float:
-        """When they have."""
-        return float(self.job.times.end_s[:, self._num_before - 1].max())
+    def pace_s(self) -> float | None:
+        """Return when all workers have ended the iterations before those that may count, once that is known."""
+        return self._ended_s(max(1, self.job.num_warm_up))
 
     def open(self, now_s: float) -> None:
         """Let what begins from now on count."""
-        job, num = self.job, self.setup.point.num_iterations
-        if job.window is None:
-            self.first = self._whole_rounds(int((job.times.begin_s < now_s).any(axis=0).sum()))
+        window = self.job.window
+        if window is None:
+            self.first = self._whole_rounds(int((self.job.times.begin_s < now_s).any(axis=0).sum()))
         else:
-            job.window.start_s, job.window.first_row = now_s, len(job.updates)
-            self.num_rows = max(num * job.gradients_per_update, min(num, _MOST_ROUNDS) * len(job.pushing))
+            window.open()
+            window.counts_gradients, self.updates_before = False, window.num_updates
 
-    def has_counted(self) -> bool:
-        """Say whether as much as has to count has ended."""
-        if self.job.window is None:
-            return self._all_ended(self.first + self.num_iterations)
-        return len(self.job.updates) - self.job.window.first_row >= self.num_rows
-
-    @property
-    def counted_s(self) -> float:
-        """When it had."""
-        if self.job.window is None:
-            return float(self.job.times.end_s[:, self.first + self.num_iterations - 1].max())
-        return self.job.updates.time_s[self.job.window.first_row + self.num_rows - 1]
+    def counted_s(self) -> float | None:
+        """Return when as much as has to count has ended, or now where it has, once that is known."""
+        window = self.job.window
+        if window is None:
+            return self._ended_s(self.first + self.num_iterations)
+        has_counted = window.num_updates - self.updates_before >= self.num_iterations
+        return float(self.job.env.now) if has_counted else None
 
     def close(self, now_s: float) -> None:
         """Let what begins from now on count no more; a round that all workers have begun counts as a whole."""
-        self.end_s = now_s
         if self.job.window is None:
             begun = int((self.job.times.begin_s < now_s).all(axis=0).sum())
             more = max(0, begun - self.first - self.num_iterations)
             self.last = self.first + self.num_iterations + self._whole_rounds(more)
         else:
-            self.job.window.end_s, self.job.window.last_row = now_s, len(self.job.updates)
+            self.job.window.close()
 
     def has_ended(self) -> bool:
         """Say whether all that counts has ended."""
         if self.job.window is None:
-            return self._all_ended(self.last)
-        times = self.job.times
-        return not (np.isnan(times.end_s) & (times.begin_s < self.end_s)).any()
+            return self._ended_s(self.last) is not None
+        return self.job.window.finished.triggered
 
     def outcome(self) -> Outcome:
         """Return what counts of the job."""
@@ -215,13 +223,11 @@ class _Part:
             self.job.num_warm_up, self.job.times = self.first, self.job.times.select(slice(0, self.last))
         return outcome_of(self.job)
 
-    @property
-    def _num_before(self) -> int:
-        return max(1, self.job.num_warm_up)
-
-    def _all_ended(self, num_iterations: int) -> bool:
+    def _ended_s(self, num_iterations: int) -> float | None:
         end_s = self.job.times.end_s
-        return end_s.shape[1] >= num_iterations and not np.isnan(end_s[:, num_iterations - 1]).any()
+        if end_s.shape[1] < num_iterations or np.isnan(end_s[:, num_iterations - 1]).any():
+            return None
+        return float(end_s[:, num_iterations - 1].max())
 
     def _whole_rounds(self, num_iterations: int) -> int:
         each = self.setup.point.strategy.round_length

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,14 +15,17 @@ from clustersim.strategies import Job, Window
 class Outcome:
     """One replicate; `in_step` says whether iteration i of one worker is iteration i of all.
 
-    `weights` [num_ranks, num_iterations] say how much each iteration counts. `link_bytes` [num_links] are what an
-    iteration sends, on average. `updates` are the rows of the update log that count. `recovery_share` is how many
-    seconds of recovery from failures each second of an iteration costs in the long run, where there are failures.
-    `jobs` are the figures of all jobs, where several share the cluster.
+    `weights` [num_ranks, num_iterations] say how much of each iteration's time counts, `done` [num_ranks,
+    num_iterations] how much of it counts as a cycle that a worker has done: less where it is not known when it
+    would have ended. `link_bytes` [num_links] are what an iteration sends, on average. `updates` are the rows of the
+    update log that count. `recovery_share` is how many seconds of recovery from failures each second of an iteration
+    costs in the long run, where there are failures. `jobs` are the figures of all jobs, where several share the
+    cluster.
     """
 
     times: Timesheet
     weights: np.ndarray
+    done: np.ndarray
     gpus: np.ndarray
     link_bytes: np.ndarray
     updates: UpdateLog
@@ -36,27 +39,34 @@ class Outcome:
 
     @property
     def iteration_s(self) -> float:
-        """The mean time of one worker's cycle, its share of recovery included."""
-        return self._mean(self.times.end_s - self.times.begin_s) * (1 + (self.recovery_share or 0.0))
+        """The mean time of one worker's cycle, its share of recovery included: the workers' time over their cycles."""
+        return self._cycle_s(slice(None)) * (1 + (self.recovery_share or 0.0))
 
     @property
     def applied_share(self) -> float:
-        """Which share of the gradients' bytes came in time to be applied."""
-        return self._mean(np.nan_to_num(self.times.applied_share, nan=1.0))
+        """Which share of the gradients that count came in time to be applied."""
+        applied, dropped = self.gradients
+        return applied / (applied + dropped)
+
+    @property
+    def window_s(self) -> float:
+        """How long the workers take for the gradients that count: as many cycles, shared among all who push."""
+        return self._cycle_s(list(self.pushing)) * (1 + (self.recovery_share or 0.0)) * self._num_gradients_each
 
     @property
     def update_s(self) -> float:
-        """The mean time between two updates of the model.
+        """The mean time between two updates of the model, of which each takes as many gradients that are applied."""
+        if EVERYBODY in self.updates.worker:
+            return self.iteration_s
+        return self.window_s / (self.gradients[0] / self.gradients_per_update)
 
-        So many workers push in a cycle's mean time, and so many gradients that are applied make an update
-        (Little, 1961: throughput is the number in the system over the time in it).
-        """
-        pushing = list(self.pushing)
-        cycle_s = np.average(
-            np.nan_to_num(self.times.end_s - self.times.begin_s)[pushing], weights=self.weights[pushing]
-        )
-        gradients = self.gradients_per_update / (len(pushing) * self.applied_share)
-        return float(cycle_s) * (1 + (self.recovery_share or 0.0)) * gradients
+    @property
+    def _num_gradients_each(self) -> float:
+        return sum(self.gradients) / len(self.pushing)
+
+    def _cycle_s(self, ranks: slice | list[int]) -> float:
+        seconds = (self.weights * np.nan_to_num(self.times.end_s - self.times.begin_s))[ranks]
+        return float(seconds.sum() / self.done[ranks].sum())
 
     @property
     def staleness(self) -> np.ndarray:
@@ -90,6 +100,12 @@ class Outcome:
         seconds = np.where(counts, self.times.end_s - self.times.begin_s, 0.0).sum(axis=0)
         return tuple((seconds / np.maximum(counts.sum(axis=0), 1))[counts.any(axis=0)].tolist())
 
+    def mean_parts(self) -> dict[str, float]:
+        """Return the parts of a mean cycle in seconds; they sum to `iteration_s`."""
+        counts, cycles = self.weights > 0, self.done.sum()
+        weights = self.weights[counts]
+        return {key: float((weights * part[counts]).sum() / cycles) for key, part in self.parts().items()}
+
     def parts(self) -> dict[str, np.ndarray]:
         """Return where the time of each iteration went [num_ranks, num_iterations], recovery included."""
         split = parts(self.times)
@@ -110,12 +126,10 @@ class Outcome:
             self,
             times=times,
             weights=np.ones_like(times.begin_s),
+            done=np.ones_like(times.begin_s),
             updates=_in_step(times),
             shortcuts=(*self.shortcuts, shortcut),
         )
-
-    def _mean(self, values: np.ndarray) -> float:
-        return float(np.average(np.where(self.weights > 0, values, 0.0), weights=self.weights))
 
 
 def outcome_of(job: Job) -> Outcome:
@@ -124,16 +138,20 @@ def outcome_of(job: Job) -> Outcome:
     if window is None:
         num_played = times.num_begun
         times = times.select(slice(job.num_warm_up, num_played))
-        weights, updates = np.ones_like(times.begin_s), _in_step(times)
+        weights = done = np.ones_like(times.begin_s)
+        updates = _in_step(times)
         link_bytes = job.network.link_bytes / num_played
     else:
-        times = times.select(slice(0, times.num_begun))
-        weights = window_weights(times, window)
+        sheet = times.select(slice(0, times.num_begun))
+        times = sheet.cut_off(window.end_s, job.input_stage is not None)
         updates = job.updates.part(window.first_row, window.last_row)
+        num_cycles = len(updates) * job.num_ranks / len(job.pushing)
+        weights, done = window_weights(times, window, ~np.isnan(sheet.end_s), num_cycles)
         link_bytes = job.network.link_bytes
     outcome = Outcome(
         times=times,
         weights=weights,
+        done=done,
         gpus=job.gpus,
         link_bytes=link_bytes,
         updates=updates,
@@ -148,34 +166,34 @@ def outcome_of(job: Job) -> Outcome:
     return outcome
 
 
-def window_weights(times: Timesheet, window: Window) -> np.ndarray:
-    """Return 1 for iterations that begin in a window [num_ranks, num_iterations], and 0 for others.
+def window_weights(
+    times: Timesheet, window: Window, has_ended: np.ndarray, num_cycles: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how much of the time of each iteration lies in a window, and how much of each counts as done in it.
 
-    A rank so slow that it begins none counts with its share of the one that spans the window.
+    Both [num_ranks, num_iterations], 0 to 1. Of an iteration in progress through the whole window nothing is done if
+    it is not in `has_ended`, [num_ranks, num_iterations]. A window that counts gradients has `num_cycles` done, as many
+    as met the model in it.
     """
     begin_s, end_s = times.begin_s, times.end_s
-    inside = (begin_s >= window.start_s) & (begin_s < window.end_s) & ~np.isnan(end_s)
-    weights: np.ndarray = inside.astype(float)
-    for rank in np.flatnonzero(~weights.any(axis=1)).tolist():
-        spanning = int(np.flatnonzero(begin_s[rank] < window.end_s)[-1])
-        length_s = end_s[rank, spanning] - begin_s[rank, spanning]
-        weights[rank, spanning] = (window.end_s - window.start_s) / length_s
-    return weights
+    inside_s = np.nan_to_num(np.minimum(end_s, window.end_s) - np.maximum(begin_s, window.start_s))
+    length_s = np.where(end_s > begin_s, end_s - begin_s, 1.0)
+    weights: np.ndarray = np.maximum(inside_s, 0.0) / length_s
+    done = np.where(has_ended, weights, 0.0)
+    if window.counts_gradients or not done.any():
+        done = weights * (num_cycles / weights.sum())
+    return weights, done
 
 
-def mean_parts(outcomes: Sequence[Outcome]) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
-    """Return the parts of all iterations that count in all outcomes [num_counted], and their weights.
+def mean_parts(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return the parts of a mean cycle of all outcomes in seconds."""
+    each = [outcome.mean_parts() for outcome in outcomes]
+    return {key: mean_cycle(outcomes, [parts[key] for parts in each]) for key in each[0]}
 
-    Every outcome weighs the same.
-    """
-    counts = [outcome.weights > 0 for outcome in outcomes]
-    columns = [outcome.parts() for outcome in outcomes]
-    joined = {
-        key: np.concatenate([column[key][count] for column, count in zip(columns, counts, strict=True)])
-        for key in columns[0]
-    }
-    weights = [outcome.weights[count] for outcome, count in zip(outcomes, counts, strict=True)]
-    return joined, np.concatenate([weight / weight.sum() for weight in weights])
+
+def mean_cycle(outcomes: Sequence[Outcome], seconds: Sequence[float]) -> float:
+    """Return the mean of what a cycle takes in each outcome; each weighs as much as it has gradients that count."""
+    return float(np.average(seconds, weights=[sum(outcome.gradients) for outcome in outcomes]))
 
 
 def _in_step(times: Timesheet) -> UpdateLog:

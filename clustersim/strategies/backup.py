@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil
 from typing import Literal
 
+import simpy
 from pydantic import Field
 
 from clustersim.errors import Mistake
-from clustersim.strategies.rule import Part, Rule, Shard
+from clustersim.strategies.job import Job
+from clustersim.strategies.rule import Gradient, Rule
 from clustersim.strategies.served import Served
+from clustersim.strategies.server import Server
+from clustersim.strategies.strategy import Tell
 
 
 class Backup(Served):
@@ -44,6 +49,12 @@ class Backup(Served):
     def rule(self, num_workers: int) -> Rule:
         return FirstOnes(num_workers - self._num_backups(num_workers))
 
+    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
+        """Let every worker go round until what counts is done; without backups in step, as the synchronous server."""
+        if self._num_backups(job.num_ranks):
+            return super().start(job, tell)
+        return Server(servers=self.servers, overlap=self.overlap, buckets=self.buckets).start(job, tell)
+
     def _num_backups(self, num_workers: int) -> int:
         if self.fraction is not None:
             return num_workers - ceil(self.fraction * num_workers - 1e-9)
@@ -51,13 +62,32 @@ class Backup(Served):
 
 
 class FirstOnes(Rule):
-    """An update takes the first gradients of its version, and none of an older one; workers wait for it."""
+    """An update takes the first gradients of its version, and none of an older one; workers wait for it.
 
-    def updates_per_round(self, num_workers: int) -> int:
-        return 1
+    The servers agree on whose gradients these are: the first ones of which any part has its turn at any server. So
+    a gradient is applied as a whole or dropped as a whole, and all shards make the same updates.
+    """
 
-    def takes(self, shard: Shard, part: Part) -> bool:
-        return part.version_read == shard.version
+    def __init__(self, gradients_per_update: int):
+        super().__init__(gradients_per_update)
+        self._version = 0  # of which gradients are taken at present
+        self._num_taken = 0
 
-    def to_read(self, part: Part) -> int:
-        return part.version_read + 1
+    @property
+    def waits_for_updates(self) -> bool:
+        return True
+
+    def version_read(self, model: int, shards: Iterable[int]) -> int:
+        """Return the version of the oldest shard: who was late may have read some before an update, some after."""
+        return min(shards)
+
+    def takes(self, gradient: Gradient) -> bool:
+        if gradient.is_taken is None:
+            gradient.is_taken = gradient.version_read == self._version
+            self._num_taken += gradient.is_taken
+            if self._num_taken == self.gradients_per_update:
+                self._version, self._num_taken = self._version + 1, 0
+        return gradient.is_taken
+
+    def to_read(self, gradient: Gradient) -> int:
+        return gradient.version_read + 1

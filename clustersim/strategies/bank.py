@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
+import numpy as np
 import simpy
 
 from clustersim.devices import Queue
@@ -13,7 +14,6 @@ from clustersim.results import Update
 from clustersim.strategies.day import Process, Where, fire
 from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Gradient, Part, Rule, Shard
-from clustersim.strategies.window import Window, counted_updates
 
 
 class Bank:
@@ -21,6 +21,10 @@ class Bank:
 
     What arrives at a server queues: one gradient is added, or one update made, at a time, first come first served,
     and takes the memory's time. `rate_of(staleness)` is the learning rate of a gradient, relative to the one set.
+
+    The model's version counts its updates. A gradient is in the model when its last part has been applied, and every
+    `gradients_per_update` of them, in this order, make a version. A worker has read the version that was there when
+    the last of its shares set out to it.
     """
 
     def __init__(self, job: Job, rule: Rule, nodes: Sequence[Hashable], rate_of: Callable[[int], float]):
@@ -28,6 +32,8 @@ class Bank:
         self._queues = [Queue(job.env) for _ in nodes]
         self._buffers = job.buffer_nodes()
         self._gradients: dict[int, Gradient] = {}
+        self._num_applied = 0  # gradients that are in the model
+        self._read = [0] * job.num_ranks  # the model's version that each worker has
         self._shards = [
             [
                 Shard(server, number, bucket.num_bytes / len(nodes), [0] * job.num_ranks, [0] * job.num_ranks)
@@ -37,13 +43,10 @@ class Bank:
         ]
         job.algorithms = ("server",) * len(job.buckets)
 
-    def window(self, num_workers: int, tell: Callable[[float], None]) -> Window:
-        """Return the window of so many workers' updates, counted in the parts of their gradients."""
-        job, rule = self._job, self._rule
-        each, per_round = rule.gradients_per_update, rule.updates_per_round(num_workers)
-        before, counted = counted_updates(num_workers, job.num_iterations, each, per_round)
-        parts = each * len(self._shards) * len(self._nodes)
-        return Window(job.env, job.updates, range(job.num_ranks), before * parts, counted * parts, tell)
+    @property
+    def version(self) -> int:
+        """How many updates of the whole model there have been."""
+        return self._num_applied // self._rule.gradients_per_update
 
     def goes_anywhere(self, bucket: int) -> bool:
         """Say that every bucket goes to the servers."""
@@ -53,7 +56,7 @@ class Bank:
         """Push a bucket to all servers at once, each its share; pull each share when it may be read."""
         rank, iteration, number = where
         gradient = self._gradient(rank, iteration)
-        parts = [Part(gradient, self._job.env.now, shard.read[rank]) for shard in self._shards[number]]
+        parts = [Part(gradient, self._job.env.now) for _ in self._shards[number]]
         yield from self._together([self._push(part, shard) for part, shard in self._with_shards(parts, number)])
         fire(pushed)
         yield from self._together([self._pull(part, shard, where) for part, shard in self._with_shards(parts, number)])
@@ -65,7 +68,10 @@ class Bank:
         """Return the gradient of a worker's iteration, new with its first bucket."""
         gradient = self._gradients.get(rank)
         if gradient is None or gradient.iteration != iteration:
-            gradient = Gradient(rank, iteration, len(self._shards) * len(self._nodes))
+            read = self._rule.version_read(
+                self._read[rank], (shard.read[rank] for row in self._shards for shard in row)
+            )
+            gradient = Gradient(rank, iteration, len(self._shards) * len(self._nodes), read)
             self._gradients[rank] = gradient
         return gradient
 
@@ -84,10 +90,11 @@ class Bank:
         turn = queue.come()
         if turn is not None:
             yield turn
-        if self._rule.takes(shard, part):
+        if self._rule.takes(part.gradient):
             yield from self._serve(part, shard)
         else:
-            self._settle(part, shard, shard.version + 1, applied=False)
+            self._settle(part.gradient, applied=False)
+        self._read[part.gradient.rank] = self.version
         queue.go()
 
     def _serve(self, part: Part, shard: Shard) -> Process:
@@ -106,55 +113,59 @@ class Bank:
         parts, shard.pending = shard.pending, []
         for part in parts:
             shard.num_applied[part.gradient.rank] += 1
-        shard.version = self._rule.version_after(shard)
+        shard.reached = self._rule.reached(shard)
         shard.last_part = max(parts, key=lambda part: part.enter_s)
         for part in parts:
-            self._settle(part, shard, self._rule.written_by(shard, part), applied=True)
+            self._settle(part.gradient, applied=True)
         if shard.readers:
             readers, shard.readers = shard.readers, []
-            for version, event in readers:
-                if version <= shard.version:
+            for awaited, event in readers:
+                if awaited <= shard.reached:
                     event.succeed()
                 else:
-                    shard.readers.append((version, event))
+                    shard.readers.append((awaited, event))
 
     def _pull(self, part: Part, shard: Shard, where: Where) -> Process:
         """Read a share of the parameters, as soon as the rule allows it."""
-        rank, version = part.gradient.rank, self._rule.to_read(part)
-        if shard.version < version:
+        rank, awaited = part.gradient.rank, self._rule.to_read(part.gradient)
+        if shard.reached < awaited:
             arrived = self._job.env.event()
-            shard.readers.append((version, arrived))
+            shard.readers.append((awaited, arrived))
+            self._note_waiting(shard, where)
             yield arrived
             self._note_wait(shard, where)
-        shard.read[rank] = shard.version
+            self._read[rank] = self.version
+        shard.read[rank] = shard.reached
         num_bytes = shard.num_bytes * self._job.wire.back_per_byte
         yield self._job.network.transfer(self._nodes[shard.server], self._buffers[rank], num_bytes)
+
+    def _note_waiting(self, shard: Shard, where: Where) -> None:
+        """Note that a worker waits, and for one of those of whom there is least in the shard."""
+        times = self._job.times
+        times.awaited_s[where] = np.inf
+        times.awaited_rank[where] = shard.num_applied.index(min(shard.num_applied))
 
     def _note_wait(self, shard: Shard, where: Where) -> None:
         """Note for whom a worker waited: for the last of those whose gradients made the version it may read."""
         times, last = self._job.times, shard.last_part
-        if last is not None and not times.awaited_s[where] >= last.enter_s:
+        is_known = times.awaited_s[where] < np.inf
+        if last is not None and not (is_known and times.awaited_s[where] >= last.enter_s):
             times.awaited_s[where] = last.enter_s
             times.awaited_rank[where] = last.gradient.rank
 
-    def _settle(self, part: Part, shard: Shard, version_written: int, applied: bool) -> None:
+    def _settle(self, gradient: Gradient, applied: bool) -> None:
         """Note what has become of a part; with its last part a gradient goes into the log."""
-        gradient = part.gradient
-        gradient.staleness = max(gradient.staleness, version_written - 1 - part.version_read)
-        gradient.version_written = max(gradient.version_written, version_written)
-        gradient.num_bytes += shard.num_bytes
-        gradient.applied_bytes += shard.num_bytes if applied else 0.0
-        gradient.applied_parts += applied
         gradient.parts_left -= 1
-        if not gradient.parts_left:
-            self._log(gradient)
-
-    def _log(self, gradient: Gradient) -> None:
-        job, written = self._job, gradient.version_written
-        share = gradient.applied_bytes / gradient.num_bytes if gradient.num_bytes else 1.0
-        accepted = gradient.applied_bytes == gradient.num_bytes
-        job.times.applied_share[gradient.rank, gradient.iteration] = share
-        read, rate = written - 1 - gradient.staleness, self._rate_of(gradient.staleness)
-        job.updates.add(Update(job.env.now, gradient.rank, read, written, rate, accepted))
-        if job.window is not None:
-            job.window.applied(gradient.applied_parts)
+        if gradient.parts_left:
+            return
+        read, version = gradient.version_read, self.version
+        if applied:
+            self._num_applied += 1
+            written = version + 1
+        else:
+            written = max(version, read + 1) + 1  # it has missed the update of the version it had read
+        staleness = written - 1 - read
+        rate = self._rate_of(staleness)
+        self._job.updates.add(Update(self._job.env.now, gradient.rank, read, written, rate, applied))
+        if self._job.window is not None and self.version > version:
+            self._job.window.updated()

@@ -6,15 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from clustersim.strategies.rule import Part, Rule, Shard
+from clustersim.strategies.rule import Gradient, Rule, Shard
 from clustersim.strategies.served import Stale
 
 
 class BoundedStaleness(Stale):
     """A worker is at most `bound` iterations ahead of the slowest, and waits where it would be more (Ho et al., 2013).
 
-    Versions are clocks here: a gradient of a worker's iteration c is applied to version c, and what the worker had
-    read is the version v that every worker's first v iterations are in. So staleness is c - v, 0 to `bound`.
+    A worker's clock is the number of its gradients that are in the model. Its iteration c, from 0 on, begins when
+    every worker's clock is c - `bound` at least, so that what it reads lacks none of their older gradients. The bound
+    is one on clocks: staleness is counted in versions here as everywhere, of which every gradient makes one.
     """
 
     kind: Literal["bounded-staleness"] = "bounded-staleness"
@@ -31,11 +32,8 @@ class Clocks(Rule):
         super().__init__(gradients_per_update=1)
         self.bound = bound
 
-    def version_after(self, shard: Shard) -> int:
+    def reached(self, shard: Shard) -> int:
         return min(shard.num_applied)
 
-    def written_by(self, shard: Shard, part: Part) -> int:
-        return part.gradient.iteration + 1
-
-    def to_read(self, part: Part) -> int:
-        return part.gradient.iteration + 1 - self.bound
+    def to_read(self, gradient: Gradient) -> int:
+        return gradient.iteration + 1 - self.bound

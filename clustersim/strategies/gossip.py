@@ -18,7 +18,7 @@ from clustersim.strategies.job import Job
 from clustersim.strategies.pairs import Pairs
 from clustersim.strategies.strategy import Tell
 from clustersim.strategies.synchronous import Synchronous
-from clustersim.strategies.window import Window, counted_updates
+from clustersim.strategies.window import Window, updates_before
 
 _PAIR = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
 _Pair = Annotated[Edge, WithJsonSchema(_PAIR)]  # in words that old editors know
@@ -123,8 +123,8 @@ class Gossip(Synchronous):
             return super().start(job, tell)
         pairs = Pairs(job, self.neighbours(job.num_ranks))
         job.algorithms, job.gradients_per_update = ("gossip",) * len(job.buckets), 1
-        before, counted = counted_updates(job.num_ranks, job.num_iterations, 1, job.num_ranks)
-        job.window = Window(job.env, job.updates, range(job.num_ranks), before, counted, tell)
+        before = updates_before(job.num_ranks, 1, job.num_filling)
+        job.window = Window(job.env, job.updates, range(job.num_ranks), before, job.num_iterations, tell)
         for rank in range(job.num_ranks):
             job.env.process(self._free_worker(job, pairs, job.window, rank))
         return job.window.finished
@@ -136,5 +136,5 @@ class Gossip(Synchronous):
             yield from self.iterate(job, pairs, rank, iteration)
             job.times.end_s[rank, iteration] = job.env.now
             job.updates.add(Update(job.env.now, rank, version_read, len(job.updates) + 1, 1.0, True))
-            window.applied(1)
-            window.ended(rank)
+            window.updated()
+            window.ended(rank, job.times.begin_s[rank, iteration])

@@ -16,7 +16,7 @@ from clustersim.strategies.day import Outbox, Process, Where, compute
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Rule
-from clustersim.strategies.served import Stale
+from clustersim.strategies.served import Stale, window_of
 from clustersim.strategies.strategy import Tell
 from clustersim.strategies.window import Window
 
@@ -42,9 +42,10 @@ class Hierarchical(Stale):
     def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
         """Let the workers of every host go round together until what counts is done."""
         groups = by_host(job.hosts)
-        bank = Bank(job, self.rule(len(groups)), self.servers.nodes(job), self.learning_rate)
+        rule = self.rule(len(groups))
+        bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
         job.pushing, job.gradients_per_update = [group[0] for group in groups], 1
-        job.window = bank.window(len(groups), tell)
+        job.window = window_of(job, rule, len(groups), tell)
         for group in groups:
             meeting = _HostMeeting(job, group, bank)
             for rank in group:
@@ -58,7 +59,7 @@ class Hierarchical(Stale):
             yield from compute(job, rank, iteration, outbox.send)
             yield from outbox.emptied()
             job.times.end_s[rank, iteration] = job.env.now
-            window.ended(rank)
+            window.ended(rank, job.times.begin_s[rank, iteration])
 
 
 class _HostMeeting:

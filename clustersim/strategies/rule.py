@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import simpy
@@ -9,34 +10,35 @@ import simpy
 
 @dataclass(eq=False)
 class Gradient:
-    """The gradient of one worker's iteration on its way to the servers, in parts: one for each bucket and server."""
+    """The gradient of one worker's iteration on its way to the servers, in parts: one for each bucket and server.
+
+    `version_read` is the version of the whole model that it was computed on. `is_taken` says whether it will be
+    applied or is too late, once that has been decided, for all parts together.
+    """
 
     rank: int
     iteration: int
     parts_left: int
-    staleness: int = 0  # of its oldest part
-    version_written: int = 0
-    num_bytes: float = 0.0  # of the parts that have been applied or dropped
-    applied_bytes: float = 0.0
-    applied_parts: int = 0
+    version_read: int
+    is_taken: bool | None = None
 
 
 @dataclass(eq=False)
 class Part:
-    """What a gradient brings to one shard: when it set off, and the version its worker had read."""
+    """What a gradient brings to one shard, and when it set off."""
 
     gradient: Gradient
     enter_s: float
-    version_read: int
 
 
 @dataclass(eq=False)
 class Shard:
     """A server's share of a bucket.
 
-    `version` counts its updates, `read` [num_ranks] is the version each worker has, `num_applied` [num_ranks] how many
-    gradients of each worker it has taken. `pending` wait for their update; `readers` for a version.
-    `last_part` is the one that set off last of those in the latest update.
+    `reached` is how far it has come, in what workers wait for: its updates, or clocks. `read` [num_ranks] is how far
+    it had when each worker read it last, `num_applied` [num_ranks] how many gradients of each worker it has taken.
+    `pending` wait for their update; `readers` for what is reached. `last_part` is the one that set off last of those
+    in the latest update.
     """
 
     server: int
@@ -44,7 +46,7 @@ class Shard:
     num_bytes: float
     read: list[int]
     num_applied: list[int]
-    version: int = 0
+    reached: int = 0
     pending: list[Part] = field(default_factory=list)
     readers: list[tuple[int, simpy.Event]] = field(default_factory=list)
     last_part: Part | None = None
@@ -56,22 +58,23 @@ class Rule:
     def __init__(self, gradients_per_update: int = 1):
         self.gradients_per_update = gradients_per_update
 
-    def updates_per_round(self, num_workers: int) -> int:
-        """Return how many updates there are while every worker hands in one gradient."""
-        return max(1, num_workers // self.gradients_per_update)
+    @property
+    def waits_for_updates(self) -> bool:
+        """Whether workers wait for every update, so that updates come one after the other and not in bursts."""
+        return False
 
-    def takes(self, shard: Shard, part: Part) -> bool:
-        """Say whether a part that has arrived will be applied, or is too late."""
+    def version_read(self, model: int, shards: Iterable[int]) -> int:
+        """Return the version that a worker computes on: it last read the `model` so, and the `shards` as they are."""
+        return model
+
+    def takes(self, gradient: Gradient) -> bool:
+        """Say whether a gradient will be applied, or is too late; its first part to have its turn decides."""
         return True
 
-    def version_after(self, shard: Shard) -> int:
-        """Return the version of a shard whose pending parts have just been applied."""
-        return shard.version + 1
+    def reached(self, shard: Shard) -> int:
+        """Return how far a shard has come whose pending parts have just been applied."""
+        return shard.reached + 1
 
-    def written_by(self, shard: Shard, part: Part) -> int:
-        """Return the version that a part has written, once it is applied and the shard has its new version."""
-        return shard.version
-
-    def to_read(self, part: Part) -> int:
-        """Return the version that the worker of a part waits for before it reads the shard again."""
+    def to_read(self, gradient: Gradient) -> int:
+        """Return how far a shard must have come before the worker of a gradient reads it again."""
         return 0

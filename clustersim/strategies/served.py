@@ -15,7 +15,7 @@ from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Rule
 from clustersim.strategies.servers import Servers
 from clustersim.strategies.strategy import Strategy, Tell
-from clustersim.strategies.window import Window
+from clustersim.strategies.window import Window, updates_before
 
 
 class Served(Strategy):
@@ -52,7 +52,7 @@ class Served(Strategy):
         rule = self.rule(job.num_ranks)
         bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
         job.gradients_per_update = rule.gradients_per_update
-        job.window = bank.window(job.num_ranks, tell)
+        job.window = window_of(job, rule, job.num_ranks, tell)
         for rank in range(job.num_ranks):
             job.env.process(self._worker(job, bank, job.window, rank))
         return job.window.finished
@@ -64,7 +64,7 @@ class Served(Strategy):
             yield from compute(job, rank, iteration, outbox.send)
             yield from outbox.emptied()
             job.times.end_s[rank, iteration] = job.env.now
-            window.ended(rank)
+            window.ended(rank, job.times.begin_s[rank, iteration])
 
 
 class Stale(Served):
@@ -77,3 +77,10 @@ class Stale(Served):
     def learning_rate(self, staleness: int) -> float:
         """Return 1 / staleness where the rate is staleness-aware (Zhang et al., 2016), else 1."""
         return 1.0 / staleness if self.staleness_aware_rate and staleness > 1 else 1.0
+
+
+def window_of(job: Job, rule: Rule, num_pushing: int, tell: Tell) -> Window:
+    """Return the window of a job's updates, to whose servers so many of its workers push."""
+    before = updates_before(num_pushing, rule.gradients_per_update, job.num_filling)
+    ranks, counted = range(job.num_ranks), job.num_iterations
+    return Window(job.env, job.updates, ranks, before, counted, tell, counts_gradients=rule.waits_for_updates)

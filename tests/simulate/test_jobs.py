@@ -179,6 +179,17 @@ def test_every_event_played_gives_the_same_figures(trunk):
         assert job.slowdown == pytest.approx(other.slowdown, rel=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["all-reduce", "async"])
+def test_unlike_jobs_send_as_many_bytes_over_links_with_shortcuts_as_without(trunk, tmp_path, kind):
+    """Both count from the time when all jobs have their pace to the time when the last one has its iterations."""
+    jobs = [{}, {"model": str(tmp_path / "short.yaml")}]
+    unlike = {**trunk, "jobs": jobs, "strategy": {"kind": kind, "overlap": False}, "num_iterations": 10}
+    played, exact = (clustersim.simulate(unlike, exact=exact) for exact in (False, True))
+    assert {link.name: link.num_bytes for link in played.links} == pytest.approx(
+        {link.name: link.num_bytes for link in exact.links}, rel=1e-9
+    )
+
+
 def test_jobs_come_back_from_a_file(trunk):
     run = clustersim.simulate({**trunk, "jobs": 2})
     document = json.loads(json.dumps(run.to_dict(detail=False)))
