@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -48,10 +48,16 @@ class ComputeSpec(Spec):
         default=None, description="a clustersim.profile/1 file with layer times measured on the cluster's kind of GPU"
     )
 
+    layout: Literal["nchw", "nhwc"] | None = Field(
+        default=None, description="which layout of a profile that has several: the order of images in memory"
+    )
+
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         if self.single_gpu and self.profile:
             raise InputError("single_gpu and profile both say where layer times come from; keep one")
+        if self.layout and not self.profile:
+            raise InputError("layout chooses among the times of a profile; name the profile, or drop layout")
         return self
 
 
@@ -78,7 +84,7 @@ def build_workload(
         batch=batch,
         precision=precision,
         layers=layers,
-        optimizer_s=_optimizer_s(model, gpu, precision, optimizer),
+        optimizer_s=_measured_optimizer_s(model, optimizer, compute) or _optimizer_s(model, gpu, precision, optimizer),
         gradient_bytes_per_parameter=gradient_bytes,
         memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
         assumptions=assumptions,
@@ -105,7 +111,7 @@ def _layer_times(
     if given_times is not None and given:
         return _filled(given_times, estimate, f"the file of {model.name}")
     if compute.profile:
-        times = read_profile(compute.profile).layer_times(model, gpu, batch, precision)
+        times = read_profile(compute.profile).layer_times(model, gpu, batch, precision, compute.layout)
         return _filled(times, estimate, compute.profile)
     if compute.single_gpu:
         factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu)
@@ -126,11 +132,17 @@ def _filled(
 ) -> tuple[tuple[LayerTime, ...], tuple[str, ...]]:
     """Return measured times, estimates where there is none, and which is which."""
     layers = tuple(time or guess for time, guess in zip(times, estimate.layers, strict=True))
+    count = {name: sum(layer.provenance == name for layer in layers) for name in ("measured", "estimated")}
+    sentences = [f"Times of {count['measured']} of {len(layers)} layers are measured ({source})."]
     missing = [guess.layer.name for time, guess in zip(times, estimate.layers, strict=True) if time is None]
-    measured = f"Times of {len(layers) - len(missing)} of {len(layers)} layers are measured ({source})."
-    if not missing:
-        return layers, (measured,)
-    return layers, (measured, f"{len(missing)} layers, such as '{missing[0]}', are estimated.", *estimate.assumptions)
+    beyond = count["estimated"] - len(missing)
+    if beyond:
+        sentences.append(
+            f"{beyond} layers are estimated from measured ones at other batches, beyond which this one is."
+        )
+    if missing:
+        sentences += [f"{len(missing)} layers, such as '{missing[0]}', are estimated.", *estimate.assumptions]
+    return layers, tuple(sentences)
 
 
 def _single_gpu_factor(
@@ -181,6 +193,10 @@ def rate_factor(
     if estimated_s <= 0:
         raise InputError(f"{model.name} has no layer that takes time, so that no rate can be reached by scaling it")
     return wanted_s / estimated_s
+
+
+def _measured_optimizer_s(model: Model, optimizer: OptimizerSpec, compute: ComputeSpec) -> float | None:
+    return None if compute.profile is None else read_profile(compute.profile).optimizer_s(model, optimizer.kind)
 
 
 def _optimizer_s(model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec) -> float:

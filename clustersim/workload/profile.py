@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clustersim.errors import InputError, Mistake
+from clustersim.hardware import GPUS, load_gpu
 from clustersim.hardware.sheet import Gpu
+from clustersim.workload.between_batches import BatchCurve
 from clustersim.workload.layer import Layer, LayerTime, Model
 
 MAX_BYTES = 100_000_000
+PHASES = ("forward_s", "backward_data_s", "backward_weights_s")
 
 
 class ProfiledLayer(BaseModel):
-    """One layer at one batch, precision and layout."""
+    """One layer at one batch, precision and layout.
+
+    `also` names layers of the same shape, which take the same time; `fused` those that this one's kernel does too.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -31,6 +37,26 @@ class ProfiledLayer(BaseModel):
     forward_s: float = Field(ge=0, allow_inf_nan=False)
     backward_data_s: float = Field(ge=0, allow_inf_nan=False)
     backward_weights_s: float = Field(ge=0, allow_inf_nan=False)
+    also: tuple[str, ...] = ()
+    fused: tuple[str, ...] = ()
+
+    def rows(self) -> Iterator[ProfiledLayer]:
+        """Yield a row for every layer that this one stands for; what is done by another's kernel takes no time."""
+        for name in (self.name, *self.also):
+            yield self.model_copy(update={"name": name})
+        nothing = dict.fromkeys(PHASES, 0.0)
+        for name in self.fused:
+            yield self.model_copy(update={"name": name, **nothing})
+
+
+class OptimizerStep(BaseModel):
+    """Seconds of one update of all weights."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    rule: str
+    implementation: str = ""
+    step_s: float = Field(ge=0, allow_inf_nan=False)
 
 
 class ProfileFile(BaseModel):
@@ -40,11 +66,17 @@ class ProfileFile(BaseModel):
 
     schema_name: Literal["clustersim.profile/1"] = Field(alias="schema")
     device: str | dict[str, Any]
+    model: str = ""
     layers: tuple[ProfiledLayer, ...] = Field(min_length=1)
+    optimizers: tuple[OptimizerStep, ...] | None = None
 
     @property
     def device_name(self) -> str:
         return self.device if isinstance(self.device, str) else str(self.device.get("name", ""))
+
+    @property
+    def num_multiprocessors(self) -> object:
+        return None if isinstance(self.device, str) else self.device.get("num_multiprocessors")
 
 
 @dataclass(frozen=True)
@@ -54,24 +86,38 @@ class Profile:
     path: Path
     content: ProfileFile
 
-    def layer_times(self, model: Model, gpu: Gpu, batch: int, precision: str) -> tuple[LayerTime | None, ...]:
-        """Return the `measured` times of each layer of a model for a batch, None for a layer nobody profiled.
+    def layer_times(
+        self, model: Model, gpu: Gpu, batch: int, precision: str, layout: str | None = None
+    ) -> tuple[LayerTime | None, ...]:
+        """Return the times of each layer of a model for a batch, None for a layer nobody profiled.
 
-        Times between two measured batches are interpolated linearly; other batches, another GPU or
-        precision, a file with several layouts or without most of the layers that compute are refused.
+        At and between measured batches they are `measured`, beyond them `estimated` (`between_batches` has the rules).
+        Another GPU or precision, several layouts where none is named, and a file without most of the layers
+        that compute are refused.
         """
         self._check_device(gpu)
+        by_name = self._rows(model, precision, layout)
+        curve = BatchCurve(model, gpu, precision, batch)
+        return tuple(
+            None if layer.name not in by_name else self._time(index, layer, by_name[layer.name], curve)
+            for index, layer in enumerate(model.layers)
+        )
+
+    def optimizer_s(self, model: Model, rule: str) -> float | None:
+        """Return the measured seconds of an optimizer's step over this model, as torch does it if nothing is asked
+        for (`foreach`); None where that was not measured.
+        """
+        steps = self.content.optimizers if self.content.model == model.name else None
+        found = [step for step in steps or () if step.rule == rule and step.implementation in ("foreach", "")]
+        return found[0].step_s if found else None
+
+    def _rows(self, model: Model, precision: str, layout: str | None) -> dict[str, list[ProfiledLayer]]:
+        """Return the rows that apply, by layer."""
         rows = [row for row in self.content.layers if row.precision == precision]
         if not rows:
             known = ", ".join(sorted({row.precision for row in self.content.layers}))
             raise self._refused(f"has no times in {precision}; it was measured in {known}", precision, known)
-        layouts = sorted({row.layout for row in rows})
-        if len(layouts) > 1:
-            raise self._refused(
-                f"has times in several layouts ({', '.join(layouts)}), and they are never mixed; keep one",
-                ", ".join(layouts),
-                "one layout",
-            )
+        rows = [row for each in self._of_one_layout(rows, layout) for row in each.rows()]
         by_name: dict[str, list[ProfiledLayer]] = {}
         for row in rows:
             by_name.setdefault(row.name, []).append(row)
@@ -84,58 +130,83 @@ class Profile:
                 rows[0].name,
                 f"a profile of {model.name}",
             )
-        return tuple(self._time(layer, by_name.get(layer.name), batch) for layer in model.layers)
+        return by_name
 
-    def _time(self, layer: Layer, rows: Sequence[ProfiledLayer] | None, batch: int) -> LayerTime | None:
-        if rows is None:
-            return None
+    def _of_one_layout(self, rows: Sequence[ProfiledLayer], layout: str | None) -> list[ProfiledLayer]:
+        known = sorted({row.layout for row in rows})
+        names = ", ".join(known)
+        if layout is None and len(known) > 1:
+            raise self._refused(
+                f"has times in several layouts ({names}), and they are never mixed; name one as compute.layout",
+                names,
+                "one layout",
+            )
+        if layout is not None and layout not in known:
+            raise self._refused(f"has no times in layout {layout}; it was measured in {names}", layout, names)
+        return [row for row in rows if layout is None or row.layout == layout]
+
+    def _time(self, index: int, layer: Layer, rows: Sequence[ProfiledLayer], curve: BatchCurve) -> LayerTime:
         ordered = sorted(rows, key=lambda row: row.batch)
         batches = [row.batch for row in ordered]
         if len(set(batches)) < len(batches):
             raise self._refused(f"has layer '{layer.name}' twice at one batch; keep one", layer.name, "one row a batch")
-        if not batches[0] <= batch <= batches[-1]:
-            known = ", ".join(map(str, batches))
-            raise self._refused(
-                f"measured layer '{layer.name}' at batch {known}, and times are not extrapolated to {batch}; "
-                "profile that batch, or choose one between",
-                str(batch),
-                f"{batches[0]} to {batches[-1]}",
-            )
-        names = ("forward_s", "backward_data_s", "backward_weights_s")
-        seconds = [float(np.interp(batch, batches, [getattr(row, name) for row in ordered])) for name in names]
-        return LayerTime(layer, seconds[0], seconds[1], seconds[2], "measured")
+        seconds = [
+            curve.seconds(index, phase, batches, [getattr(row, name) for row in ordered])
+            for phase, name in enumerate(PHASES)
+        ]
+        inside = batches[0] <= curve.batch <= batches[-1]
+        return LayerTime(layer, seconds[0], seconds[1], seconds[2], "measured" if inside else "estimated")
 
     def _check_device(self, gpu: Gpu) -> None:
         device = self.content.device_name
+        cores = self.content.num_multiprocessors
+        wrong = ""
         if not set(_words(gpu.name)) <= set(_words(device)):
-            raise self._refused(
-                f"was measured on '{device}', and the cluster has {gpu.title} ({gpu.name}); "
-                f"profile that GPU, or write the sheet's name, '{gpu.name}', as the profile's device if it is one",
-                device,
-                gpu.name,
+            wrong = f"was measured on '{device}', and the cluster has {gpu.title} ({gpu.name})"
+        elif cores is not None and cores != gpu.num_multiprocessors:
+            wrong = (
+                f"was measured on {cores} multiprocessors, and {gpu.title} ({gpu.name}) has {gpu.num_multiprocessors}"
             )
+        else:
+            nearer = [name for name in GPUS if set(_words(gpu.name)) < set(_words(name)) <= set(_words(device))]
+            if any(not _same_speed(load_gpu(name), gpu) for name in nearer):
+                wrong = (
+                    f"was measured on '{device}', which is {nearer[0]}, and the cluster has {gpu.title} ({gpu.name})"
+                )
+        if wrong:
+            way_out = f"profile that GPU, or write the sheet's name, '{gpu.name}', as the profile's device if it is one"
+            raise self._refused(f"{wrong}; {way_out}", device, gpu.name)
 
     def _refused(self, message: str, got: str, allowed: str) -> InputError:
         return InputError(Mistake(f"the profile {message}", file=str(self.path), got=got, allowed=allowed))
 
 
 def read_profile(path: str | Path) -> Profile:
-    """Return a profile file's content; a file that is none is an InputError."""
+    """Return a profile file's content; a file that is none is an InputError. One that has changed is read again."""
     file = Path(path)
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise InputError(
-                Mistake(f"a profile is under {MAX_BYTES // 10**6} MB; this is some other file", file=str(path))
-            )
-        text = file.read_text(encoding="utf-8")
+        stat = file.stat()
     except OSError as error:
         raise InputError(Mistake(f"cannot read this profile: {error.strerror}", file=str(path))) from None
+    return _read(file, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=16)
+def _read(file: Path, mtime_ns: int, size: int) -> Profile:
+    if size > MAX_BYTES:
+        raise InputError(
+            Mistake(f"a profile is under {MAX_BYTES // 10**6} MB; this is some other file", file=str(file))
+        )
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(Mistake(f"cannot read this profile: {error.strerror}", file=str(file))) from None
     except UnicodeDecodeError:
-        raise InputError(Mistake("a profile is JSON in UTF-8, and this is not", file=str(path))) from None
+        raise InputError(Mistake("a profile is JSON in UTF-8, and this is not", file=str(file))) from None
     try:
         return Profile(file, ProfileFile.model_validate_json(text))
     except ValidationError as error:
-        raise InputError(_mistakes(error, str(path))) from None
+        raise InputError(_mistakes(error, str(file))) from None
 
 
 def _mistakes(error: ValidationError, file: str) -> list[Mistake]:
@@ -148,3 +219,9 @@ def _mistakes(error: ValidationError, file: str) -> list[Mistake]:
 
 def _words(name: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", name.lower())
+
+
+def _same_speed(sheet: Gpu, other: Gpu) -> bool:
+    """Say whether two sheets differ in what their memory holds only."""
+    facts = [(gpu.flop_per_s, gpu.memory_bytes_per_s, gpu.num_multiprocessors) for gpu in (sheet, other)]
+    return facts[0] == facts[1]
