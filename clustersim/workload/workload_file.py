@@ -8,7 +8,9 @@
 FLOP and activations are one sample's; seconds are those of the scenario's whole batch. A bare number is in
 the unit of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is
 left out is zero. Parameters and activations are taken as fp32, 4 bytes each; a size with a
-prefix (`97.5 MiB`) is taken to the nearest parameter.
+prefix (`97.5 MiB`) is taken to the nearest parameter. An imported model's file says more, each where it is not
+what follows from the rest: `input_bytes`, `backward_data_flop`, `backward_weights_flop`, and the `shape` of the
+kernel (`Layer.shape`).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.units import parse
 from clustersim.workload.layer import Layer, LayerTime, Model
+from clustersim.workload.written_layer import LARGEST_SIZE, backward_flop, passed_on, shape_keys
 from clustersim.workload.yaml_nodes import Node, YamlFile
 
 GivenTimes = tuple[LayerTime | None, ...]
@@ -34,11 +37,14 @@ _QUANTITIES = {
     "flop": "flop",
     "parameter_bytes": "size",
     "activation_bytes": "size",
+    "input_bytes": "size",
+    "backward_data_flop": "flop",
+    "backward_weights_flop": "flop",
     "forward_s": "duration",
     "backward_s": "duration",
 }
 _MODEL_KEYS = ("name", "layers", "sample", "source")
-_LAYER_KEYS = ("name", "op", *_QUANTITIES)
+_LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape")
 
 
 def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
@@ -75,9 +81,11 @@ class _Written:
     quantities: Mapping[str, float | None]
     name_node: Node | None
     key: str
+    shape: Mapping[str, int]
 
-    def given(self, quantity: str) -> float:
-        return self.quantities[quantity] or 0.0
+    def given(self, quantity: str, otherwise: float = 0.0) -> float:
+        value = self.quantities[quantity]
+        return otherwise if value is None else value
 
 
 def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
@@ -89,9 +97,10 @@ def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
         quantity: reader.quantity(keys.get(quantity), f"{key}.{quantity}", unit)
         for quantity, unit in _QUANTITIES.items()
     }
+    shape = reader.shape(keys.get("shape"), f"{key}.shape", op)
     if len(reader.mistakes) == before:
         _check_layer(reader, node, key, quantities)
-    return _Written(name, op, quantities, keys.get("name"), key)
+    return _Written(name, op, quantities, keys.get("name"), key, shape)
 
 
 def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str, float | None]) -> None:
@@ -105,18 +114,20 @@ def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str,
 
 
 def _layers(layers: Sequence[_Written]) -> tuple[Layer, ...]:
-    """Return the layers; a layer reads what the one before it passes on, the first as much as it writes."""
+    """Return the layers, with what follows from the rest where it is not given."""
     parameters = [round(layer.given("parameter_bytes") / BYTES_PER_ELEMENT) for layer in layers]
     outputs = [layer.given("activation_bytes") / BYTES_PER_ELEMENT for layer in layers]
-    inputs = [*outputs[:1], *outputs[:-1]]
+    inputs = passed_on(outputs)
     trained_below = [0, *accumulate(parameters)]
     made = []
     for index, layer in enumerate(layers):
         flop = layer.given("flop")
-        needs_data = trained_below[index] > 0
-        weights = flop if parameters[index] else 0.0
-        data = (flop if parameters[index] else 2 * flop) if needs_data else 0.0
-        made.append(Layer(layer.name, layer.op, flop, data, weights, parameters[index], inputs[index], outputs[index]))
+        data, weights = backward_flop(flop, parameters[index] > 0, trained_below[index] > 0)
+        data, weights = layer.given("backward_data_flop", data), layer.given("backward_weights_flop", weights)
+        read = layer.given("input_bytes", BYTES_PER_ELEMENT * inputs[index]) / BYTES_PER_ELEMENT
+        made.append(
+            Layer(layer.name, layer.op, flop, data, weights, parameters[index], read, outputs[index], layer.shape)
+        )
     return tuple(made)
 
 
@@ -194,6 +205,23 @@ class _Reader:
             message = f"expected {allowed}, such as {whole} (got {node.text})"
             self.mistake(node, key, message, got=node.text, allowed=allowed)
         return value
+
+    def shape(self, node: Node | None, key: str, op: str) -> Mapping[str, int]:
+        """Return the sizes of a kernel: all that its operation has, whole numbers."""
+        if node is None:
+            return {}
+        known = shape_keys(op)
+        found = self.mapping(node, key, known, required=known)
+        return {name: self._size(found[name], f"{key}.{name}") for name in known if name in found}
+
+    def _size(self, node: Node, key: str) -> int:
+        least = 0 if key.endswith(("pad_h", "pad_w")) else 1
+        text = node.text or ""
+        if not (text.isascii() and text.isdecimal() and least <= int(text[:15]) <= LARGEST_SIZE):
+            allowed = f"a whole number of at least {least}"
+            self.mistake(node, key, f"expected {allowed} (got {text or 'none'})", got=text, allowed=allowed)
+            return least
+        return int(text)
 
     def _with_unit(self, node: Node, key: str, quantity: str) -> float | None:
         try:

@@ -1,0 +1,65 @@
+"""`clustersim import`: models from other tools' files, as workload files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from clustersim.interchange.imported import Imported
+
+importing = typer.Typer(
+    name="import", help="Make workloads of what other tools have.", no_args_is_help=True, rich_markup_mode=None
+)
+
+_Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="The workload file to write (.yaml); stdout if absent."),
+]
+_Name = Annotated[str | None, typer.Option(metavar="NAME", help="What the model is called in forecasts.")]
+
+
+@importing.command("torch")
+def torch_model(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="MODULE:NAME", help="Where the model is built: my_module:build, or my/file.py:build."),
+    ],
+    inputs: Annotated[
+        list[str],
+        typer.Option(
+            "--input",
+            metavar="SHAPE[:DTYPE]",
+            help="One sample's input, such as 3,224,224 or 128:int64; once for each. N: the batch is not first.",
+        ),
+    ],
+    output: _Output = None,
+    name: _Name = None,
+) -> None:
+    """Trace a torch module, on tensors without numbers, into a workload: no weights, no GPU.
+
+    NAME is a function or class that takes no arguments, or a module. A scenario takes the file as its model.
+    """
+    from clustersim.interchange.torch_model import import_torch, parse_input
+
+    specs = [parse_input(text) for text in inputs]
+    _write(import_torch(target, specs, name or _stem(output)), output)
+
+
+def _stem(output: Path | None) -> str | None:
+    return output.stem if output is not None else None
+
+
+def _write(imported: Imported, output: Path | None) -> None:
+    """Write a workload file; what a user should know goes to stderr, the text alone to stdout."""
+    from clustersim.workload.write_workload import workload_text, write_workload_file
+
+    if output is None:
+        typer.echo(workload_text(imported.model), nl=False)
+    else:
+        typer.echo(f"workload: {write_workload_file(imported.model, output)}")
+    typer.echo(imported.summary(), err=output is None)
+    for note in imported.notes:
+        typer.echo(f"note: {note}", err=True)

@@ -1,0 +1,181 @@
+"""What each operator of torch (aten) costs: products and convolutions by their FLOP, the rest by its elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from clustersim.interchange.torch_model.work import NUM_IMAGES, Kernel, product
+
+
+class Tracked(Protocol):
+    """What is known of tensors while a module runs."""
+
+    def has_data(self, tensor: Tensor) -> bool:
+        """Return whether a tensor depends on the inputs."""
+        ...
+
+    def is_weight(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is made of parameters alone."""
+        ...
+
+
+_FREE = {"detach", "alias", "lift_fresh", "_to_copy", "_unsafe_view", "is_same_size"}
+_CONSTANTS = {"empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"} | {
+    "new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "empty_strided",
+}  # fmt: skip
+_WRITES_FIRST = {"batch-norm", "layer-norm", "group-norm", "rms-norm"}  # the other outputs are statistics
+_OPS = {
+    "max_pool2d_with_indices": "pooling", "max_pool3d_with_indices": "pooling", "avg_pool2d": "pooling",
+    "avg_pool3d": "pooling", "cat": "concat", "clone": "copy", "mul": "multiply", "div": "divide",
+    "sub": "subtract", "embedding_bag": "embedding", "fused_rms_norm": "rms-norm", "cudnn_batch_norm": "batch-norm",
+}  # fmt: skip
+
+
+def passes_through(func: Any) -> bool:
+    """Return whether an operator costs nothing: another view of its tensor, or a change of its number format."""
+    views = any(found.alias_info and not found.alias_info.is_write for found in func._schema.returns)
+    return views or _name(func) in _FREE
+
+
+def makes_constants(func: Any) -> bool:
+    """Return whether an operator takes a tensor's shape only."""
+    return _name(func) in _CONSTANTS
+
+
+def kernel_of(
+    tracked: Tracked, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
+) -> list[Kernel]:
+    """Return what an operator does; nothing where it writes no real numbers."""
+    written = _real(outputs)
+    if not written:
+        return []
+    name = _name(func)
+    if name == "convolution":
+        return [_convolution(args, written[0])]
+    if name in _PRODUCTS:
+        left, right = _PRODUCTS[name](args)
+        read = sum(_size(tensor, tracked) for tensor in _real((list(args), dict(kwargs))))
+        return [_product(tracked, left, right, read, written[0].numel())]
+    op = op_name(name)
+    read = sum(_size(tensor, tracked) for tensor in _tensors((list(args), dict(kwargs))))
+    number = written[0].numel() if op in _WRITES_FIRST else sum(tensor.numel() for tensor in written)
+    shape = _window(args, written[0]) if op == "pooling" else {}
+    return [Kernel(op, read, number, shape=shape)]
+
+
+def op_name(name: str) -> str:
+    """Return what a workload calls an operator.
+
+    >>> op_name("native_batch_norm"), op_name("_softmax"), op_name("relu_"), op_name("cat")
+    ('batch-norm', 'softmax', 'relu', 'concat')
+    """
+    plain = name.strip("_").removeprefix("native_")
+    return _OPS.get(plain, plain.replace("_", "-"))
+
+
+def _name(func: Any) -> str:
+    return str(func._schema.name).partition("::")[2]
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def _real(tree: Any) -> list[Tensor]:
+    return [tensor for tensor in _tensors(tree) if tensor.is_floating_point() or tensor.is_complex()]
+
+
+def _size(tensor: Tensor, tracked: Tracked) -> int:
+    """Return the elements that reading a tensor moves; parameters are not counted, they are no activations."""
+    return 0 if tracked.is_weight(tensor) else tensor.numel()
+
+
+def _convolution(args: Sequence[Any], y: Tensor) -> Kernel:
+    """Return a convolution of one, two or three dimensions; depth and height are folded into one."""
+    x, weight, _, stride, padding, _, transposed, _, groups = args[:9]
+    per_position = math.prod(weight.shape[1:])
+    flop = 2.0 * per_position * (x.numel() / x.shape[1] * weight.shape[0] if transposed else y.numel())
+    needs = int(x.requires_grad), int(weight.requires_grad)
+    if transposed:
+        rows = math.prod(x.shape[2:]) * x.shape[0]
+        shape = product(rows, weight.shape[0] // groups, per_position, groups)
+        return Kernel("transposed-convolution", x.numel(), y.numel(), flop, *needs, shape)
+    shape = _places(x, y, weight.shape[2:], stride, padding)
+    shape = {**shape, "filters": y.shape[1], "groups": groups}
+    return Kernel("convolution", x.numel(), y.numel(), flop, *needs, shape)
+
+
+def _places(
+    x: Tensor, y: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+) -> dict[str, int]:
+    """Return the keys that the shape of a sliding window has, as `Builder` writes them."""
+    num_dims = x.dim() - 2
+    stride, padding = _each(stride, num_dims), _each(padding, num_dims)
+    return {
+        NUM_IMAGES: x.shape[0],
+        "channels": x.shape[1],
+        "height": math.prod(x.shape[2:-1]),
+        "width": x.shape[-1],
+        "kernel_h": math.prod(kernel[:-1]),
+        "kernel_w": kernel[-1],
+        "stride_h": math.prod(stride[:-1]),
+        "stride_w": stride[-1],
+        "pad_h": max(padding[:-1], default=0),
+        "pad_w": padding[-1],
+        "out_height": math.prod(y.shape[2:-1]),
+        "out_width": y.shape[-1],
+    }
+
+
+def _window(args: Sequence[Any], y: Tensor) -> dict[str, int]:
+    """Return the shape of a pooling: its arguments are input, kernel, stride (the kernel where empty), padding."""
+    x, kernel = args[0], args[1]
+    if x.dim() != len(kernel) + 2:
+        return {}
+    stride = args[2] if len(args) > 2 and args[2] else kernel
+    padding = args[3] if len(args) > 3 else [0]
+    return _places(x, y, _each(kernel, x.dim() - 2), stride, padding)
+
+
+def _each(values: Sequence[int], num_dims: int) -> list[int]:
+    return list(values) * num_dims if len(values) == 1 else list(values)
+
+
+def _product(tracked: Tracked, left: Tensor, right: Tensor, read: int, written: int) -> Kernel:
+    """Return a product of [count, rows, inputs] by [count, inputs, outputs], or of a matrix by a matrix or vector.
+
+    The product of data with weights is a fully connected layer, with the data on the left whichever way
+    round it is written.
+    """
+    count = left.shape[0] if left.dim() == 3 else 1
+    rows, inputs = left.shape[-2:]
+    outputs = right.shape[-1] if right.dim() > 1 else 1
+    data = [tensor for tensor in (left, right) if not tracked.is_weight(tensor)]
+    weights = [tensor for tensor in (left, right) if tracked.is_weight(tensor)]
+    if weights and left is weights[0] and data:
+        rows, outputs = outputs, rows
+    return Kernel(
+        "fully-connected" if weights else "matmul",
+        read,
+        written,
+        2.0 * count * rows * inputs * outputs,
+        sum(tensor.requires_grad for tensor in data),
+        sum(tensor.requires_grad for tensor in weights),
+        product(rows, inputs, outputs, count),
+    )
+
+
+_PRODUCTS: Mapping[str, Callable[[Sequence[Any]], tuple[Tensor, Tensor]]] = {
+    "mm": lambda args: (args[0], args[1]),
+    "bmm": lambda args: (args[0], args[1]),
+    "addmm": lambda args: (args[1], args[2]),
+    "baddbmm": lambda args: (args[1], args[2]),
+    "_addmm_activation": lambda args: (args[1], args[2]),
+    "mv": lambda args: (args[0], args[1]),
+    "addmv": lambda args: (args[1], args[2]),
+}

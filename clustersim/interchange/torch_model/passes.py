@@ -1,0 +1,90 @@
+"""Runs a module forward and backward on the meta device, and says in plain words why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from clustersim.errors import InputError
+from clustersim.interchange.torch_model.record import Recorder
+from clustersim.interchange.torch_model.trouble import needs_values, told
+from clustersim.interchange.torch_model.work import Work
+
+
+class Forward(NamedTuple):
+    """What a forward pass did, and the losses, or what they would be computed from."""
+
+    works: list[Work]
+    ends: list[Tensor]
+
+
+def forward(module: nn.Module, inputs: Sequence[Tensor], target: str) -> Forward:
+    """Return what a forward pass does; a loss is added for every output where the module computes none itself."""
+    recorder = Recorder(module)
+    recorder.mark_data(inputs)
+    try:
+        with recorder.watching(module):
+            outputs = module(*inputs)
+    except (Exception, SystemExit) as error:
+        raise _refused(error, f"{target} cannot be run on {_shown(inputs)}", target) from None
+    ends = [leaf for leaf in _leaves(outputs) if leaf.is_floating_point() and leaf.requires_grad]
+    if not ends:
+        raise InputError(
+            f"{target} returns nothing that depends on its parameters: there is no gradient to follow", got=target
+        )
+    losses = [end for end in ends if end.dim() == 0]
+    if losses:
+        return Forward(recorder.works, losses)
+    added = [Work("", False, "loss", "loss", end.numel(), end.numel()) for end in ends]
+    return Forward([*recorder.works, *added], ends)
+
+
+def backward(module: nn.Module, run: Forward, target: str) -> tuple[list[str] | None, list[str]]:
+    """Return the parameters in the order in which their gradients become ready, and notes for the user.
+
+    The order is None where torch has a backward operator that does not run on the meta device.
+    """
+    ready: list[str] = []
+    hooks = [
+        parameter.register_post_accumulate_grad_hook(lambda _, path=path: ready.append(path))
+        for path, parameter in module.named_parameters()
+        if parameter.requires_grad
+    ]
+    try:
+        with torch.device("meta"):
+            torch.stack([end.sum() for end in run.ends]).sum().backward()
+    except (Exception, SystemExit) as error:
+        if not (needs_values(error) or isinstance(error, NotImplementedError)):
+            raise InputError(f"the backward pass of {target} fails: {told(error)}", got=target) from None
+        return None, [f"the backward pass cannot be traced ({told(error)}); gradients are taken in reverse order"]
+    finally:
+        for hook in hooks:
+            hook.remove()
+        module.zero_grad(set_to_none=True)
+    return ready, []
+
+
+def _refused(error: BaseException, what: str, target: str) -> InputError:
+    if needs_values(error):
+        why = "it asks a tensor for its values, and only shapes are traced"
+        return InputError(f"{what}: {why}: {told(error)}", got=target, allowed="a forward that depends on shapes alone")
+    return InputError(f"{what}: {told(error)}", got=target)
+
+
+def _shown(inputs: Sequence[Tensor]) -> str:
+    return " and ".join(f"[{', '.join(map(str, each.shape))}]" for each in inputs)
+
+
+def _leaves(outputs: Any) -> list[Tensor]:
+    """Return the tensors in what a module returns: lists, dicts, and objects with attributes."""
+    found = []
+    for leaf in tree_leaves(outputs):
+        if isinstance(leaf, Tensor):
+            found.append(leaf)
+        elif hasattr(leaf, "__dict__") and not isinstance(leaf, type | nn.Module):
+            found += [value for value in vars(leaf).values() if isinstance(value, Tensor)]
+    return found
