@@ -14,6 +14,7 @@ from clustersim.report.choosing import choosing_data, draw_choosing
 from clustersim.report.clocks import clocks_data, draw_clocks
 from clustersim.report.failure_time import draw_failure_time, failure_time_data
 from clustersim.report.figure import Figure
+from clustersim.report.jobs import draw_jobs, jobs_data
 from clustersim.report.lanes import MAX_MARKS
 from clustersim.report.layers import draw_layers, layers_data
 from clustersim.report.link_classes import draw_link_classes, link_classes_data
@@ -103,6 +104,7 @@ FIGURES = Registry(
         "published": FigureKind("answer", _published),
         "choosing": FigureKind("why", _per_sweep(choosing_data, draw_choosing)),
         "backups": FigureKind("why", _per_sweep(backups_data, draw_backups)),
+        "jobs": FigureKind("why", _per_sweep(jobs_data, draw_jobs)),
         "breakdown": FigureKind("why", _breakdown, choose="show"),
         "timeline": FigureKind("why", _timeline),
         "stragglers": FigureKind("why", _per_run(stragglers_data, draw_stragglers)),

@@ -2,14 +2,122 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clustersim.report.series import axis_value, series, varied
-from clustersim.report.words import THIN, count, duration
-from clustersim.results import Sweep
+from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
+from clustersim.report.palette import PARTS
+from clustersim.report.series import axis_value, run_label, series, setting, varied
+from clustersim.report.words import THIN, count, duration, gpus, plot_text, shortened, time_unit, times
+from clustersim.results import JobRun, Run, Sweep
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+MAX_ROWS = 32
+"""Jobs that fit a screen; of more, those that are slowed down most."""
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The figure in numbers: jobs with what their run and they are called, run by run; seconds."""
+
+    title: str
+    rows: tuple[tuple[str, JobRun], ...]
+    note: str
+
+
+def jobs_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Jobs | None:
+    """Return every job of every run that has several; None where none has."""
+    runs = [run for one in series(sweep) for run in one.runs if run.jobs]
+    if not runs:
+        return None
+    sized = len({run.num_gpus for run in runs}) > 1
+    rows = [
+        (", ".join(filter(None, (job.name, run_label(sweep, run) if sized else setting(sweep, run)))), job)
+        for run in runs
+        for job in run.jobs
+    ]
+    kept = sorted(sorted(range(len(rows)), key=lambda place: -rows[place][1].slowdown)[:max_rows])
+    note = f"The {max_rows} of {count(len(rows))} that are slowed down most are shown." if len(kept) < len(rows) else ""
+    return Jobs(_title(runs, rows), tuple(rows[place] for place in kept), note)
+
+
+def _title(runs: list[Run], rows: list[tuple[str, JobRun]]) -> str:
+    label, job = max(rows, key=lambda row: row[1].slowdown)
+    if job.slowdown < 1.01:
+        return "No job is slowed down by another by as much as 1 %"
+    others = len(runs[0].jobs) - 1
+    beside = "the other job" if others == 1 else f"the {count(others)} others"
+    where = label.removeprefix(job.name).removeprefix(", ")
+    title = f"Beside {beside} {job.name} takes {times(job.slowdown)} as long as alone"
+    if len(runs) == 1:
+        return title
+    best = min(runs, key=lambda run: max(one.slowdown for one in run.jobs))
+    least = max(one.slowdown for one in best.jobs)
+    other = next(name for name, one in rows if one is best.jobs[0]).removeprefix(best.jobs[0].name).removeprefix(", ")
+    return f"{title} with {where}; with {other} {'no job does' if least < 1.01 else f'none more than {times(least)}'}"
+
+
+def draw_jobs(data: Jobs) -> Figure:
+    """Draw a row for each job: an open marker for its iteration alone, a filled one beside the others."""
+    unit, factor = time_unit(max(job.iteration_s for _, job in data.rows))
+    places = list(range(len(data.rows)))
+    lines: dict[str, list[float | None]] = {"x": [], "y": []}
+    for place, (_, job) in enumerate(data.rows):
+        lines["x"] += [job.alone_iteration_s / factor, job.iteration_s / factor, None]
+        lines["y"] += [place, place, None]
+    line = {"width": 4, "color": PARTS["waiting"]}
+    traces: list[Json] = [
+        {"type": "scatter", "mode": "lines", **lines, "line": line, "hoverinfo": "skip", "showlegend": False},
+        _markers(data, "alone", [job.alone_iteration_s / factor for _, job in data.rows], "circle-open"),
+        _markers(data, "beside the others", [job.iteration_s / factor for _, job in data.rows], "circle"),
+    ]
+    longest = max(max(job.iteration_s, job.alone_iteration_s) for _, job in data.rows) / factor
+    drawn = layout(
+        110 + 34 * len(places),
+        xaxis=axis(f"one iteration ({unit})", range=[0, 1.15 * longest]),
+        yaxis=axis(
+            tickvals=places,
+            ticktext=[plot_text(shortened(label, 40)) for label, _ in data.rows],
+            range=[len(places) - 0.4, -0.6],
+            fixedrange=True,
+        ),
+        showlegend=True,
+        legend=legend(),
+    )
+    under = f"One iteration of each job that shares the cluster ({unit}), beside the others and alone; their ratio."
+    narrow = {
+        **names_over([label for label, _ in data.rows]),
+        "xaxis": {"range": [0, 1.25 * longest], "nticks": 5},
+        "height": 140 + 44 * len(places),
+    }
+    return Figure(data.title, under, traces, drawn, narrow, note=data.note)
+
+
+def _markers(data: Jobs, name: str, values: list[float], symbol: str) -> Json:
+    filled = symbol == "circle"
+    return {
+        "type": "scatter",
+        "mode": "markers+text" if filled else "markers",
+        "name": name,
+        "x": values,
+        "y": list(range(len(values))),
+        **({"text": [f"  {times(job.slowdown)}" for _, job in data.rows], "textposition": "middle right"}
+           if filled else {}),
+        "cliponaxis": False,
+        "hovertext": [_hover(label, job) for label, job in data.rows],
+        "hoverinfo": "text",
+        "marker": {"size": 11, "symbol": symbol, "color": "@ink", "line": {"width": 2, "color": "@ink"}},
+    }  # fmt: skip
+
+
+def _hover(label: str, job: JobRun) -> str:
+    return (
+        f"<b>{plot_text(label)}</b><br>{plot_text(job.model)} on {gpus(job.num_gpus)}, {count(job.samples_per_s)} "
+        f"samples/s<br>{duration(job.iteration_s)} beside the others, {duration(job.alone_iteration_s)} alone"
+    )
 
 
 def job_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
