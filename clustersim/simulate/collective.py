@@ -13,7 +13,7 @@ from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment
 from clustersim.simulate.play import network_over
-from clustersim.strategies.algorithm import schedule_collective
+from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.topology import Node, Topology, load_topology, place
 from clustersim.topology.placement import Block
 
@@ -73,7 +73,7 @@ def _play(
     network = network_over(env, cluster, library, exact)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
-        env.run(network.play(schedule, own))
+        env.run(network.play(schedule, [*own, *switches(schedule, cluster, gpus)]))
         return float(env.now)
     host = [Node(node) for node in cluster.memory[gpus]]
     for src, dst in ((own, host), (host, own)):

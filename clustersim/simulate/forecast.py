@@ -33,6 +33,8 @@ from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome, mean_cycle, mean_parts
 from clustersim.simulate.play import Tell, play
 from clustersim.simulate.setup import Setup, Workloads
+from clustersim.stragglers import Spells
+from clustersim.units import format_duration
 
 _DETAILED_RANKS = 16
 _LEVEL = 0.95
@@ -91,7 +93,9 @@ def forecast(
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
     assumptions = _all([told_of_jobs(point), *(each.assumptions(used) for each in setups)])
-    return Forecast(run, assumptions, (*warnings, *_warnings(setup, run)), tuple(shortcuts))
+    return Forecast(
+        run, assumptions, (*warnings, *_warnings(setup, run), *_missed_spells(setup, outcomes)), tuple(shortcuts)
+    )
 
 
 def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -255,6 +259,20 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
         if strategy.overlaps_backward and len(run.buckets) == 1:
             warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
     return (*warnings, *strategy.warnings())
+
+
+def _missed_spells(setup: Setup, outcomes: list[Outcome]) -> list[str]:
+    """Say which spells at given times begin when nothing is measured any more, in any replicate."""
+    end_s, told = max(outcome.measured_s for outcome in outcomes), []
+    for number, spec in enumerate(setup.point.stragglers):
+        given: list[float] = spec.at or [] if isinstance(spec, Spells) else []
+        missed = [time_s for time_s in given if time_s >= end_s]
+        if missed:
+            told.append(
+                f"stragglers.{number}.at: what is measured lasts {format_duration(end_s)}, so that {spec.kind} at "
+                f"{', '.join(map(format_duration, missed))} change nothing; more num_iterations would reach them"
+            )
+    return told
 
 
 def _network_kinds(setup: Setup) -> set[str]:

@@ -18,6 +18,7 @@ from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.play import Tell, job_on, network_over
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.simulate.trouble import disturb_links
+from clustersim.stragglers import delayed, has_given_times
 from clustersim.strategies import Job
 from clustersim.strategies.day import Process
 from clustersim.strategies.job import ENDLESS
@@ -49,7 +50,8 @@ def play_together(
 
     Its `link_bytes` are those of all jobs in the time of one of its iterations.
     """
-    stage = _Stage(setups[0], replicate, exact)
+    zero_s = _measured_from_s(jobs, setups, replicate, exact)
+    stage = _Stage(setups[0], replicate, exact, zero_s)
     parts = [stage.enter(job, setup) for job, setup in zip(jobs, setups, strict=True)]
     begin_s, before = stage.reach([part.pace_s for part in parts])
     for part in parts:
@@ -62,19 +64,33 @@ def play_together(
     tell(0.5)
     outcomes, figures = [part.outcome() for part in parts], []
     for number, (part, outcome) in enumerate(zip(parts, outcomes, strict=True)):
-        alone_s = _alone_s(part, outcome, setups[0], replicate, exact)
+        alone_s = _alone_s(part, outcome, stage.alone())
         figures.append(_figures(part, outcome, alone_s))
         tell(0.5 + 0.5 * (number + 1) / len(parts))
     link_bytes = (after - before) * (outcomes[0].iteration_s / (end_s - begin_s))
     return replace(outcomes[0], link_bytes=link_bytes, jobs=tuple(figures))
 
 
-def _alone_s(part: _Part, outcome: Outcome, first: Setup, replicate: int, exact: bool) -> float:
+def _measured_from_s(jobs: Sequence[JobOfMany], setups: Sequence[Setup], replicate: int, exact: bool) -> float:
+    """Return when what is measured of the first job begins, where times are given that count from then on; else 0.
+
+    It is the same whatever happens from then on.
+    """
+    if not any(has_given_times(setup.point.stragglers) for setup in setups):
+        return 0.0
+    stage = _Stage(setups[0], replicate, exact, float("inf"))
+    parts = [stage.enter(job, setup) for job, setup in zip(jobs, setups, strict=True)]
+    begin_s, _ = stage.reach([part.pace_s for part in parts])
+    parts[0].open(begin_s)
+    stage.until(lambda: parts[0].begin_s() is not None)
+    return parts[0].begin_s() or begin_s
+
+
+def _alone_s(part: _Part, outcome: Outcome, stage: _Stage) -> float:
     """Return the mean time of a job's cycles that count when it is alone on the cluster.
 
     It is as much shorter than beside the others as those are that are done: each counts as much as it does there.
     """
-    stage = _Stage(first, replicate, exact)
     alone = stage.enter(part.one, part.setup, part.job.server_hosts)
     shape = part.job.num_ranks, part.first + outcome.done.shape[1]
     counts, beside_s = np.zeros(shape), np.zeros(shape)
@@ -108,17 +124,25 @@ def _figures(part: _Part, outcome: Outcome, alone_s: float) -> JobRun:
 
 
 class _Stage:
-    """A clock and a network for some of the jobs; trouble on links is that of the first of all."""
+    """A clock and a network for some of the jobs; trouble on links is that of the first of all.
 
-    def __init__(self, first: Setup, replicate: int, exact: bool):
-        self._replicate = replicate
+    The times that stragglers are given count from `zero_s` on.
+    """
+
+    def __init__(self, first: Setup, replicate: int, exact: bool, zero_s: float):
+        self._first, self._replicate, self._exact, self._zero_s = first, replicate, exact, zero_s
         self._network: Network = network_over(Environment(), first.topology, first.transport, exact)
         self._hosts_in_use: set[int] = set()
-        disturb_links(self._network, first.point.stragglers, first.seed(replicate), first.gpus(replicate))
+        trouble = delayed(first.point.stragglers, zero_s)
+        disturb_links(self._network, trouble, first.seed(replicate), first.gpus(replicate))
+
+    def alone(self) -> _Stage:
+        """Return such a stage with nobody on it."""
+        return _Stage(self._first, self._replicate, self._exact, self._zero_s)
 
     def enter(self, one: JobOfMany, setup: Setup, server_hosts: Sequence[int] = ()) -> _Part:
         """Put a job on the clock, which starts when its time has come; its servers may have their hosts already."""
-        job = job_on(self._network, setup, self._replicate, ENDLESS)
+        job = job_on(self._network, setup, self._replicate, ENDLESS, self._zero_s)
         self._hosts_in_use |= job.hosts_in_use
         job.hosts_in_use, job.server_hosts = self._hosts_in_use, list(server_hosts)
         self._network.env.process(_started(setup, job, one.start_s))
@@ -193,6 +217,15 @@ class _Part:
         else:
             window.open()
             window.counts_gradients, self.updates_before = False, window.num_updates
+
+    def begin_s(self) -> float | None:
+        """Return when the first worker begins what counts, once that is known of all."""
+        if self.job.window is not None:
+            return self.job.window.start_s
+        begin_s = self.job.times.begin_s
+        if begin_s.shape[1] <= self.first or np.isnan(begin_s[:, self.first]).any():
+            return None
+        return float(begin_s[:, self.first].min())
 
     def counted_s(self) -> float | None:
         """Return when as much as has to count has ended, or now where it has, once that is known."""

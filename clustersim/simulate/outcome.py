@@ -61,6 +61,12 @@ class Outcome:
         return self.window_s / (self.gradients[0] / self.gradients_per_update)
 
     @property
+    def measured_s(self) -> float:
+        """How long what counts of the run lasts, the mean over workers."""
+        seconds = self.weights * np.nan_to_num(self.times.end_s - self.times.begin_s)
+        return float(seconds.sum() / len(self.gpus))
+
+    @property
     def _num_gradients_each(self) -> float:
         return sum(self.gradients) / len(self.pushing)
 

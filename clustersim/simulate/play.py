@@ -14,7 +14,7 @@ from clustersim.program import Iteration
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.trouble import disturb_links
-from clustersim.stragglers import Draws, are_steady, paces
+from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies import Job
 from clustersim.topology import Topology
 
@@ -40,18 +40,35 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
 
 
 def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: Tell) -> Outcome:
+    zero_s = 0.0
+    if has_given_times(setup.point.stragglers):
+        zero_s = _measured_from_s(_played(setup, replicate, 1, exact, float("inf"), lambda share: None))
+    return outcome_of(_played(setup, replicate, num_iterations, exact, zero_s, tell))
+
+
+def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero_s: float, tell: Tell) -> Job:
+    """Return a job that has been played; the scenario's times count from `zero_s` on."""
     network = network_over(Environment(), setup.topology, setup.transport, exact)
-    job = job_on(network, setup, replicate, num_iterations)
-    disturb_links(network, setup.point.stragglers, job.seed, job.gpus)
+    job = job_on(network, setup, replicate, num_iterations, zero_s)
+    disturb_links(network, delayed(setup.point.stragglers, zero_s), job.seed, job.gpus)
     network.env.run(setup.point.strategy.start(job, tell))
-    return outcome_of(job)
+    return job
 
 
-def job_on(network: Network, setup: Setup, replicate: int, num_iterations: int) -> Job:
-    """Return the job of a replicate on its GPUs of a network's cluster, ready to start."""
+def _measured_from_s(job: Job) -> float:
+    """Return when what is measured of a job begins: the same whatever happens afterwards."""
+    return float(job.times.begin_s[:, job.num_warm_up].min()) if job.window is None else job.window.start_s
+
+
+def job_on(network: Network, setup: Setup, replicate: int, num_iterations: int, zero_s: float) -> Job:
+    """Return the job of a replicate on its GPUs of a network's cluster, ready to start.
+
+    The times that its stragglers are given count from `zero_s` on.
+    """
     point, seed, gpus = setup.point, setup.seed(replicate), setup.gpus(replicate)
     hosts = setup.topology.gpu_hosts[gpus]
-    draws = Draws(point.stragglers, seed, hosts)
+    stragglers = delayed(point.stragglers, zero_s)
+    draws = Draws(stragglers, seed, hosts)
     return Job(
         env=network.env,
         network=network,
@@ -62,7 +79,7 @@ def job_on(network: Network, setup: Setup, replicate: int, num_iterations: int) 
         update_bytes_per_byte=point.optimizer.moved_bytes_per_parameter / setup.wire_bytes_per_parameter,
         num_iterations=num_iterations,
         seed=seed,
-        paces=paces(point.stragglers, seed, hosts),
+        paces=paces(stragglers, seed, hosts),
         wire=setup.wire,
         input_stage=None
         if point.input is None

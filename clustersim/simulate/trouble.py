@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from clustersim.scenario import link_table
 from clustersim.stragglers import LinkStraggler, Straggler, link_changes, link_paces
 
 
-def disturb_links(network: Network, stragglers: list[Straggler], seed: int, gpus: np.ndarray) -> None:
+def disturb_links(network: Network, stragglers: Sequence[Straggler], seed: int, gpus: np.ndarray) -> None:
     """Let the links of a network become slower and recover as stragglers say, for a job on `gpus` [num_ranks].
 
     What begins at the simulated time 0 is there before anything moves.
@@ -23,7 +23,7 @@ def disturb_links(network: Network, stragglers: list[Straggler], seed: int, gpus
 
 
 def _disturbed(
-    network: Network, stragglers: list[Straggler], seed: int, gpus: np.ndarray
+    network: Network, stragglers: Sequence[Straggler], seed: int, gpus: np.ndarray
 ) -> Generator[simpy.Event, Any, None]:
     rates = network.topology.links.bytes_per_s
     for time_s, link, speed in link_changes(link_paces(stragglers, seed, link_table(network.topology, gpus))):

@@ -14,7 +14,7 @@ from clustersim.stragglers.distributions import Exponential, ExponentialTail, Ga
 from clustersim.stragglers.factors import Draws, are_steady, factors, has_layer_factors, layer_factors
 from clustersim.stragglers.links import LinkOutages, LinkSlowDowns, LinkStraggler, LinkTable, link_changes, link_paces
 from clustersim.stragglers.pace import Pace
-from clustersim.stragglers.spells import Pauses, SlowPeriods, paces
+from clustersim.stragglers.spells import Pauses, SlowPeriods, Spells, delayed, has_given_times, paces
 from clustersim.stragglers.straggler import ComputeStraggler, Drawn, OfHosts, Straggler
 from clustersim.stragglers.trace import Trace
 
@@ -38,11 +38,14 @@ __all__ = [
     "Pareto",
     "Pauses",
     "SlowPeriods",
+    "Spells",
     "Straggler",
     "Trace",
     "Uniform",
     "are_steady",
+    "delayed",
     "factors",
+    "has_given_times",
     "has_layer_factors",
     "layer_factors",
     "link_changes",

@@ -35,7 +35,10 @@ class Spells(Spec):
         ge=_SHORTEST_S, description="how long a spell is, on average where they come at random; at least 1 us"
     )
     at: list[Duration] | None = Field(
-        default=None, min_length=1, description="when the spells begin, instead of `every`; each lasts `lasts` exactly"
+        default=None,
+        min_length=1,
+        description="when the spells begin, instead of `every`; each lasts `lasts` exactly. What is measured begins at "
+        "0 s",
     )
 
     @model_validator(mode="after")
@@ -110,6 +113,24 @@ class Pauses(Timed):
         if self.every is None:
             return super().timeline(rng)
         return Regular(self.every, self.lasts, float(rng.uniform(0.0, self.every)))
+
+
+def has_given_times(specs: Sequence[Straggler]) -> bool:
+    """Return whether a source has spells at given times."""
+    return any(isinstance(spec, Spells) and spec.at is not None for spec in specs)
+
+
+def delayed(specs: Sequence[Straggler], by_s: float) -> list[Straggler]:
+    """Return sources whose spells at given times come so much later; by infinity: never. All others are what they are.
+
+    A user's times count from when what is measured begins, timelines from when the run does.
+    """
+    return [
+        spec.model_copy(update={"at": [time_s + by_s for time_s in spec.at]})
+        if isinstance(spec, Spells) and isinstance(spec, Straggler) and spec.at is not None
+        else spec
+        for spec in specs
+    ]
 
 
 def paces(specs: Sequence[Straggler], seed: int, hosts: np.ndarray) -> list[Pace] | None:

@@ -164,6 +164,14 @@ def test_trouble_on_links_is_everybodys_and_met_alone_too(trunk):
     assert run.jobs[0].slowdown == pytest.approx(1, rel=1e-9)
 
 
+def test_times_of_stragglers_count_from_when_all_jobs_have_their_pace(trunk):
+    pause = [{"kind": "pauses", "at": [0], "lasts": "50 ms", "per": "job"}]
+    late = {**trunk, "topology": STAR, "placement": "block", "jobs": [{}, {"start": "300 ms"}]}
+    plain, paused = (clustersim.simulate({**late, "stragglers": each}) for each in ([], pause))
+    assert paused.iterations_s[0] == pytest.approx(plain.iterations_s[0] + 0.05, rel=1e-6)
+    assert [job.slowdown for job in paused.jobs] == pytest.approx([1, 1], rel=1e-9)
+
+
 def test_one_seed_gives_the_same_bytes_and_another_seed_others(trunk):
     jitter = {**trunk, "stragglers": [{"kind": "lognormal", "cv": 0.3}], "jobs": 2, "replicates": 2, "seed": 1}
     first, again, other = (clustersim.simulate({**jitter, "seed": seed}) for seed in (1, 1, 2))
