@@ -92,12 +92,12 @@ def _strategies() -> Mapping[str, str]:
 
 
 def _collectives() -> Mapping[str, str]:
-    from clustersim.collectives import COLLECTIVES
+    from clustersim.collectives import COLLECTIVES, algorithms_of
 
     return {
         f"{op} {algorithm}": _first_line(inspect.getdoc(member))
-        for op, algorithms in COLLECTIVES.items()
-        for algorithm, member in algorithms.items()
+        for op in COLLECTIVES
+        for algorithm, member in algorithms_of(op).items()
     }
 
 

@@ -29,6 +29,7 @@ from clustersim.collectives.linear import (
     linear_reduce,
     linear_scatter,
 )
+from clustersim.collectives.nvls import nvls_all_reduce, nvls_all_reduce_cost
 from clustersim.collectives.pairwise import pairwise_all_to_all, pairwise_reduce_scatter
 from clustersim.collectives.play import play
 from clustersim.collectives.ring import ring_all_gather, ring_all_reduce, ring_reduce_scatter, ring_send_recv
@@ -120,6 +121,24 @@ COLLECTIVES: Registry[Registry[Algorithm]] = Registry(
     },
 )
 
+IN_SWITCH: Registry[Registry[Algorithm]] = Registry(
+    "collective of a switch", {"all-reduce": Registry("all-reduce algorithm of a switch", {"nvls": nvls_all_reduce})}
+)
+"""Algorithms of a switch that adds: their schedules have a rank more than there are, the last, which is the switch."""
+
+
+def algorithms_of(op: str) -> Registry[Algorithm]:
+    """Return all algorithms of a collective, those of a switch among them.
+
+    >>> "nvls" in algorithms_of("all-reduce"), "nvls" in ALL_REDUCE
+    (True, False)
+    """
+    known = dict(COLLECTIVES[op])
+    if op in IN_SWITCH:
+        known |= IN_SWITCH[op]
+    return Registry(COLLECTIVES[op].kind, known)
+
+
 __all__ = [
     "ALL_GATHER",
     "ALL_REDUCE",
@@ -128,6 +147,7 @@ __all__ = [
     "BROADCAST",
     "COLLECTIVES",
     "GATHER",
+    "IN_SWITCH",
     "REDUCE",
     "REDUCE_SCATTER",
     "SCATTER",
@@ -137,9 +157,11 @@ __all__ = [
     "Schedule",
     "Step",
     "Transfer",
+    "algorithms_of",
     "busbw_factor",
     "choose",
     "closed_form",
+    "nvls_all_reduce_cost",
     "options_of",
     "play",
     "server_seconds",

@@ -81,7 +81,7 @@ def _placed_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iter
     """Yield what is wrong with a job on these GPUs [num_ranks] of a cluster."""
     yield from _gpu_mistakes(point, topology, gpus)
     yield from straggler_mistakes(point, topology, gpus)
-    for mistake in point.strategy.placed_mistakes(topology, gpus):
+    for mistake in point.strategy.placed_mistakes(topology, gpus, point.transport):
         yield replace(mistake, key=f"strategy.{mistake.key}")
 
 

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.collectives import COLLECTIVES, Schedule, choose, options_of
+from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.errors import InputError
-from clustersim.topology import Topology
+from clustersim.hardware import load_gpu, load_transport
+from clustersim.topology import Node, Topology
+
+ADDING_SWITCHES = ("hopper", "blackwell")
+"""GPUs whose NVSwitches add: the third generation and later (NVIDIA, H100 architecture whitepaper, 2022)."""
 
 
 def schedule_collective(
@@ -24,14 +28,16 @@ def schedule_collective(
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
     `auto` is what the transport's own library would choose. Algorithms that go host by host learn which
-    ranks share a host, and those that go along a torus its dimensions, or `dims` where given.
+    ranks share a host, and those that go along a torus its dimensions, or `dims` where given. Ranks that the
+    schedule has beyond those of the GPUs are the nodes that `switches` gives.
     """
+    check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
     name = algorithm
     if algorithm == "auto":
         largest = max(map(len, groups), default=1)
         name = choose(op, transport, len(gpus), num_bytes, largest, _bytes_per_s_between(topology, gpus, groups))
-    member = COLLECTIVES[op][name]
+    member = algorithms_of(op)[name]
     known: dict[str, Any] = {"groups": groups}
     if "dims" in options_of(member):
         known["dims"] = _dims(topology, len(gpus), dims)
@@ -39,11 +45,55 @@ def schedule_collective(
 
 
 def check_algorithm(
-    op: str, algorithm: str, topology: Topology, gpus: np.ndarray, dims: tuple[int, ...] | None = None
+    op: str,
+    algorithm: str,
+    topology: Topology,
+    gpus: np.ndarray,
+    transport: str,
+    dims: tuple[int, ...] | None = None,
 ) -> None:
     """Refuse an algorithm that cannot be run among these GPUs [num_ranks] of a cluster, before any schedule is made."""
-    if algorithm != "auto" and "dims" in options_of(COLLECTIVES[op][algorithm]):
+    if algorithm == "auto":
+        return
+    if "dims" in options_of(algorithms_of(op)[algorithm]):
         _dims(topology, len(gpus), dims)
+    if len(gpus) > 1 and op in IN_SWITCH and algorithm in IN_SWITCH[op]:
+        _adding_switch(algorithm, topology, gpus, transport)
+
+
+def switches(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> list[Node]:
+    """Return the nodes of the ranks that a schedule has beyond those of the GPUs [num_ranks]: the switch that adds."""
+    if schedule.num_ranks == len(gpus):
+        return []
+    return [Node(node) for node in _nodes(topology, int(topology.gpu_hosts[gpus[0]]), "nvswitch")]
+
+
+def _adding_switch(algorithm: str, topology: Topology, gpus: np.ndarray, transport: str) -> None:
+    """Refuse to add in a switch where there is none between all of these GPUs that can."""
+    hosts = np.unique(topology.gpu_hosts[gpus]).tolist()
+    sheets = list(dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist()))
+    old = [name for name in sheets if name is None or load_gpu(name).architecture not in ADDING_SWITCHES]
+    reason = got = None
+    if len(hosts) > 1:
+        reason, got = (
+            f"the {len(gpus)} GPUs are on {len(hosts)} hosts, and the switch is in one",
+            f"{len(hosts)} hosts",
+        )
+    elif not _nodes(topology, hosts[0], "nvswitch"):
+        reason, got = f"the hosts of '{topology.name}' have no NVSwitch", "no NVSwitch"
+    elif old:
+        reason, got = f"the NVSwitches of {old[0] or 'a GPU without a sheet'} do not add", str(old[0])
+    elif load_transport(transport).buffers == "host":
+        reason, got = f"the transport {transport} has its messages in host memory, and not in the GPUs'", transport
+    if reason is not None:
+        allowed = "GPUs of one host with NVSwitch, Hopper or newer, as in dgx-h100"
+        message = f"{algorithm} adds in the switch between the GPUs of a host: {reason}; take {allowed}, or another one"
+        raise InputError(message, got=got, allowed=allowed, key="algorithm")
+
+
+def _nodes(topology: Topology, host: int, kind: str) -> list[int]:
+    """Return the nodes of one kind in a host."""
+    return [node for node in np.flatnonzero(topology.node_hosts == host).tolist() if topology.node_kinds[node] == kind]
 
 
 def by_host(hosts: np.ndarray) -> list[list[int]]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field, field_validator
 
-from clustersim.collectives import ALL_GATHER, ALL_REDUCE
+from clustersim.collectives import ALL_GATHER, ALL_REDUCE, algorithms_of
 from clustersim.errors import InputError, Mistake, unknown_name
-from clustersim.strategies.algorithm import check_algorithm, schedule_collective
+from clustersim.strategies.algorithm import check_algorithm, schedule_collective, switches
 from clustersim.strategies.desk import Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.synchronous import Synchronous
@@ -23,7 +23,9 @@ class AmongThemselves(Synchronous):
     """
 
     algorithm: str = Field(
-        default="auto", description="an all-reduce algorithm, or `auto`: what the transport's own library would choose"
+        default="auto",
+        description="an all-reduce algorithm, `nvls` to add in the switch of an NVSwitch host, or `auto`: what the "
+        "transport's own library would choose",
     )
     dims: tuple[int, ...] | None = Field(
         default=None, description="for `torus-ring`: ranks along each dimension; by default those of the torus"
@@ -32,8 +34,9 @@ class AmongThemselves(Synchronous):
     @field_validator("algorithm")
     @classmethod
     def _algorithm_is_known(cls, value: str) -> str:
-        if value != "auto" and value not in ALL_REDUCE:
-            raise unknown_name(ALL_REDUCE.kind, value, [*ALL_REDUCE, "auto"])
+        known = [*algorithms_of("all-reduce"), "auto"]
+        if value not in known:
+            raise unknown_name(ALL_REDUCE.kind, value, known)
         return value
 
     @property
@@ -50,11 +53,11 @@ class AmongThemselves(Synchronous):
         )
         return [Mistake(message, key="algorithm", got=self.algorithm, allowed=known)]
 
-    def placed_mistakes(self, topology: Topology, gpus: np.ndarray) -> list[Mistake]:
+    def placed_mistakes(self, topology: Topology, gpus: np.ndarray, transport: str) -> list[Mistake]:
         if len(gpus) < 2:
             return []
         try:
-            check_algorithm("all-reduce", self.algorithm, topology, gpus, self.dims)
+            check_algorithm("all-reduce", self.algorithm, topology, gpus, transport, self.dims)
         except InputError as error:
             return [replace(each, key=each.key or "algorithm") for each in error.mistakes]
         return []
@@ -72,7 +75,8 @@ class AmongThemselves(Synchronous):
         name, schedule = schedule_collective(
             "all-reduce", self.algorithm, job.network.topology, job.gpus, num_bytes, job.transport.name, self.dims
         )
-        return Exchange(schedule, job.buffer_nodes(), name, follow=schedule.num_steps)
+        nodes = [*job.buffer_nodes(), *switches(schedule, job.network.topology, job.gpus)]
+        return Exchange(schedule, nodes, name, follow=schedule.num_steps)
 
     def _gathering(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule an all-gather, after which every worker has what each has sent and can add that itself."""

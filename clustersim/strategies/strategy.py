@@ -71,8 +71,11 @@ class Strategy(Spec):
         """Return what is wrong with it for so many workers; keys are as seen from the strategy."""
         return []
 
-    def placed_mistakes(self, topology: Topology, gpus: np.ndarray) -> list[Mistake]:
-        """Return what is wrong with it on these GPUs [num_ranks] of a cluster; keys are as seen from the strategy."""
+    def placed_mistakes(self, topology: Topology, gpus: np.ndarray, transport: str) -> list[Mistake]:
+        """Return what is wrong with it on these GPUs [num_ranks] of a cluster and with a message library.
+
+        Keys are as seen from the strategy.
+        """
         return []
 
     def warnings(self) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def test_an_unknown_transport_names_the_known_ones() -> None:
 def test_an_impossible_rate_or_host_is_refused() -> None:
     with pytest.raises(InputError, match=r"a rate must be above 0 \(got bytes_per_s = 0.0\)"):
         choose("all-reduce", "nccl", 8, 8.0, 1, bytes_per_s=0.0)
-    with pytest.raises(InputError, match=r"ranks_per_host must be at least 1 \(got 0\)"):
+    with pytest.raises(InputError, match=r"ranks_per_host must be a whole number of at least 1 \(got 0\)"):
         choose("all-reduce", "nccl", 8, 8.0, 0)
 
 
@@ -132,7 +132,7 @@ def test_every_collective_has_a_bus_bandwidth() -> None:
 
 
 def test_bus_bandwidth_of_no_ranks_or_an_unknown_collective_is_refused() -> None:
-    with pytest.raises(InputError, match=r"num_ranks must be at least 1 \(got 0\)"):
+    with pytest.raises(InputError, match=r"num_ranks must be a whole number of at least 1 \(got 0\)"):
         busbw_factor("all-reduce", 0)
     with pytest.raises(InputError, match="no collective is called 'allreduce'; did you mean 'all-reduce'"):
         busbw_factor("allreduce", 4)

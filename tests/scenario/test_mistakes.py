@@ -42,6 +42,12 @@ Told = Callable[[str, str | None, int, str], None]
             "need the ranks along each dimension, whose product is 4 (got 3 x 3)",
         ),
         (
+            "strategy: {kind: all-reduce, algorithm: nvls}",
+            "strategy.algorithm",
+            41,
+            "nvls adds in the switch between the GPUs of a host: the 4 GPUs are on 4 hosts, and the switch is in one",
+        ),
+        (
             "strategy: {kind: all-reduce, algorithm: torus-ring, dims: [2, 3]}",
             "strategy.dims",
             59,
