@@ -251,7 +251,7 @@ def test_impossible_ranks_and_bytes_are_refused(op: str, name: str) -> None:
 def test_a_torus_of_another_size_is_refused() -> None:
     with pytest.raises(InputError, match="a torus of 4 x 3 has 12 and there are 8 ranks"):
         ALL_REDUCE["torus-ring"](8, 8.0, dims=(4, 3))
-    with pytest.raises(InputError, match=r"every dimension of a torus must be at least 1 \(got 0\)"):
+    with pytest.raises(InputError, match=r"every dimension of a torus must be a whole number of at least 1 \(got 0\)"):
         ALL_REDUCE["torus-ring"](8, 8.0, dims=(8, 0))
 
 
@@ -265,7 +265,7 @@ def test_hosts_given_twice_or_of_no_ranks_are_refused() -> None:
     with pytest.raises(InputError, match="ranks_per_host or groups, not both"):
         ALL_REDUCE["hierarchical"](2, 8.0, ranks_per_host=1, groups=[[0, 1]])
     for none in (0, [2, 0]):
-        with pytest.raises(InputError, match=r"ranks_per_host must be at least 1 \(got 0\)"):
+        with pytest.raises(InputError, match=r"ranks_per_host must be a whole number of at least 1 \(got 0\)"):
             ALL_REDUCE["hierarchical"](2, 8.0, ranks_per_host=none)
 
 
@@ -281,7 +281,7 @@ def test_equal_hosts_may_be_one_number_or_one_for_each() -> None:
 
 @pytest.mark.parametrize(("op", "name"), [("all-reduce", "double-tree"), ("broadcast", "ring"), ("reduce", "ring")])
 def test_no_pieces_at_all_are_refused(op: str, name: str) -> None:
-    with pytest.raises(InputError, match=r"num_chunks must be at least 1 \(got 0\)"):
+    with pytest.raises(InputError, match=r"num_chunks must be a whole number of at least 1 \(got 0\)"):
         COLLECTIVES[op][name](4, 8.0, num_chunks=0)
 
 
