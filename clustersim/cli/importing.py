@@ -48,6 +48,25 @@ def torch_model(
     _write(import_torch(target, specs, name or _stem(output)), output)
 
 
+@importing.command("hf")
+def hf_config(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A Hugging Face config.json.")],
+    tokens: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Tokens of one sample; as many as fit, up to 1024, if absent."),
+    ] = None,
+    output: _Output = None,
+    name: _Name = None,
+) -> None:
+    """Make a workload of a Hugging Face config.json: no weights, no network.
+
+    A model_type that is not known is told with those that are.
+    """
+    from clustersim.interchange.hf_config import import_hf
+
+    _write(import_hf(config, tokens, name or _stem(output)), output)
+
+
 def _stem(output: Path | None) -> str | None:
     return output.stem if output is not None else None
 

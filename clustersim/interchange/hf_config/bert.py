@@ -1,0 +1,107 @@
+"""BERT (Devlin et al., 2019) and RoBERTa (Liu et al., 2019), with the heads that Hugging Face gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clustersim.interchange.hf_config.config import Config
+from clustersim.interchange.hf_config.pieces import Net, feed_forward, token_head
+from clustersim.workload.builder import Tensor
+from clustersim.workload.catalogue.transformer import attention
+
+_PADDED = 2  # positions of RoBERTa that no token takes: they are counted from after the padding's number
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    layers: int
+    features: int
+    heads: int
+    width: int
+    function: str
+    vocabulary: int
+    positions: int
+    segments: int
+    labels: int
+    tokens: int
+
+
+def bert(net: Net, config: Config) -> None:
+    """Write BERT; without `architectures` the encoder and its pooler, as in the catalogue."""
+    kinds = ("Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification",
+             "ForQuestionAnswering")  # fmt: skip
+    kind = config.architecture([f"Bert{kind}" for kind in kinds]).removeprefix("Bert")
+    sizes = _sizes(config, vocabulary=30_522, positions=512, unused=0)
+    x = _encoder(net, sizes)
+    first = Tensor(sizes.features)
+    if kind in ("Model", "ForPreTraining", "ForSequenceClassification"):
+        pooled = net.activation("pooler.tanh", "tanh", net.fully_connected("pooler", first, sizes.features))
+        if kind == "Model":
+            net.loss("loss", pooled)
+        elif kind == "ForPreTraining":
+            net.loss("next_sentence.loss", net.fully_connected("next_sentence", pooled, 2))
+        else:
+            net.loss("loss", net.fully_connected("classifier", net.dropout("drop", pooled), sizes.labels))
+    if kind in ("ForMaskedLM", "ForPreTraining"):
+        _word_head(net, x, sizes)
+    elif kind in ("ForTokenClassification", "ForQuestionAnswering"):
+        token_head(net, "classifier", x, 2 if kind == "ForQuestionAnswering" else sizes.labels)
+
+
+def roberta(net: Net, config: Config) -> None:
+    """Write RoBERTa: BERT's encoder, other heads, and two positions that are never used."""
+    kinds = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
+    kind = config.architecture([f"Roberta{kind}" for kind in kinds]).removeprefix("Roberta")
+    sizes = _sizes(config, vocabulary=50_265, positions=512, unused=_PADDED)
+    x = _encoder(net, sizes)
+    first = Tensor(sizes.features)
+    if kind == "ForMaskedLM":
+        _word_head(net, x, sizes)
+    elif kind == "ForSequenceClassification":
+        y = net.activation("classifier.tanh", "tanh", net.fully_connected("classifier.in", first, sizes.features))
+        net.loss("loss", net.fully_connected("classifier.out", net.dropout("classifier.drop", y), sizes.labels))
+    elif kind == "Model":
+        net.loss("loss", net.activation("pooler.tanh", "tanh", net.fully_connected("pooler", first, sizes.features)))
+    else:
+        token_head(net, "classifier", x, 2 if kind == "ForQuestionAnswering" else sizes.labels)
+
+
+def _sizes(config: Config, vocabulary: int, positions: int, unused: int) -> _Sizes:
+    features, heads = config.size("hidden_size", 768), config.size("num_attention_heads", 12)
+    config.split("hidden_size", features, "num_attention_heads", heads)
+    positions = config.size("max_position_embeddings", positions)
+    sizes = _Sizes(
+        layers=config.size("num_hidden_layers", 12),
+        features=features,
+        heads=heads,
+        width=config.size("intermediate_size", 3072),
+        function=config.text("hidden_act", "gelu"),
+        vocabulary=config.size("vocab_size", vocabulary),
+        positions=positions,
+        segments=config.size("type_vocab_size", 2),
+        labels=config.labels(),
+        tokens=config.tokens(max(1, positions - unused), learned=True),
+    )
+    config.check()
+    return sizes
+
+
+def _encoder(net: Net, sizes: _Sizes) -> Tensor:
+    rows = [sizes.vocabulary, sizes.positions, sizes.segments]
+    x = net.embedding("embeddings", sizes.tokens, sizes.features, rows)
+    x = net.dropout("embeddings.drop", net.layer_norm("embeddings.norm", x))
+    for number in range(sizes.layers):
+        name = f"layer.{number}"
+        y = attention(net, f"{name}.attention", x, sizes.heads, fused=False)
+        x = net.layer_norm(f"{name}.attention.norm", net.add(f"{name}.attention.add", x, y))
+        y = feed_forward(net, f"{name}.feed_forward", x, sizes.width, sizes.function)
+        y = net.dropout(f"{name}.feed_forward.drop", y)
+        x = net.layer_norm(f"{name}.feed_forward.norm", net.add(f"{name}.feed_forward.add", x, y))
+    return x
+
+
+def _word_head(net: Net, x: Tensor, sizes: _Sizes) -> None:
+    """Guess every word: a layer as wide, and the embedding's matrix with a bias of its own."""
+    y = net.activation("head.act", sizes.function, net.linear("head.transform", x, sizes.features))
+    y = net.linear("head.words", net.layer_norm("head.norm", y), sizes.vocabulary, bias=False, tied=True)
+    net.loss("loss", net.parameters("head.bias", y, sizes.vocabulary))

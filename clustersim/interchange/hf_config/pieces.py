@@ -1,0 +1,134 @@
+"""What the families share beyond the catalogue's pieces: gated layers, grouped queries, experts, heads."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from clustersim.workload.builder import Builder, Tensor
+
+_GELU = {"gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh", "quick_gelu", "gelu_accurate"}
+_OPS = {"swish": "silu"} | dict.fromkeys(_GELU, "gelu")
+
+
+def op_of(function: str) -> str:
+    """Return what a workload calls a function that a config names.
+
+    >>> op_of("gelu_new"), op_of("silu"), op_of("relu")
+    ('gelu', 'silu', 'relu')
+    """
+    return _OPS.get(function, function.replace("_", "-"))
+
+
+class Net(Builder):
+    """The catalogue's builder, with the layers that newer transformers have."""
+
+    def rms_norm(self, name: str, x: Tensor) -> Tensor:
+        """Divide each position by its root mean square (Zhang and Sennrich, 2019); a scale for each feature."""
+        y = replace(x, needs_gradient=True)
+        return self._elementwise(name, "rms-norm", x.elements, y, parameters=x.channels)
+
+    def activation(self, name: str, function: str, x: Tensor) -> Tensor:
+        """Apply a function to each element, called as a config calls it."""
+        return self._elementwise(name, op_of(function), x.elements, x)
+
+    def tied_embedding(self, name: str, tokens: int, features: int) -> Tensor:
+        """Look tokens up in a table that belongs to another layer."""
+        return self._elementwise(name, "embedding", tokens, Tensor(features, tokens))
+
+    def weighted_sum(self, name: str, x: Tensor, num: int) -> Tensor:
+        """Add so many vectors that stand beside each other, each with its weight."""
+        return self._elementwise(name, "add", x.elements, replace(x, channels=x.channels // num))
+
+    def gate(self, name: str, function: str, x: Tensor) -> Tensor:
+        """Multiply one half of the features by a function of the other."""
+        return self._elementwise(name, op_of(function), x.elements, replace(x, channels=x.channels // 2))
+
+    def rotary(self, name: str, x: Tensor) -> Tensor:
+        """Turn queries and keys by an angle that grows with the position (Su et al., 2021)."""
+        return self._elementwise(name, "rotary", x.elements, x)
+
+    def parameters(self, name: str, x: Tensor, num: int) -> Tensor:
+        """Add learned numbers to every sample: positions, a class token."""
+        return self._elementwise(name, "add", x.elements, x, parameters=num)
+
+    def fused_attention(self, name: str, query: Tensor, key: Tensor, heads: int) -> Tensor:
+        """Mix values by one kernel that keeps the scores on the chip (Dao et al., 2022).
+
+        `query` has heads x width features, `key` (and values) as many or fewer, each shared by some queries.
+        The FLOP are those of all pairs of tokens, as in the catalogue; its two products are two layers here.
+        """
+        width, tokens = query.channels // heads, key.height
+        self.attention_product(f"{name}.scores", query, key, heads, outputs=tokens)
+        self.layers[-1] = replace(self.layers[-1], output_elements=0.0)
+        weights = Tensor(heads * tokens, query.height)
+        y = self.attention_product(f"{name}.context", weights, key, heads, outputs=width)
+        self.layers[-1] = replace(self.layers[-1], input_elements=float(key.elements))
+        return y
+
+    def experts(self, name: str, x: Tensor, inputs: int, outputs: int, num: int, active: int, count: int = 1) -> Tensor:
+        """Multiply each position by `active` of `num` experts' matrices, `count` each (Shazeer et al., 2017).
+
+        FLOP are those of the active experts, parameters those of all. The experts are taken to get equal shares of
+        the tokens, and to run beside each other.
+        """
+        y = Tensor(active * count * outputs, x.height)
+        flop = 2.0 * x.height * inputs * y.channels
+        rows = math.ceil(x.height * active / num)
+        shape = {"rows": rows, "inputs": inputs, "outputs": outputs, "count": num * count}
+        return self._trained(name, "fully-connected", x, y, flop, num * count * inputs * outputs, shape)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The sizes of an attention whose keys and values may be shared by several queries, and its biases."""
+
+    heads: int
+    kv_heads: int
+    width: int
+    bias: bool
+    output_bias: bool
+
+
+def grouped_attention(net: Net, name: str, x: Tensor, sizes: Grouped) -> Tensor:
+    """Add attention with turned positions and grouped queries (Ainslie et al., 2023), fused."""
+    query = net.linear(f"{name}.query", x, sizes.heads * sizes.width, bias=sizes.bias)
+    both = net.linear(f"{name}.key_value", x, sizes.kv_heads * sizes.width, bias=sizes.bias, count=2)
+    key = replace(both, channels=sizes.kv_heads * sizes.width)
+    net.rotary(f"{name}.rotary", replace(query, channels=query.channels + key.channels))
+    context = net.fused_attention(name, query, key, sizes.heads)
+    return net.linear(f"{name}.output", context, x.channels, bias=sizes.output_bias)
+
+
+def plain_attention(
+    net: Net, name: str, query: Tensor, key: Tensor, heads: int, features: int, num_shifts: int = 0, bias: bool = False
+) -> Tensor:
+    """Add what follows query, key and value, kernel by kernel as in the catalogue, back to so many features.
+
+    `num_shifts` learned numbers are added to the scores.
+    """
+    width = query.channels // heads
+    scores = net.attention_product(f"{name}.scores", query, key, heads, outputs=key.height)
+    if num_shifts:
+        scores = net.parameters(f"{name}.shift", scores, num_shifts)
+    weights = net.dropout(f"{name}.drop_weights", net.softmax(f"{name}.softmax", scores))
+    context = net.attention_product(f"{name}.context", weights, key, heads, outputs=width)
+    return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, features, bias=bias))
+
+
+def feed_forward(net: Net, name: str, x: Tensor, width: int, function: str, bias: bool = True) -> Tensor:
+    """Add two linear layers, `width` features in between."""
+    op = op_of(function)
+    y = net.activation(f"{name}.{op}", function, net.linear(f"{name}.in", x, width, bias=bias))
+    return net.linear(f"{name}.out", y, x.channels, bias=bias)
+
+
+def gated_feed_forward(net: Net, name: str, x: Tensor, width: int, function: str, bias: bool = False) -> Tensor:
+    """Add three linear layers: one gates another (Shazeer, 2020), the third comes back."""
+    y = net.gate(f"{name}.gate", function, net.linear(f"{name}.in", x, width, bias=bias, count=2))
+    return net.linear(f"{name}.out", y, x.channels, bias=bias)
+
+
+def token_head(net: Net, name: str, x: Tensor, outputs: int) -> None:
+    """End in a label for each token."""
+    net.loss("loss", net.linear(name, net.dropout(f"{name}.drop", x), outputs))

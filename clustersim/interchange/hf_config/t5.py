@@ -1,0 +1,64 @@
+"""T5 (Raffel et al., 2020): an encoder and a decoder, RMS norms, no biases, positions as learned shifts of scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from clustersim.interchange.hf_config.config import Config
+from clustersim.interchange.hf_config.pieces import Net, feed_forward, gated_feed_forward, plain_attention
+from clustersim.workload.builder import Tensor
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    heads: int
+    inner: int  # features of all heads together
+    width: int
+    function: str
+    gated: bool
+    buckets: int
+
+
+def t5(net: Net, config: Config) -> None:
+    """Write a T5; encoder and decoder get as many tokens each, and one sample is both."""
+    config.architecture(["T5ForConditionalGeneration"])
+    features, heads = config.size("d_model", 512), config.size("num_heads", 8)
+    layers = config.size("num_layers", 6)
+    decoders, vocabulary = config.size("num_decoder_layers", layers), config.size("vocab_size", 32_128)
+    projection = config.text("feed_forward_proj", "relu")
+    buckets, tied = config.size("relative_attention_num_buckets", 32), config.flag("tie_word_embeddings", True)
+    inner, width = heads * config.size("d_kv", 64), config.size("d_ff", 2048)
+    tokens = config.tokens(config.size("n_positions", 512), learned=False)
+    config.check()
+    gated = projection.startswith("gated-")
+    sizes = _Sizes(heads, inner, width, projection.removeprefix("gated-"), gated, buckets)
+    words = net.embedding("encoder.embedding", tokens, features, rows=[vocabulary])
+    memory = _stack(net, "encoder", words, sizes, layers)
+    words = net.tied_embedding("decoder.embedding", tokens, features)
+    x = _stack(net, "decoder", words, sizes, decoders, memory)
+    net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=tied))
+
+
+def _stack(net: Net, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: Tensor | None = None) -> Tensor:
+    """Add an encoder, or a decoder that looks at what an encoder wrote."""
+    x = net.dropout(f"{name}.embedding.drop", x)
+    for number in range(layers):
+        block = f"{name}.block.{number}"
+        shifts = sizes.buckets * sizes.heads if number == 0 else 0
+        y = _attention(net, f"{block}.attention", net.rms_norm(f"{block}.norm1", x), sizes, shifts)
+        x = net.add(f"{block}.attention.add", x, y)
+        if memory is not None:
+            y = net.rms_norm(f"{block}.norm_memory", x)
+            x = net.add(f"{block}.memory.add", x, _attention(net, f"{block}.memory", y, sizes, 0, memory))
+        y = net.rms_norm(f"{block}.norm2", x)
+        feed = gated_feed_forward if sizes.gated else feed_forward
+        y = net.dropout(f"{block}.drop", feed(net, f"{block}.feed_forward", y, sizes.width, sizes.function, bias=False))
+        x = net.add(f"{block}.feed_forward.add", x, y)
+    return net.dropout(f"{name}.drop", net.rms_norm(f"{name}.norm", x))
+
+
+def _attention(net: Net, name: str, x: Tensor, sizes: _Sizes, num_shifts: int, memory: Tensor | None = None) -> Tensor:
+    """Add attention to the sequence itself, or to `memory`; the first of a stack learns how positions shift scores."""
+    query = net.linear(f"{name}.query", x, sizes.inner, bias=False)
+    both = net.linear(f"{name}.key_value", x if memory is None else memory, sizes.inner, bias=False, count=2)
+    return plain_attention(net, name, query, replace(both, channels=sizes.inner), sizes.heads, x.channels, num_shifts)
