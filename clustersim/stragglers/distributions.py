@@ -102,6 +102,7 @@ class Gamma(Distribution):
     cv: Cv
 
     def factors(self, z: np.ndarray) -> np.ndarray:
+        """Return the quantiles at Phi(z) of a gamma of mean 1, as many as standard normal numbers are given."""
         from scipy.special import gammainccinv, gammaincinv, ndtr
 
         shape = self.cv**-2

@@ -71,6 +71,7 @@ class Trace(Distribution):
     def draw(
         self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
     ) -> np.ndarray:
+        """Return [size] measured factors: drawn, or rows as they come, from the first or one of this rank's own on."""
         if self.order == "resampled":
             return super().draw(own, shared, size, per_iteration)
         measured = self.measured()

@@ -44,6 +44,7 @@ class AmongThemselves(Synchronous):
         return False
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        """Return that the algorithm has no all-gather of its name, by which gradients that cannot be added go."""
         if self.algorithm == "auto" or self.algorithm in ALL_GATHER:
             return []
         known = ", ".join(["auto", *(name for name in ALL_REDUCE if name in ALL_GATHER)])

@@ -32,6 +32,7 @@ class Backup(Served):
     )
 
     def mistakes(self, num_workers: int) -> list[Mistake]:
+        """Return that backups are given twice, or are all of the workers."""
         mistakes = []
         if self.backups is not None and self.fraction is not None:
             message = "backups and fraction both say how many gradients an update takes; keep one"

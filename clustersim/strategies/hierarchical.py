@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Literal
 
 import simpy
@@ -12,13 +11,12 @@ from clustersim.errors import Mistake
 from clustersim.program import Bucket
 from clustersim.strategies.algorithm import by_host
 from clustersim.strategies.bank import Bank
-from clustersim.strategies.day import Outbox, Process, Where, compute
+from clustersim.strategies.day import Process, Where
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Rule
 from clustersim.strategies.served import Stale, window_of
 from clustersim.strategies.strategy import Tell
-from clustersim.strategies.window import Window
 
 
 class Hierarchical(Stale):
@@ -49,17 +47,8 @@ class Hierarchical(Stale):
         for group in groups:
             meeting = _HostMeeting(job, group, bank)
             for rank in group:
-                job.env.process(self._host_worker(job, meeting, job.window, rank))
+                job.env.process(self.worker(job, meeting, job.window, rank))
         return job.window.finished
-
-    def _host_worker(self, job: Job, meeting: _HostMeeting, window: Window, rank: int) -> Process:
-        """Train on one GPU: forward, backward, add each bucket inside the host, have fresh parameters back, repeat."""
-        for iteration in count():
-            outbox = Outbox(job, meeting, rank, iteration)
-            yield from compute(job, rank, iteration, outbox.send)
-            yield from outbox.emptied()
-            job.times.end_s[rank, iteration] = job.env.now
-            window.ended(rank, job.times.begin_s[rank, iteration])
 
 
 class _HostMeeting:

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from clustersim.errors import InputError
 from clustersim.strategies.bank import Bank
-from clustersim.strategies.day import Outbox, Process, compute
+from clustersim.strategies.day import Meeting, Outbox, Process, compute
 from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Rule
 from clustersim.strategies.servers import Servers
@@ -54,13 +54,16 @@ class Served(Strategy):
         job.gradients_per_update = rule.gradients_per_update
         job.window = window_of(job, rule, job.num_ranks, tell)
         for rank in range(job.num_ranks):
-            job.env.process(self._worker(job, bank, job.window, rank))
+            job.env.process(self.worker(job, bank, job.window, rank))
         return job.window.finished
 
-    def _worker(self, job: Job, bank: Bank, window: Window, rank: int) -> Process:
-        """Train on one GPU: forward, backward, push each bucket as it is ready, pull fresh parameters, repeat."""
+    def worker(self, job: Job, meeting: Meeting, window: Window, rank: int) -> Process:
+        """Train on one GPU: forward, backward, hand in each bucket as it is ready, have fresh parameters back, repeat.
+
+        It goes round until the clock is stopped, and tells the window of each iteration.
+        """
         for iteration in count():
-            outbox = Outbox(job, bank, rank, iteration)
+            outbox = Outbox(job, meeting, rank, iteration)
             yield from compute(job, rank, iteration, outbox.send)
             yield from outbox.emptied()
             job.times.end_s[rank, iteration] = job.env.now

@@ -118,6 +118,7 @@ class Explicit(HostedSpec):
                 yield Mistake(message, f"nodes.{number}.host", got=node.kind, allowed="host")
 
     def build(self) -> Topology:
+        """Return the nodes as they are written, those inside of hosts first, and a link each way for every cable."""
         ranges = number_hosts([(plan, 1) for plan in self._plans.values()])
         places = dict(zip(self._plans, ranges, strict=True))
         others = [node for node in self.nodes if node.name not in places]

@@ -52,6 +52,7 @@ class FatTreeFabric(Fabric):
         return [up, self._upper_up + climb, self._upper_down + descend, down]
 
     def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        """Return the links between edge switches [n]: none, up and down in a pod (2), or over the core (4)."""
         half = self._half
         turn = (choice % np.uint64(half * half)).astype(np.int64)
         core, aggregation = np.divmod(turn, half)

@@ -33,6 +33,7 @@ class Bare(Host):
     template: Literal["bare"] = "bare"
 
     def plan(self) -> HostPlan:
+        """Return the GPUs alone, each a port of the network, with the memory of its sheet (bytes/s) where it has one."""
         plan = HostPlan(bare=True)
         sheet = load_gpu(self.gpu) if self.gpu else None
         for number in range(self.num_gpus):
@@ -75,6 +76,10 @@ class SocketHost(Host):
         return 0
 
     def plan(self) -> HostPlan:
+        """Return sockets with a memory each, PCIe switches where there are some, GPUs and NICs on what carries them.
+
+        A GPU's memory is a link to itself at the rate of its sheet (bytes/s), a socket's at that of its processor's.
+        """
         if self.gpu is None:
             raise InputError(
                 f"the host template '{self.template}' needs a gpu, such as {{template: {self.template}, gpu: k80}}",

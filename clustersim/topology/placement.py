@@ -63,6 +63,7 @@ class Compact(PlacementSpec):
     kind: Literal["compact"] = "compact"
 
     def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        """Return the GPUs of the block's routers, the last dimension fastest, at least [num_ranks] of them."""
         if topology.torus_dims is None:
             raise InputError(
                 f"the placement 'compact' needs a torus, which '{topology.name}' is not; take 'block'",
@@ -95,6 +96,7 @@ class Fragmented(PlacementSpec):
     free: float = Field(default=0.1, gt=0, le=1, description="probability that a host is free")
 
     def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        """Return the GPUs of all free hosts, from the random one on in the machine's order."""
         rng = stream(seed, "placement", "fragmented")
         start = int(rng.integers(topology.num_hosts))
         free = rng.random(topology.num_hosts) < self.free
@@ -120,6 +122,7 @@ class Explicit(PlacementSpec):
     numbers: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="the GPU of every rank")
 
     def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
+        """Return the GPUs that are listed, of which each is there and stands once."""
         gpus = np.array(self.numbers, dtype=np.int64)
         if gpus.max() >= topology.num_gpus:
             raise InputError(

@@ -49,6 +49,7 @@ class TorusFabric(Fabric):
         return self.wires.add(np.repeat(router, 2), np.stack([ahead, behind], axis=1).ravel(), wire)
 
     def route(self, src: int, dst: int, choice: int) -> list[int]:
+        """Return the links from router to router, dimension by dimension; there is no choice."""
         links: list[int] = []
         for size, stride, first in zip(self.dims, self._strides, self._first, strict=True):
             here, there = src // stride % size, dst // stride % size
