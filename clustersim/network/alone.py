@@ -10,6 +10,8 @@ A forecast is given only if no message of the collective holds back another (see
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from hashlib import sha256
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,10 +25,49 @@ from clustersim.network.paths import Costs, payload_rates
 from clustersim.topology import Topology
 
 _MOST_KEPT_MESSAGES = 1 << 17
+_MOST_SETTINGS = 4  # of a topology that outlines are kept for
+
+
+class Outlines:
+    """What is known of schedules between nodes of one topology at given costs and rates.
+
+    What is known of a schedule goes when the schedule goes.
+    """
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[Schedule, dict[bytes, Outline | None]] = WeakKeyDictionary()
+        self._num_messages = 0
+
+    def get(self, schedule: Schedule, nodes: np.ndarray, maker: LoneSteps) -> Outline | None:
+        """Return the outline of a schedule among nodes [num_ranks], or None where its steps are too many."""
+        kept = self._known.setdefault(schedule, {})
+        key = nodes.tobytes()
+        if key not in kept:
+            found = outline(schedule, nodes, maker)
+            self._num_messages += 1 if found is None else found.num_messages
+            if self._num_messages > _MOST_KEPT_MESSAGES:
+                self._known.clear()
+                self._num_messages = 0 if found is None else found.num_messages
+                kept = self._known.setdefault(schedule, {})
+            kept[key] = found
+        return kept[key]
+
+
+_OUTLINES: WeakKeyDictionary[Topology, dict[Hashable, Outlines]] = WeakKeyDictionary()
+
+
+def _outlines_on(topology: Topology, *setting: Hashable) -> Outlines:
+    """Return what all networks over a topology with one setting know together; of settings the oldest go first."""
+    known = _OUTLINES.setdefault(topology, {})
+    if setting not in known:
+        known[setting] = Outlines()
+        if len(known) > _MOST_SETTINGS:
+            del known[next(iter(known))]
+    return known[setting]
 
 
 class Alone:
-    """Forecasts collectives that are alone on a network. What is known of a schedule goes when the schedule goes."""
+    """Forecasts collectives that are alone on a network."""
 
     def __init__(
         self,
@@ -38,8 +79,7 @@ class Alone:
         """Payload rates of links may be given [num_links]; else they are those of the sheets times `efficiency`."""
         rates = payload_rates(topology, costs) if bytes_per_s is None else bytes_per_s
         self._maker = LoneSteps(topology, costs, adds, rates)
-        self._outlines: WeakKeyDictionary[Schedule, dict[bytes, Outline | None]] = WeakKeyDictionary()
-        self._num_messages = 0
+        self._outlines = _outlines_on(topology, costs, adds, sha256(rates.tobytes()).digest())
 
     def forecast(
         self,
@@ -55,25 +95,12 @@ class Alone:
         are ranks and steps [num_awaited, 2], none before the step that its rank has come to.
         """
         pairs = np.asarray(awaited, dtype=np.int64).reshape(-1, 2)
-        known = self._outline(schedule, nodes)
+        known = self._outlines.get(schedule, nodes, self._maker)
         if known is None or not known.moves:
             return None
         if delay_s is not None and not delay_s.any():
             delay_s = None
         return LonePlay(known, schedule.num_steps, standing, delay_s, pairs).result()
-
-    def _outline(self, schedule: Schedule, nodes: np.ndarray) -> Outline | None:
-        kept = self._outlines.setdefault(schedule, {})
-        key = nodes.tobytes()
-        if key not in kept:
-            found = outline(schedule, nodes, self._maker)
-            self._num_messages += 1 if found is None else found.num_messages
-            if self._num_messages > _MOST_KEPT_MESSAGES:
-                self._outlines.clear()
-                self._num_messages = 0 if found is None else found.num_messages
-                kept = self._outlines.setdefault(schedule, {})
-            kept[key] = found
-        return kept[key]
 
 
 __all__ = ["NOTHING_BEGUN", "Alone", "Begun", "Lone", "Standing"]

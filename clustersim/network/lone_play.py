@@ -118,6 +118,11 @@ class LonePlay:
         watched = self._occupied is not None and self._occupied.watches(step)
         look_at, num_steady = number + 1, 0
         while number < stretch.end:
+            if not watched and self._delays is None:
+                unseen = int(min(look_at, stretch.end, self._awaited.next_step)) - 1 - number
+                if unseen > 0:
+                    self._reached_s = step.after(unseen, self._reached_s)
+                    number += unseen
             before_s, admitted_s = self._reached_s, self._admitted_s(number)
             spans = step.spans(admitted_s)
             if watched and self._occupied is not None and not self._occupied.admit(step, spans):
@@ -225,6 +230,11 @@ class _Awaited:
         ahead = self._steps > standing.reached_steps[self._ranks]
         self._order, self._ranks, self._steps = self._order[ahead], self._ranks[ahead], self._steps[ahead]
         self._next = 0
+
+    @property
+    def next_step(self) -> float:
+        """The first step from here on that anybody is awaited at, or infinity."""
+        return float(self._steps[self._next]) if self._next < len(self._steps) else np.inf
 
     def note(self, step: int, reached_s: np.ndarray) -> None:
         """Note when those have come to a step [num_ranks] who are awaited there."""

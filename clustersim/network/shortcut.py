@@ -18,7 +18,7 @@ from clustersim.network.collective import Collective
 from clustersim.network.flow import INFINITE
 from clustersim.network.side import Ranks, Side, latest
 
-_FEWEST_MESSAGES = 256  # that are worth it
+_FEWEST_MESSAGES = 32  # that are worth it
 _MOST_REFUSED = 2  # times that a schedule is tried whose messages hold each other back
 _MOST_PASSED = 64  # chances in a row that are passed after failures
 

@@ -165,7 +165,7 @@ def outcome_of(job: Job) -> Outcome:
         pushing=job.pushing,
         gradients_per_update=job.gradients_per_update,
         in_step=window is None,
-        shortcuts=job.network.shortcuts,
+        shortcuts=(*job.shortcuts, *job.network.shortcuts),
     )
     if window is not None:
         return replace(outcome, link_bytes=link_bytes * (outcome.iteration_s / job.env.now))

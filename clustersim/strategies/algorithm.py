@@ -10,12 +10,14 @@ import numpy as np
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
+from clustersim.strategies.kept import kept
 from clustersim.topology import Node, Topology
 
 ADDING_SWITCHES = ("hopper", "blackwell")
 """GPUs whose NVSwitches add: the third generation and later (NVIDIA, H100 architecture whitepaper, 2022)."""
 
 
+@kept
 def schedule_collective(
     op: str,
     algorithm: str,

@@ -34,8 +34,9 @@ class Job:
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
     `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
     on, or what lies in its `window`. `pushing` are the ranks that hand gradients to the model, all or one a host;
-    an update takes `gradients_per_update` of theirs. `server_hosts` are hosts of their own that servers have been
-    given, which join the `hosts_in_use` of all jobs on the cluster.
+    an update takes `gradients_per_update` of theirs. `shortcuts` says in words what is not played as it happens.
+    `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
+    the cluster.
     """
 
     env: simpy.Environment
@@ -53,6 +54,7 @@ class Job:
     times: Timesheet = field(init=False)
     updates: UpdateLog = field(default_factory=UpdateLog)
     algorithms: tuple[str, ...] = ()
+    shortcuts: tuple[str, ...] = ()
     num_warm_up: int = 0
     window: Window | None = None
     hosts_in_use: set[int] = field(default_factory=set)

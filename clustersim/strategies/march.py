@@ -21,6 +21,9 @@ from clustersim.strategies.job import Job
 from clustersim.strategies.round import Round
 from clustersim.strategies.strategy import Tell
 
+MARCHED = "synchronous workers' days worked out as arithmetic (a march), not played as processes"
+"""What is told where workers march."""
+
 
 class March:
     """All workers of a job that has buckets, each in its own iteration; they meet at a desk for all of them."""

@@ -9,7 +9,7 @@ import simpy
 from clustersim.strategies.day import Outbox, Process, compute, update
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
-from clustersim.strategies.march import March
+from clustersim.strategies.march import MARCHED, March
 from clustersim.strategies.strategy import Strategy, Tell
 
 
@@ -47,6 +47,7 @@ class Synchronous(Strategy):
         job.algorithms = desk.algorithms
         job.num_warm_up, num_played = self.iterations(job)
         if self.marches and job.buckets and not job.network.exact and job.input_stage is None:
+            job.shortcuts = (MARCHED,)
             return March(job, desk, num_played, self.updates_on_gpu, tell).start()
         workers = [job.env.process(self._worker(job, desk, rank, num_played, tell)) for rank in range(job.num_ranks)]
         return job.env.process(_all(workers))

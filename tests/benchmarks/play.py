@@ -213,6 +213,8 @@ def _(spec: Curve) -> Play:
             "topology": {"kind": "star", "num_hosts": 1024, "host": {"gpu": "v100"}, "link": "infiniband-edr"},
             "transport": "nccl",
             "strategy": {"kind": "all-reduce", "algorithm": "ring", "buckets": "pytorch"},
+            "stragglers": [{"kind": "lognormal", "cv": spec.cv}] if spec.cv else [],
+            "replicates": spec.replicates,
         }
     )
 

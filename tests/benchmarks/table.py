@@ -78,15 +78,21 @@ class Flows:
 
 @dataclass(frozen=True)
 class Curve:
-    """The scaling curve of ResNet-50, data parallel, deterministic, at these numbers of GPUs."""
+    """The scaling curve of ResNet-50, data parallel, at these numbers of GPUs, each so many times.
+
+    `cv`: compute times of each rank and iteration vary lognormally, by so much of their mean; 0: nothing varies.
+    """
 
     num_gpus: tuple[int, ...]
+    cv: float = 0.0
+    replicates: int = 1
 
     def __str__(self) -> str:
-        return f"scaling curve of ResNet-50, 1 to {self.num_gpus[-1]:,} GPUs"
+        name = f"scaling curve of ResNet-50, 1 to {self.num_gpus[-1]:,} GPUs"
+        return f"{name}, {self.cv:.0%} jitter, {self.replicates} times" if self.cv else name
 
     def small(self) -> Curve:
-        return replace(self, num_gpus=self.num_gpus[:4])
+        return replace(self, num_gpus=self.num_gpus[:4], replicates=min(2, self.replicates))
 
 
 Spec = Ring | Training | Flows | Curve
@@ -134,4 +140,5 @@ WORKS = {
     "training-512": Work(Training(512), "0.31 s", lazy_rounds=1, full_rounds=0),
     "training-512-short": alone(Training(512, exact=False), "0.31 s"),
     "curve-1024": alone(Curve(tuple(2**power for power in range(11))), "2 s"),
+    "curve-1024-jitter": alone(Curve(tuple(2**power for power in range(11)), 0.05, 20), "60 s"),
 }

@@ -48,6 +48,11 @@ def test_a_scaling_curve_has_an_iteration_for_each_size() -> None:
     assert iteration_s[0] < iteration_s[1] < iteration_s[2]
 
 
+def test_a_scaling_curve_with_jitter_is_slower_than_without():
+    plain_s, jittered_s = (prepare(curve)().end_s for curve in (Curve((2, 8)), Curve((2, 8), 0.05, 2)))
+    assert (jittered_s > plain_s).all()
+
+
 def test_small_forms_are_small_and_each_once() -> None:
     specs = [work.spec for work in small_works().values()]
     assert len(specs) == len(set(specs))

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from clustersim.collectives import ALL_REDUCE, COLLECTIVES, Schedule, Step, Transfer
 from clustersim.network import Network
 from clustersim.network.alone import Alone, Begun, Lone, Standing
-from clustersim.network.paths import Costs
+from clustersim.network.lone_step import LoneSteps
+from clustersim.network.outline import outline
+from clustersim.network.paths import Costs, payload_rates
 from clustersim.topology import Node, Topology, load_topology
 
 from .clusters import line, star
@@ -302,3 +304,26 @@ def test_a_message_may_meet_one_of_a_multiplied_step(late_s, is_forecast):
     after = case.forecast(Standing.entering(np.array([0.0, 11e-3, 0.0, 0.0])))
     assert after is not None
     assert after.num_steps > 5
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("algorithm", ["ring", "tree", "halving-doubling"])
+def test_many_steps_at_once_are_those_steps_one_by_one_to_the_last_digit(algorithm, adds):
+    schedule, costs = ALL_REDUCE[algorithm](8, 1e6), Costs(eager_bytes=0.0)
+    cluster = load_topology({"kind": "star", "num_hosts": 8, "gpu": "k80", "link": "1 GB/s", "hop": "1 us"})
+    step = LoneSteps(cluster, costs, adds, payload_rates(cluster, costs)).step(schedule.step(0), cluster.gpus)
+    one_by_one_s = entered_s = np.random.default_rng(3).random(8)
+    for _ in range(5):
+        one_by_one_s = step.done_s(one_by_one_s, step.spans(one_by_one_s))
+    np.testing.assert_array_equal(step.after(5, entered_s), one_by_one_s)
+
+
+def test_networks_over_one_topology_share_what_is_known_of_a_schedule(monkeypatch):
+    made = []
+    monkeypatch.setattr("clustersim.network.alone.outline", lambda *given: made.append(given[0]) or outline(*given))
+    cluster, schedule = load_topology(star(4)), ALL_REDUCE["ring"](4, 1e6)
+    entering = Standing.entering(np.zeros(4))
+    alone = [Alone(cluster, Costs(overhead_s), False) for overhead_s in (0.0, 1.0, 0.0)]
+    ends_s = [each.forecast(schedule, cluster.gpus, entering).end_s for each in alone]
+    assert made == [schedule, schedule]
+    assert ends_s[0].tolist() == ends_s[2].tolist() != ends_s[1].tolist()

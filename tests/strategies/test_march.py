@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import clustersim
 from clustersim.results import Timesheet
 from clustersim.scenario import load_scenario
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.play import play as play_point
 from clustersim.simulate.setup import Setup
 from clustersim.strategies import AllReduce, Server, Servers
+from clustersim.strategies.march import MARCHED
 from tests.strategies.jobs import MB
 from tests.strategies.jobs import play as play_job
 
@@ -109,6 +111,32 @@ def test_an_exact_run_plays_processes_and_another_does_not(monkeypatch):
         return next(job.env._eid)
 
     assert num_events(True) > 2 * num_events(False)
+
+
+def told(exact: bool, **changes: Any) -> tuple[str, ...]:
+    scenario = {
+        "name": "march",
+        "model": "squeezenet-1.0",
+        "num_gpus": 4,
+        "batch": {"per_gpu": 4},
+        "topology": CLUSTERS["star"],
+        "strategy": {"kind": "all-reduce"},
+        "stragglers": STRAGGLERS["iterations"],
+        "num_iterations": 2,
+    }
+    return clustersim.sweep(scenario | changes, exact=exact).shortcuts
+
+
+def test_a_result_says_that_its_workers_marched():
+    assert MARCHED in told(exact=False)
+    assert MARCHED in told(exact=False, strategy={"kind": "server"}, num_gpus=[1, 2])
+    assert MARCHED in told(exact=False, jobs=2)
+
+
+def test_a_result_says_nothing_of_a_march_where_workers_are_processes():
+    assert told(exact=True) == ()
+    assert MARCHED not in told(exact=False, strategy={"kind": "async"})
+    assert MARCHED not in told(exact=False, input={"decode": "100 samples/s"})
 
 
 def test_without_gradients_a_march_is_compute_and_nothing_else():

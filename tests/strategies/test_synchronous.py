@@ -117,6 +117,20 @@ def test_a_hierarchical_all_reduce_sums_inside_each_host_whatever_the_order_of_r
     assert outside == pytest.approx(2 * 8 * MB)  # 2 hosts x 4 shards of a quarter, sent 2 (2 - 1) / 2 times each
 
 
+def test_a_schedule_is_made_once_for_the_same_gpus_of_a_cluster():
+    cluster, other = star(4), star(4)
+
+    def made(topology, num_gpus: int, num_bytes: float):
+        return schedule_collective("all-reduce", "ring", topology, np.arange(num_gpus), num_bytes, "ideal")[1]
+
+    first = made(cluster, 4, 8 * MB)
+    assert made(cluster, 4, 8 * MB) is first
+    assert all(again is not first for again in (made(other, 4, 8 * MB), made(cluster, 3, 8 * MB), made(cluster, 4, MB)))
+    for num_bytes in range(1, 65):
+        made(cluster, 4, num_bytes)
+    assert made(cluster, 4, 8 * MB) is not first
+
+
 def test_an_algorithm_that_nobody_knows_is_refused_with_the_nearest():
     with pytest.raises(ValueError, match="did you mean 'ring'"):
         AllReduce(algorithm="rng")
