@@ -121,7 +121,11 @@ class Point(Spec):
     )
     dataset_size: Count | None = Field(default=None, description="samples of one epoch")
     epochs: Positive | None = Field(default=None, description="passes over the data until training ends")
-    num_iterations: Count = Field(default=10, description="updates to simulate")
+    num_iterations: Count = Field(
+        default=10,
+        description="updates of the model to measure, after those in which the job finds its pace; where all workers "
+        "march in step an update is an iteration of all, and `local` counts iterations, in whole rounds of its `steps`",
+    )
     published: list[Published] = Field(default=[], description="published figures to draw beside the forecast")
     seed: int = Field(default=0, ge=0, description="every random stream is made from it")
     replicates: Count = Field(default=1, le=10_000, description="runs with different luck, for the interval")
