@@ -36,7 +36,8 @@ class Sourced(Spec, Generic[Value]):
         text = " ".join(source.split())
         kind, _, reason = text.partition(":")
         if not text or (kind in ("assumed", "recalled") and not reason.strip()):
-            raise InputError("a source names a document, or reads 'assumed: why'", got=source)
+            allowed = "a document, or 'assumed: why'"
+            raise InputError("a source names a document, or reads 'assumed: why'", got=source, allowed=allowed)
         return text
 
 
@@ -82,9 +83,12 @@ class GpuFile(SheetFile[Gpu]):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if "fp32" not in self.flop_per_s:
-            raise InputError("flop_per_s needs at least fp32")
+            got = ", ".join(self.flop_per_s)
+            raise InputError("flop_per_s needs at least fp32", got=got, allowed="fp32 and others", key="flop_per_s")
         if (self.nvlink is None) != (self.num_nvlinks is None):
-            raise InputError("nvlink and num_nvlinks are given together or not at all")
+            given = "num_nvlinks" if self.nvlink is None else "nvlink"
+            message = "nvlink and num_nvlinks are given together or not at all"
+            raise InputError(message, got=f"{given} alone", allowed="both or none", key=given)
         return self
 
 
@@ -100,7 +104,8 @@ class LinkFile(SheetFile[Link]):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.bytes_per_s.value > self.raw_bytes_per_s.value:
-            raise InputError("bytes_per_s (what messages reach) is more than raw_bytes_per_s (what is signalled)")
+            message = "bytes_per_s (what messages reach) is more than raw_bytes_per_s (what is signalled)"
+            raise InputError(message, allowed="no more than raw_bytes_per_s", key="bytes_per_s.value")
         return self
 
 
@@ -116,7 +121,8 @@ class CpuFile(SheetFile[Cpu]):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.core_bytes_per_s.value > self.memory_bytes_per_s.value:
-            raise InputError("core_bytes_per_s (one core) is more than memory_bytes_per_s (the socket)")
+            message = "core_bytes_per_s (one core) is more than memory_bytes_per_s (the socket)"
+            raise InputError(message, allowed="no more than memory_bytes_per_s", key="core_bytes_per_s.value")
         return self
 
 

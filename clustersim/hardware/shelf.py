@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, cast
 
 from pydantic import ValidationError
 
-from clustersim.errors import InputError, Mistake, unknown_name
+from clustersim.errors import InputError, Mistake, in_order
 from clustersim.hardware.schema import Device, SheetFile
 from clustersim.hardware.sheet import Sheet
-from clustersim.hardware.text import Text, read_text
+from clustersim.reading import Limits, Node, explain, place_of, read_map
 from clustersim.registry import Registry
+
+_LIMITS = Limits(num_bytes=128 << 10, num_events=5_000, num_values=5_000)
+"""A sheet is a page long; anything larger is some other file."""
 
 
 class Shelf(Mapping[str, str], Generic[Device]):
@@ -63,10 +67,10 @@ class Shelf(Mapping[str, str], Generic[Device]):
             stat = path.stat()
         except OSError as error:
             raise InputError(Mistake(f"cannot be read: {error.strerror}", file=str(path))) from None
-        text, device = _read(self.schema, path, stat.st_mtime_ns, stat.st_size)
-        return self._resolve(text, cast(Device, device))
+        tree, device = _read(self.schema, path, stat.st_mtime_ns, stat.st_size)
+        return self._resolve(path, tree, cast(Device, device))
 
-    def _resolve(self, text: Text, device: Device) -> Device:
+    def _resolve(self, path: Path, tree: Node, device: Device) -> Device:
         """Check the sheets that this one names; a path among them counts from its own folder."""
         found: dict[str, str] = {}
         mistakes: list[Mistake] = []
@@ -74,13 +78,14 @@ class Shelf(Mapping[str, str], Generic[Device]):
             name = getattr(device, key)
             if name is None:
                 continue
-            found[key] = str(text.path.parent / name) if is_path(name) else name
+            found[key] = str(path.parent / name) if is_path(name) else name
+            here = place_of((key, "value"), tree)
             try:
                 if not shelf.find(found[key]).is_file():
-                    mistakes.append(text.mistake(f"there is no file '{found[key]}'", (key, "value"), got=name))
+                    message, allowed = f"there is no file '{found[key]}'", "a sheet's name or file"
+                    mistakes.append(here.mistake(message, f"{key}.value", name, allowed))
             except InputError as error:
-                wrong = error.mistakes[0]
-                mistakes.append(text.mistake(wrong.message, (key, "value"), got=wrong.got, allowed=wrong.allowed))
+                mistakes += [here.told(wrong, f"{key}.value") for wrong in error.mistakes]
         if mistakes:
             raise InputError(mistakes)
         return type(device)(**(vars(device) | found))
@@ -96,49 +101,12 @@ def is_path(name: str | Path) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _read(schema: type[SheetFile[Any]], path: Path, mtime_ns: int, size: int) -> tuple[Text, Sheet]:
+def _read(schema: type[SheetFile[Any]], path: Path, mtime_ns: int, size: int) -> tuple[Node, Sheet]:
     """Read a sheet; its time and size are here so that a file that has changed is read again."""
-    text = read_text(path)
-    _check_shape(text, text.data)
+    tree, mistakes = read_map(path, "sheet", _LIMITS)
+    if mistakes:
+        raise InputError(in_order(mistakes))
     try:
-        return text, schema.model_validate(text.data).device()
+        return tree, schema.model_validate_json(json.dumps(tree.plain()), strict=True).device()
     except ValidationError as error:
-        raise InputError([_mistake(text, schema, problem) for problem in error.errors()]) from None
-
-
-def _check_shape(text: Text, data: Any, key: tuple[str, ...] = ()) -> None:
-    """Refuse lists and deep nesting before anything prints them: aliases can make them larger than memory."""
-    if isinstance(data, list | set | tuple) or (isinstance(data, Mapping) and len(key) > 2):
-        raise InputError(text.mistake("expected one value here, not a list or a mapping", key))
-    if isinstance(data, Mapping):
-        for part, value in data.items():
-            _check_shape(text, value, (*key, str(part)[:60]))
-
-
-def _mistake(text: Text, schema: type[SheetFile[Any]], problem: Any) -> Mistake:
-    """Say what pydantic found in our own words, where the file has it."""
-    key = tuple(str(part) for part in problem["loc"] if part != "[key]")
-    got = problem["input"] if isinstance(problem["input"], str | int | float) else None
-    kind, context = problem["type"], problem.get("ctx", {})
-    wrong = context.get("error")
-    if isinstance(wrong, InputError):
-        first = wrong.mistakes[0]
-        return text.mistake(first.message, key, got=first.got, allowed=first.allowed)
-    if kind == "missing":
-        return text.mistake("is missing", key)
-    if kind == "extra_forbidden":
-        return text.mistake(unknown_name("key", key[-1], _known(schema, key)).mistakes[0].message, key, got=key[-1])
-    if kind in ("model_type", "model_attributes_type", "dict_type"):
-        shape = "a mapping of keys" if len(key) == 0 else "'value' and 'source'"
-        return text.mistake(f"expected {shape}", key, got=None if got is None else str(got)[:60])
-    shown = "" if got is None else f" (got '{str(got)[:60]}')"
-    return text.mistake(
-        problem["msg"][:1].lower() + problem["msg"][1:] + shown,
-        key,
-        got=None if got is None else str(got)[:60],
-        allowed=context.get("expected"),
-    )
-
-
-def _known(schema: type[SheetFile[Any]], key: Sequence[str]) -> list[str]:
-    return list(schema.model_fields) if len(key) == 1 else ["value", "source"]
+        raise InputError(in_order(problem.mistake for problem in explain(error, tree, schema))) from None

@@ -44,7 +44,7 @@ _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "too_long": lambda ctx: f"a list of at most {ctx['max_length']}",
     "string_too_short": lambda ctx: f"text of at least {ctx['min_length']} characters",
     "string_too_long": lambda ctx: f"text of at most {ctx['max_length']} characters",
-    "string_pattern_mismatch": lambda ctx: f"text such as {ctx['pattern']}",
+    "string_pattern_mismatch": lambda ctx: f"text of the form {ctx['pattern']}",
     "finite_number": lambda ctx: "a finite number",
     "literal_error": lambda ctx: f"one of {ctx['expected']}",
     "enum": lambda ctx: f"one of {ctx['expected']}",
@@ -130,6 +130,8 @@ def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
     branches: list[tuple[Path, str]] = []
     loc: Loc = tuple(error["loc"])
     for number, part in enumerate(loc):
+        if part == "[key]":  # it is the key itself that is wrong
+            continue
         child = node.child(part)
         if fresh and part in _tags(node):
             fresh = False  # the tag of a discriminated union
@@ -184,6 +186,8 @@ def _explained(each: _Located, root: Node, wanted: _Wanted) -> Iterable[Problem]
     if isinstance(cause, InputError):
         for mistake in cause.mistakes:
             yield raised(mistake, path, root)
+    elif each.error["loc"][-1:] == ("[key]",):
+        yield _wrong_key(path, root, _expected(each.error))
     elif kind == "missing":
         yield _missing(path, root, wanted)
     elif kind == "extra_forbidden":
@@ -232,6 +236,13 @@ def _unexpected(path: Path, root: Node, expected: str) -> Problem:
     return Problem(
         path, place_of(path, root).mistake(f"expected {expected} (got {got})", dotted(path) or None, got, expected)
     )
+
+
+def _wrong_key(path: Path, root: Node, expected: str) -> Problem:
+    node = root.at(path)
+    place = node.key_place or node.place if node is not None else root.place
+    got = str(path[-1])
+    return Problem(path, place.mistake(f"expected {expected} (got '{got}')", dotted(path), got, expected))
 
 
 def _missing(path: Path, root: Node, wanted: _Wanted) -> Problem:

@@ -69,9 +69,14 @@ def read_text(path: Path, num_bytes: int = LIMITS.num_bytes) -> str:
     except OSError as error:
         raise InputError(place.mistake(f"cannot be read: {error.strerror or error}")) from None
     if len(data) > num_bytes:
-        size, most = f"{path.stat().st_size / 1e6:.1f} MB", f"{num_bytes / 2**20:g} MiB at most"
+        size, most = f"{path.stat().st_size / 1e6:.1f} MB", _most(num_bytes)
         raise InputError(place.mistake(f"the file is too large ({size}); {most}", got=size, allowed=most))
     return _decoded(data, place)
+
+
+def _most(num_bytes: int) -> str:
+    whole, rest = divmod(num_bytes, 1 << 20)
+    return f"{num_bytes >> 10} KiB at most" if rest else f"{whole} MiB at most"
 
 
 def _decoded(data: bytes, place: Place) -> str:

@@ -33,7 +33,7 @@ class Bare(Host):
     template: Literal["bare"] = "bare"
 
     def plan(self) -> HostPlan:
-        """Return the GPUs alone, each a port of the network, with the memory of its sheet (bytes/s) where it has one."""
+        """Return the GPUs alone, each a port of the network, with the memory of its sheet (bytes/s), if it has one."""
         plan = HostPlan(bare=True)
         sheet = load_gpu(self.gpu) if self.gpu else None
         for number in range(self.num_gpus):
