@@ -4,7 +4,8 @@ Each rank is a process (pid = rank + 1) with the threads compute, communication 
 process, the network, has a slice for each bucket while it is in flight anywhere, a counter of buckets in
 flight, and the mean utilisation of the busiest links. Where gradients are a worker's own, a process `model` has its
 versions, and each gradient is an asynchronous slice of its worker named by its staleness.
-Format: "Trace Event Format" (Google, 2016).
+Format: "Trace Event Format" (Google, 2016). Asynchronous slices have identifiers of their process (`id2`), or a viewer
+would not show them in it; a counter is shown by its own name and that of its value.
 """
 
 from __future__ import annotations
@@ -98,20 +99,16 @@ def _meta(kind: str, pid: int, tid: int = 0, **args: Any) -> Event:
 
 
 def _in_flight(slices: list[Slice], pid: int) -> Iterator[Event]:
-    """Yield an asynchronous slice a bucket, from the first rank that sends to the last that has all, and a count."""
-    flights: dict[tuple[int, str], list[Slice]] = defaultdict(list)
-    for one in slices:
-        if one.kind == "communication":
-            flights[one.iteration, one.label].append(one)
+    """Yield an asynchronous slice for each stretch of time in which a bucket is in flight anywhere, and a count."""
     changes: dict[int, int] = defaultdict(int)
-    for number, ((iteration, label), parts) in enumerate(flights.items(), 1):
-        start, end = min(part.start_ns for part in parts), max(part.end_ns for part in parts)
+    for number, parts in enumerate(_flights(slices), 1):
+        start, end = parts[0].start_ns, max(part.end_ns for part in parts)
         changes[start] += 1
         changes[end] -= 1
-        common = {"cat": "bucket", "name": label, "id": number, "pid": pid}
+        common = {"cat": "bucket", "name": parts[0].label, "id2": {"local": hex(number)}, "pid": pid}
         args = {
-            "iteration": iteration,
-            "ranks": len(parts),
+            "iteration": parts[0].iteration,
+            "ranks": len({part.rank for part in parts}),
             **({"bytes": parts[0].args["bytes"]} if "bytes" in parts[0].args else {}),
         }
         yield {"ph": "b", **common, "ts": start / 1000, "args": args}
@@ -119,7 +116,25 @@ def _in_flight(slices: list[Slice], pid: int) -> Iterator[Event]:
     flying = 0
     for time, change in sorted(changes.items()):
         flying += change
-        yield {"ph": "C", "name": "buckets in flight", "pid": pid, "ts": time / 1000, "args": {"buckets": flying}}
+        yield {"ph": "C", "name": "buckets", "pid": pid, "ts": time / 1000, "args": {"in flight": flying}}
+
+
+def _flights(slices: list[Slice]) -> Iterator[list[Slice]]:
+    """Yield the communication of each bucket and iteration, apart where for a while no rank is at it."""
+    buckets: dict[tuple[int, str], list[Slice]] = defaultdict(list)
+    for one in slices:
+        if one.kind == "communication":
+            buckets[one.iteration, one.label].append(one)
+    for parts in buckets.values():
+        together: list[Slice] = []
+        end_ns = 0
+        for one in sorted(parts, key=lambda part: part.start_ns):
+            if together and one.start_ns > end_ns:
+                yield together
+                together = []
+            together.append(one)
+            end_ns = max(end_ns, one.end_ns)
+        yield together
 
 
 def _link_counters(run: Run, slices: list[Slice], pid: int) -> Iterator[Event]:

@@ -30,7 +30,9 @@ def update_lines(run: Run, replicate: int = 1) -> Iterator[str]:
     logs = _logs(run)
     if not 1 <= replicate <= len(logs):
         raise InputError(
-            f"the run has no replicate {replicate}", got=f"replicate {replicate}", allowed=f"a number from 1 to {len(logs)}"
+            f"the run has no replicate {replicate}",
+            got=f"replicate {replicate}",
+            allowed=f"a number from 1 to {len(logs)}",
         )
     return (str(update) for update in logs[replicate - 1].rows())
 

@@ -102,7 +102,7 @@ def _version_slices(versions: _Versions, pid: int) -> Iterator[Event]:
             **common, "ph": "X", "tid": _TID, "name": f"W_{number}", "cat": "version",
             "dur": (until_ns - start_ns) / 1000, "args": {"version": number},
         }  # fmt: skip
-        yield {**common, "ph": "C", "name": "version of the model", "args": {"version": number}}
+        yield {**common, "ph": "C", "name": "model", "args": {"version": number}}
 
 
 def _gradients(run: Run, times_ns: np.ndarray, origin_s: float, end_ns: int) -> list[_Gradient]:
@@ -119,7 +119,7 @@ def _staleness(run: Run, gradients: list[_Gradient]) -> Iterator[Event]:
     for number, one in enumerate(gradients, 1):
         stale, accepted = int(staleness[one.row]), bool(log.accepted[one.row])
         common = {
-            "cat": "staleness", "id": number, "pid": one.worker + 1,
+            "cat": "staleness", "id2": {"local": hex(number)}, "pid": one.worker + 1,
             "name": f"staleness {stale}" if accepted else f"dropped, staleness {stale}",
         }  # fmt: skip
         args = {

@@ -114,7 +114,7 @@ def axis_value(key: str, value: Any) -> str:
         return f"{leaf} {'on' if value else 'off'}"
     if isinstance(value, int | float):
         if len(leaf) == 1:
-            return f"{leaf} = {count(value)}"
+            return f"{leaf}={count(value)}"
         return f"{key if leaf in ('per_gpu', 'num') else leaf} {count(value)}"
     if isinstance(value, Mapping):
         inner = (axis_value(name, part) for name, part in value.items() if not isinstance(part, list | tuple))

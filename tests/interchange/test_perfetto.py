@@ -126,9 +126,25 @@ def test_a_bucket_is_in_flight_from_the_first_rank_to_the_last(events, run):
     begins, ends = of(events, "b"), of(events, "e")
     assert len(begins) == len(ends) == 5 * 2
     assert all(event["args"]["ranks"] == run.num_gpus for event in begins)
-    counts = [event["args"]["buckets"] for event in of(events, "C") if event["name"] == "buckets in flight"]
+    counts = [event["args"]["in flight"] for event in of(events, "C") if event["name"] == "buckets"]
     assert counts[-1] == 0
     assert max(counts) >= 1
+
+
+def test_a_bucket_that_workers_send_at_different_times_is_in_flight_several_times(run):
+    spans = Spans()
+    for rank, start_s in ((0, 0.0), (1, 0.5), (2, 3.0)):
+        spans.add("communication", rank, 0, start_s, start_s + 1.0, "bucket 0")
+    events = trace_events(replace(run, spans=spans))
+    ends = {event["id2"]["local"]: event["ts"] for event in of(events, "e")}
+    flights = [(event["ts"], ends[event["id2"]["local"]], event["args"]["ranks"]) for event in of(events, "b")]
+    assert flights == [(0.0, 1.5e6, 2), (3e6, 4e6, 1)]
+    counts = [event["args"]["in flight"] for event in of(events, "C") if event["name"] == "buckets"]
+    assert counts == [1, 0, 1, 0]
+
+
+def test_asynchronous_slices_belong_to_their_process(events):
+    assert all("id" not in event and "local" in event["id2"] for phase in "be" for event in of(events, phase))
 
 
 def test_the_busiest_links_have_counters(events, run):

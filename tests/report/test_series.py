@@ -45,7 +45,7 @@ def test_runs_told_apart_are_the_headline_then_its_rivals_then_smaller_sizes():
         ("strategy.overlap", False, "overlap off"),
         ("compression", None, "no compression"),
         ("strategy.bound", 3, "bound 3"),
-        ("strategy.n", 4, "n = 4"),
+        ("strategy.n", 4, "n=4"),
         ("placement", {"kind": "fragmented", "free": 0.1}, "fragmented free 0.1"),
         ("stragglers", [], "no stragglers"),
         ("stragglers", [{"kind": "lognormal", "cv": 0.03}], "lognormal cv 0.03"),
