@@ -29,12 +29,19 @@ class CudaTimer(Timer):
         return float(start.elapsed_time(end)) / 1e3
 
     def graph(self, play: Call) -> Call | None:
-        """Capture a call; what cannot be captured, because it waits for the GPU, is None."""
+        """Capture a call; what cannot be captured, because it waits for the GPU, is None.
+
+        The stream is not the default one, as capturing asks for. torch.cuda.graph would collect garbage and
+        empty the cache each time, which takes longer than a measurement.
+        """
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         try:
-            with torch.cuda.graph(graph, stream=self.stream):
+            graph.capture_begin()
+            try:
                 play()
+            finally:
+                graph.capture_end()
         except RuntimeError:
             torch.cuda.synchronize()
             return None

@@ -128,9 +128,15 @@ def _row(layer: Mapping[str, Any], point: Mapping[str, Any], times: Mapping[str,
     return row | {"fused": layer["fused"]} if layer["fused"] else row
 
 
-def _sum_of_layers(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    found = {"forward_s": 0.0, "backward_s": 0.0}
+def _sum_of_layers(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Return what the layers of a point add up to on the device, and on the host that launches them."""
+    found = {"forward_s": 0.0, "backward_s": 0.0, "host_forward_s": 0.0, "host_backward_s": 0.0}
+    launched = True
     for row in rows:
         found["forward_s"] += row["forward_s"]
         found["backward_s"] += row["backward_data_s"] + row["backward_weights_s"]
-    return found
+        launched = launched and "host_s" in row
+        if launched:
+            found["host_forward_s"] += row["host_s"]["forward"]
+            found["host_backward_s"] += row["host_s"]["backward"]
+    return {name: seconds if launched or not name.startswith("host") else None for name, seconds in found.items()}

@@ -42,6 +42,8 @@ class Phases:
 def phases_of(traced: TracedLayer, precision: str, device: torch.device) -> Phases:
     """Return the phases of a layer, with memory that no other call touches."""
     module = copy.deepcopy(traced.layer.module)
+    if isinstance(module, nn.RNNBase):
+        module.flatten_parameters()  # a copy's weights are apart, and cuDNN would join them again in each call
     inputs = [x.tensor(device).requires_grad_(x.needs_gradient) for x in traced.inputs]
     forward = partial(_forward, module, inputs, precision, device)
     through_autograd = _Backward(_out_of_place(module), inputs, precision, device)

@@ -45,7 +45,9 @@ class ComputeSpec(Spec):
         default=None, description="scale the estimated layer times so that one GPU trains at this published rate"
     )
     profile: str | None = Field(
-        default=None, description="a clustersim.profile/1 file with layer times measured on the cluster's kind of GPU"
+        default=None,
+        description="layer times measured on the cluster's kind of GPU: a clustersim.profile/1 file, or a shipped "
+        "one by its name",
     )
 
     layout: Literal["nchw", "nhwc"] | None = Field(

@@ -14,6 +14,9 @@ from clustersim.profiling.document import assemble, merged, rounded, to_text, wr
 IDENTITY = {"model": "tiny", "device": {"name": "A GPU"}, "software": {}, "flags": {}}
 
 
+SUM = {"forward_s": 4.0, "backward_s": 20.0, "host_forward_s": None, "host_backward_s": None}
+
+
 def times(seconds: float) -> dict[str, Any]:
     phases = {"forward_s": seconds, "backward_data_s": 2 * seconds, "backward_weights_s": 3 * seconds}
     return {"shape": {"input": [8, 3]}, **phases, "spread_s": 0.0}
@@ -35,13 +38,20 @@ def test_a_point_has_a_row_for_every_layer_and_its_sum_beside_the_whole() -> Non
     assert [(row["name"], row["forward_s"], row["batch"]) for row in profile["layers"]] == [
         ("a", 1.0, 8), ("b", 2.0, 8), ("c", 1.0, 8)
     ]  # fmt: skip
-    assert profile["whole"][0]["sum_of_layers"] == {"forward_s": 4.0, "backward_s": 20.0}
+    assert profile["whole"][0]["sum_of_layers"] == SUM
 
 
 def test_compact_rows_name_every_layer_once() -> None:
     profile = assemble(IDENTITY, measured([layer("a", "k1"), layer("b", "k2"), layer("c", "k1")]), [], compact=True)
     assert [(row["name"], row.get("also")) for row in profile["layers"]] == [("a", ["c"]), ("b", None)]
-    assert profile["whole"][0]["sum_of_layers"] == {"forward_s": 4.0, "backward_s": 20.0}
+    assert profile["whole"][0]["sum_of_layers"] == SUM
+
+
+def test_launching_adds_up_where_it_was_measured() -> None:
+    entries = measured([layer("a", "k1"), layer("b", "k1")])
+    entries["k1"]["host_s"] = {"forward": 0.25, "backward": 0.5}
+    found = assemble(IDENTITY, entries, [], compact=False)["whole"][0]["sum_of_layers"]
+    assert (found["host_forward_s"], found["host_backward_s"]) == (0.5, 1.0)
 
 
 def test_layers_that_do_others_work_are_not_merged() -> None:

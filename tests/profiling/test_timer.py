@@ -115,3 +115,69 @@ def test_copies_fill_the_cache_twice_unless_there_would_be_too_many(num_bytes: i
 @given(st.lists(st.floats(0, 1e3), min_size=1))
 def test_the_spread_lies_within_the_samples(samples: list[float]) -> None:
     assert 0 <= interquartile_range(samples) <= max(samples) - min(samples)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("can_capture", [True, False])
+def test_what_cuda_cannot_capture_is_no_graph(monkeypatch: pytest.MonkeyPatch, can_capture: bool) -> None:
+    import torch
+
+    from clustersim.profiling.cuda_timer import CudaTimer
+
+    log: list[str] = []
+
+    class Graph:
+        def capture_begin(self) -> None:
+            log.append("begin")
+
+        def capture_end(self) -> None:
+            log.append("end")
+
+        def replay(self) -> None:
+            log.append("replay")
+
+    def play() -> None:
+        if not can_capture:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    replay = CudaTimer(0.1, stream=None).graph(play)
+    assert log == ["begin", "end"]
+    assert (replay is not None) == can_capture
+    if replay is not None:
+        replay()
+        assert log[-1] == "replay"
+
+
+@pytest.mark.torch
+def test_laps_of_whole_iterations_leave_no_gap_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from clustersim.profiling import whole
+
+    now_ms = [0.0]
+
+    class Event:
+        def __init__(self, enable_timing: bool):
+            self.at_ms = 0.0
+
+        def record(self) -> None:
+            self.at_ms = now_ms[0]
+
+        def elapsed_time(self, other: Event) -> float:
+            return other.at_ms - self.at_ms
+
+    class Iteration:
+        def run(self, mark: Call) -> None:
+            for duration_ms in (3.0, 5.0, 1.0):
+                mark()
+                now_ms[0] += duration_ms
+            mark()
+            now_ms[0] += 0.5  # what the device waits for the next iteration
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    laps = whole._cuda_laps(Iteration(), 0.0)
+    assert len(laps) == 5
+    assert all(lap == pytest.approx((3e-3, 5e-3, 1.5e-3)) for lap in laps)

@@ -203,3 +203,11 @@ def test_a_profile_that_has_changed_is_read_again(tmp_path: Path) -> None:
     first = build(write(tmp_path, model_rows(8)))
     again = build(write(tmp_path, model_rows(8, factor=3.0)))
     assert again.forward_s == pytest.approx(3 * first.forward_s)
+
+
+def test_a_shipped_profile_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clustersim.workload import profile
+
+    monkeypatch.setattr(profile, "SHIPPED", tmp_path)
+    write(tmp_path, model_rows(8)).rename(tmp_path / "nin-nvidia-h200.json")
+    assert build(Path("nin-nvidia-h200")).provenance()["measured"] == 1
