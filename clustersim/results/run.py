@@ -87,10 +87,11 @@ class Run:
     is there where the scenario has failures: their share is the breakdown's `recovery`. `jobs` are there where several
     share the cluster; the run is the first, and its links carry what all of them send in the time of its iteration.
 
-    `gradients` counts those `applied` and `dropped` in all replicates; `facts` are figures of the strategy itself,
-    such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's gradients, where it has
-    any of its own; `updates`, the update log; `cycles`, every worker's iterations. `more_updates` are the update logs
-    of the other replicates that were played.
+    `gradients` counts those `applied` and `dropped` in all replicates, and `window_s` is the time that they took:
+    `samples_per_s` is gradients applied times samples of a gradient over it. `facts` are figures of the strategy
+    itself, such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's gradients, where
+    it has any of its own; `updates`, the update log; `cycles`, every worker's iterations. `more_updates` are the update
+    logs of the other replicates that were played.
     """
 
     axes: Mapping[str, Any]
@@ -120,6 +121,7 @@ class Run:
     failures: FailureTimes | None = None
     jobs: tuple[JobRun, ...] = ()
     gradients: Mapping[str, int] = field(default_factory=dict)
+    window_s: float | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
     worker_staleness: tuple[float | None, ...] = ()
     updates: UpdateLog = field(default_factory=UpdateLog, repr=False)

@@ -141,6 +141,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         worker_breakdown_s=first.worker_parts(),
         jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
         gradients=_gradients(outcomes),
+        window_s=sum(outcome.window_s for outcome in outcomes),
         facts=point.strategy.facts(point.num_gpus),
         worker_staleness=first.worker_staleness(),
         updates=first.updates,

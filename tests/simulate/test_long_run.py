@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clustersim
-from clustersim.errors import InputError, SimulationError
+from clustersim.errors import InputError
 from clustersim.failures import daly_s, expected_s, young_s
 from clustersim.results import Run
 
@@ -138,7 +138,7 @@ def test_another_strategy_meets_the_same_failures(scenario: dict[str, Any]) -> N
 
 
 def test_failures_so_frequent_that_nothing_ends_are_told(scenario: dict[str, Any]) -> None:
-    with pytest.raises(SimulationError, match=r"the training does not end: something fails every 15\.0 s"):
+    with pytest.raises(InputError, match=r"the training does not end: something fails every 15\.0 s"):
         failing(scenario, gpu={"mtbf": "1 min"})
 
 

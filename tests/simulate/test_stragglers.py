@@ -12,6 +12,7 @@ from scipy import integrate, stats
 
 import clustersim
 from clustersim.collectives import closed_form
+from clustersim.strategies import STRATEGIES
 
 WORKLOAD = """
 name: one-layer
@@ -193,3 +194,19 @@ def test_a_spell_after_what_is_measured_is_told(scenario: dict[str, Any], kind: 
     )
     in_time = clustersim.sweep(scenario | {"stragglers": [late | {"at": ["0 s"]}]}).warnings
     assert not any("change nothing; more num_iterations" in warning for warning in in_time)
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_gradients_applied_over_their_time_are_the_samples_per_second(scenario: dict[str, Any], kind: str) -> None:
+    knobs = {"bounded-staleness": {"bound": 1}, "backup": {"backups": 2}, "local": {"steps": 3}}.get(kind, {})
+    run = clustersim.simulate(
+        scenario
+        | {"strategy": {"kind": kind, **knobs}, "num_gpus": 6, "num_iterations": 9, "replicates": 2}
+        | {"stragglers": [{"kind": "lognormal", "cv": 0.4}]}
+    )
+    assert run.window_s is not None
+    assert run.gradients["applied"] * 8 / run.window_s == pytest.approx(run.samples_per_s, rel=1e-9)
+    share = run.gradients["applied"] / sum(run.gradients.values())
+    assert run.samples_per_s * run.iteration_s == pytest.approx(6 * 8 * share, rel=1e-9)
+    per_update = run.gradients["applied"] * run.update_s / run.window_s
+    assert per_update == pytest.approx({"backup": 4, "softsync": 6}.get(kind, 6 if run.staleness["max"] == 0 else 1))
