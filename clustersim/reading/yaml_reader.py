@@ -30,6 +30,7 @@ _PLAIN_WORDS = (
     ),
     ("expected <block end>", "this line is not indented like the ones above it"),
     ("could not find expected ':'", "a line that is no 'key: value'"),
+    ("expected the node content", "a value is missing here; is a '[' or a '{' never closed?"),
     ("unexpected end of stream", "a quote that is never closed"),
     ("expected ',' or ']'", "a '[' that is never closed with ']'"),
     ("expected ',' or '}'", "a '{' that is never closed with '}'"),
@@ -42,13 +43,14 @@ _ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
 
 
 def read_yaml(
-    text: str, file: str | None, positions: bool = True, limits: Limits = LIMITS
+    text: str, file: str | None, positions: bool = True, limits: Limits = LIMITS, typed: bool = True
 ) -> tuple[Node, list[Mistake]]:
     """Return the tree of one YAML document and the mistakes that do not keep it from being read.
 
-    Broken syntax raises an `InputError` with its line; the tree of an empty document is a null.
+    Broken syntax raises an `InputError` with its line; the tree of an empty document is a null. Scalars that are not
+    `typed` stay the text that was written, or null.
     """
-    reader = _Reader(text, file, positions, limits.num_events)
+    reader = _Reader(text, file, positions, limits.num_events, typed)
     node = reader.document()
     check_extent(node, limits.num_values)
     return node, reader.mistakes
@@ -57,9 +59,10 @@ def read_yaml(
 class _Reader:
     """Turns YAML events into nodes."""
 
-    def __init__(self, text: str, file: str | None, positions: bool, num_events: int):
+    def __init__(self, text: str, file: str | None, positions: bool, num_events: int, typed: bool):
         from ruamel.yaml import YAML
 
+        self.typed = typed
         self.num_events = num_events
         self.file = file
         self.positions = positions
@@ -186,6 +189,8 @@ class _Reader:
     def scalar(self, event: Any, place: Place) -> Node:
         text: str = event.value
         tag = str(event.tag) if event.tag is not None else self.resolve(event)
+        if not self.typed:
+            return Node(None if tag == f"{_TAG}null" else text, place)
         try:
             return Node(_value(text, tag.removeprefix(_TAG)), place)
         except (ValueError, OverflowError) as error:

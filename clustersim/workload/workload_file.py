@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from clustersim.errors import InputError, Mistake, unknown_name
+from clustersim.errors import InputError, Mistake, in_order, unknown_name
+from clustersim.reading import Limits, Node, got_text, read_text, read_yaml
 from clustersim.units import parse
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.written_layer import LARGEST_SIZE, backward_flop, passed_on, shape_keys
-from clustersim.workload.yaml_nodes import Node, YamlFile
 
 GivenTimes = tuple[LayerTime | None, ...]
 """For each layer the times that the file gives, as `measured`, or None."""
@@ -43,6 +43,9 @@ _QUANTITIES = {
     "forward_s": "duration",
     "backward_s": "duration",
 }
+_LIMITS = Limits(num_events=500_000)
+"""Of a workload file: a tool may have written it, with some dozen values for each of many layers."""
+
 _MODEL_KEYS = ("name", "layers", "sample", "source")
 _LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape")
 
@@ -54,9 +57,9 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
     below the first layer with parameters, which therefore takes the half to weights only. A given
     `backward_s` is split in the same proportion. Every mistake is reported at once.
     """
-    file = YamlFile(path)
-    reader = _Reader(file)
-    top = reader.mapping(file.root, "", _MODEL_KEYS, required=("name", "layers"))
+    root, mistakes = read_yaml(read_text(Path(path), _LIMITS.num_bytes), str(path), limits=_LIMITS, typed=False)
+    reader = _Reader(mistakes)
+    top = reader.mapping(root, "", _MODEL_KEYS, required=("name", "layers"))
     name = reader.text(top.get("name"), "name")
     sample = reader.text(top.get("sample"), "sample") or "sample"
     source = reader.text(top.get("source"), "source") or str(path)
@@ -66,7 +69,7 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
     ]
     reader.refuse_repeated(layers)
     if reader.mistakes:
-        raise InputError(reader.mistakes)
+        raise InputError(in_order(reader.mistakes))
     made = _layers(layers)
     times = tuple(_given_time(layer, written) for layer, written in zip(made, layers, strict=True))
     return Model(name, name, made, sample, source), times if any(times) else None
@@ -79,7 +82,7 @@ class _Written:
     name: str
     op: str
     quantities: Mapping[str, float | None]
-    name_node: Node | None
+    name_node: Node
     key: str
     shape: Mapping[str, int]
 
@@ -100,7 +103,7 @@ def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
     shape = reader.shape(keys.get("shape"), f"{key}.shape", op)
     if len(reader.mistakes) == before:
         _check_layer(reader, node, key, quantities)
-    return _Written(name, op, quantities, keys.get("name"), key, shape)
+    return _Written(name, op, quantities, keys.get("name", node), key, shape)
 
 
 def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str, float | None]) -> None:
@@ -144,66 +147,65 @@ def _given_time(layer: Layer, written: _Written) -> LayerTime | None:
 class _Reader:
     """Walks the nodes of a workload file and collects its mistakes."""
 
-    def __init__(self, file: YamlFile):
-        self.file = file
-        self.mistakes: list[Mistake] = []
+    def __init__(self, mistakes: list[Mistake]):
+        self.mistakes = mistakes
 
     def mistake(
-        self, node: Node | None, key: str | None, message: str, got: str | None = None, allowed: str | None = None
+        self, node: Node, key: str | None, message: str, got: str | None = None, allowed: str | None = None
     ) -> None:
-        self.mistakes.append(self.file.mistake(message, key, node, got, allowed))
+        self.mistakes.append(node.place.mistake(message, key or None, got, allowed))
 
     def mapping(self, node: Node, key: str, known: Sequence[str], required: Iterable[str]) -> dict[str, Node]:
-        """Return the nodes of a map by key, without those that say null; say what is unknown, double or missing."""
-        if node.pairs is None:
+        """Return the nodes of a map by key, without those that say null; say what is unknown or missing."""
+        if not isinstance(node.value, dict):
             self.mistake(node, key, f"expected a map of {', '.join(known)}", allowed=", ".join(known))
             return {}
-        found: dict[str, Node] = {}
-        for name_node, value in node.pairs:
-            name = name_node.text or "?"
-            path = f"{key}.{name}" if key else name
+        for name, value in node.children.items():
             if name not in known:
-                self.mistake(name_node, path, str(unknown_name("key", name, known)), name, ", ".join(known))
-            elif name in found:
-                self.mistake(name_node, path, "is given twice; keep one", got=name)
-            found[name] = value
+                place, path = value.key_place or value.place, f"{key}.{name}" if key else name
+                message = str(unknown_name("key", name, known))
+                self.mistakes.append(place.mistake(message, path, name, ", ".join(known)))
+        found = {name: value for name, value in node.children.items() if value.value is not None}
         for name in required:
-            if name not in found or found[name].is_null:
-                self.mistake(node, f"{key}.{name}" if key else name, "is missing")
-        return {name: value for name, value in found.items() if not value.is_null}
+            if name not in found:
+                self.mistake(node, f"{key}.{name}" if key else name, "is missing", "nothing", name)
+        return found
 
-    def sequence(self, node: Node | None, key: str) -> tuple[Node, ...]:
+    def sequence(self, node: Node | None, key: str) -> Sequence[Node]:
         """Return the nodes of a list that has at least one."""
         if node is None:
             return ()
-        if not node.items:
-            self.mistake(node, key, "expected a list of at least one layer")
-        return node.items or ()
+        if isinstance(node.value, list) and node.value:
+            return node.value
+        allowed = "a list of at least one layer"
+        self.mistake(node, key, f"expected {allowed}", got_text(node.plain()), allowed)
+        return ()
 
     def text(self, node: Node | None, key: str) -> str:
         """Return a scalar as it is written; empty where it is not given."""
         if node is None:
             return ""
-        if node.text is None or not node.text.strip():
-            self.mistake(node, key, "expected a name")
-        return node.text or ""
+        if isinstance(node.value, str) and node.value.strip():
+            return node.value
+        self.mistake(node, key, "expected a name", got_text(node.plain()), "a name")
+        return ""
 
     def quantity(self, node: Node | None, key: str, quantity: str) -> float | None:
         """Return an SI number: written bare, or with a unit."""
         if node is None:
             return None
         try:
-            value = float(node.text) if node.text is not None else math.nan
+            value = float(node.value) if isinstance(node.value, str) else math.nan
         except ValueError:
             return self._with_unit(node, key, quantity)
         if not (math.isfinite(value) and value >= 0):
-            shown = node.text if node.text is not None else "a list or a map"
+            shown = node.value if isinstance(node.value, str) else "a list or a map"
             self.mistake(node, key, f"expected a number of at least 0 (got {shown})", got=shown, allowed="0 or more")
         elif key.endswith("parameter_bytes") and value % BYTES_PER_ELEMENT:
             whole = round(value / BYTES_PER_ELEMENT) * BYTES_PER_ELEMENT
             allowed = f"a multiple of {BYTES_PER_ELEMENT} bytes, one for each fp32 parameter"
-            message = f"expected {allowed}, such as {whole} (got {node.text})"
-            self.mistake(node, key, message, got=node.text, allowed=allowed)
+            message = f"expected {allowed}, such as {whole} (got {node.value})"
+            self.mistake(node, key, message, got=node.value, allowed=allowed)
         return value
 
     def shape(self, node: Node | None, key: str, op: str) -> Mapping[str, int]:
@@ -216,7 +218,7 @@ class _Reader:
 
     def _size(self, node: Node, key: str) -> int:
         least = 0 if key.endswith(("pad_h", "pad_w")) else 1
-        text = node.text or ""
+        text = node.value if isinstance(node.value, str) else ""
         if not (text.isascii() and text.isdecimal() and least <= int(text[:15]) <= LARGEST_SIZE):
             allowed = f"a whole number of at least {least}"
             self.mistake(node, key, f"expected {allowed} (got {text or 'none'})", got=text, allowed=allowed)
@@ -225,7 +227,7 @@ class _Reader:
 
     def _with_unit(self, node: Node, key: str, quantity: str) -> float | None:
         try:
-            return parse(node.text, quantity)
+            return parse(node.value, quantity)
         except InputError as error:
             wrong = error.mistakes[0]
             self.mistake(node, key, wrong.message, wrong.got, wrong.allowed)
@@ -237,5 +239,5 @@ class _Reader:
         for layer in layers:
             if layer.name and layer.name in seen:
                 message = f"another layer is called '{layer.name}' already; names differ"
-                self.mistake(layer.name_node, f"{layer.key}.name", message, got=layer.name)
+                self.mistake(layer.name_node, f"{layer.key}.name", message, layer.name, "a name of its own")
             seen.add(layer.name)

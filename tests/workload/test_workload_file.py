@@ -8,9 +8,6 @@ from hypothesis import strategies as st
 
 from clustersim.errors import InputError
 from clustersim.workload.workload_file import read_workload_file
-from clustersim.workload.yaml_nodes import MAX_BYTES
-
-NOT_YAML = "this is not YAML as it is read here: "
 
 GOOD = """\
 name: my-net
@@ -112,6 +109,7 @@ layers:
     assert found == [
         (2, 1, "layerz"),
         (4, 15, "layers.0.flops"),
+        (5, 12, "layers.1.name"),
         (5, 21, "layers.1.flop"),
         (6, 5, "layers.2.name"),
         (6, 12, "layers.2.flop"),
@@ -120,9 +118,8 @@ layers:
         (8, 42, "layers.4.activation_bytes"),
         (9, 5, "layers.5.flop"),
         (10, 5, "layers.6"),
-        (11, 26, "layers.7.flop"),
-        (11, 32, "layers.7.flop"),
-        (5, 12, "layers.1.name"),
+        (11, 21, "layers.7.flop"),
+        (11, 26, "flop"),
     ]
 
 
@@ -141,7 +138,7 @@ ONE = "name: net\nlayers:\n  - {name: a, flop: 1%s}\n"
         ("", None, "expected a map of name, layers, sample, source"),
         ("name: net\nlayers: [5]", "layers.0", "expected a map of name, op, flop"),
         (ONE % ", flops: 1", "layers.0.flops", "no key is called 'flops'; did you mean 'flop'?"),
-        (ONE % ", flop: 2", "layers.0.flop", "is given twice; keep one"),
+        (ONE % ", flop: 2", "flop", "the key is given twice (first in line 3); keep one"),
         (ONE % ", op: [a]", "layers.0.op", "expected a name"),
         (ONE % ", forward_s: 1", "layers.0.backward_s", "is missing; give both times or neither (there is forward_s)"),
         (ONE % ", backward_s: 1", "layers.0.forward_s", "is missing; give both times or neither (there is backward_s)"),
@@ -171,26 +168,25 @@ def test_each_mistake_says_what_to_do(tmp_path, text, key, message):
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("name: net\nlayers: [", 2, f"{NOT_YAML}expected"),
-        ("name: net\n\tlayers: 1", 2, f"{NOT_YAML}found character '\\t'"),
-        ("name: a\n---\nname: b", 3, f"{NOT_YAML}a second document"),
-        ("name: *nobody", 1, f"{NOT_YAML}nothing is called '&nobody' before this"),
-        ("name: !!python/name:os.system x", 1, f"{NOT_YAML}the tag '"),
-        ("[" * 100_000, 1, f"{NOT_YAML}nested more than 40 levels deep"),
-        (b"\x00\x01", None, NOT_YAML),
-        (b"\xff\xfe\xfa", None, "this is not a text file in UTF-8"),
-        ("#" * (MAX_BYTES + 1), None, "too large for a workload file; at most 1,000,000 bytes"),
+        ("name: net\nlayers: [", 2, "a value is missing here; is a '[' or a '{' never closed?"),
+        ("name: net\n\tlayers: 1", 2, "a tab; YAML is indented with spaces"),
+        ("name: a\n---\nname: b", 3, "a second document"),
+        ("name: *nobody", 1, "no '&nobody' stands before this '*nobody'"),
+        ("name: !!python/name:os.system x", 1, "a tag ('tag:yaml.org,2002:python/name:os.system')"),
+        ("[" * 100_000, 1, "nested more than 40 levels deep"),
+        (b"\x00\x01", 1, "a NUL character; this is a binary file"),
+        (b"\xff\xfe\xfa", 1, "this is not text in UTF-8"),
+        ("#" * ((1 << 20) + 1), None, "the file is too large (1.0 MB); 1 MiB at most"),
     ],
     ids=["bracket", "tab", "two documents", "alias", "tag", "deep", "control", "binary", "large"],
 )
 def test_what_is_no_workload_file_is_refused_with_its_line(tmp_path, text, line, message):
-    (mistake,) = mistakes(tmp_path, text)
-    assert mistake.message.startswith(message)
-    assert mistake.line == line
+    told = [mistake for mistake in mistakes(tmp_path, text) if mistake.message.startswith(message)]
+    assert [mistake.line for mistake in told] == [line]
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path):
-    with pytest.raises(InputError, match="this is a folder, not a workload file"):
+    with pytest.raises(InputError, match="this is a directory; name a file in it"):
         read_workload_file(tmp_path)
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
         read_workload_file(tmp_path / "none.yaml")
@@ -198,12 +194,12 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path):
         read_workload_file("a\0b")
 
 
-def test_an_alias_bomb_is_refused_as_what_it_is_not(tmp_path):
+def test_an_alias_bomb_is_refused_before_it_goes_off(tmp_path):
     bomb = "a: &a [1]\n" + "".join(
         f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
     )
-    found = mistakes(tmp_path, bomb + "name: net\nlayers: *i\n")
-    assert {mistake.message.split(";")[0][:25] for mistake in found} >= {"expected a map of name, o"}
+    (mistake,) = mistakes(tmp_path, bomb + "name: net\nlayers: *i\n")
+    assert "counting those that an alias (*name) repeats" in mistake.message
 
 
 @given(text=st.text(alphabet="nameflopyrs:[]{}&*-, \n\t\"'#1.e", max_size=80))
