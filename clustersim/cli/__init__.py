@@ -21,7 +21,7 @@ from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
 from clustersim.cli.importing import importing
 from clustersim.cli.listing import list_names
-from clustersim.cli.profiling import profile
+from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.validation import validate
 
 __all__ = ["app", "main"]
@@ -41,6 +41,7 @@ app.add_typer(topology)
 app.command()(profile)
 app.command()(validate)
 app.command()(report)
+importing.command("kineto")(import_kineto)
 app.add_typer(importing)
 app.command("list")(list_names)
 app.command()(copy)

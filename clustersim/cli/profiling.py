@@ -1,4 +1,4 @@
-"""`clustersim profile`: what every layer of a model takes on the device at hand."""
+"""`clustersim profile` and `clustersim import kineto`: what every layer of a model takes, measured."""
 
 from __future__ import annotations
 
@@ -73,3 +73,47 @@ def _write_script(path: Path, model: str | None) -> None:
         typer.echo(f"profiler: {write_profiler(path)}")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}", got=str(path)) from None
+
+
+def import_kineto(
+    trace: Annotated[Path, typer.Argument(metavar="FILE", help="What export_chrome_trace wrote: .json or .json.gz.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The profile to write; stdout if absent.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Give layers the names of this model of the catalogue.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="The batch, where the trace has no shapes.", min=1)
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(metavar="P", help="The precision, where the trace has no types or it was tf32.")
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(metavar="L", help="nchw or nhwc, where the trace has no strides.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The GPU, where the trace does not name it.")
+    ] = None,
+) -> None:
+    """Make a layer profile of a torch.profiler trace (Kineto).
+
+    Profile training steps with record_shapes=True and prof.step() in the loop; with_stack=True, or a
+    torch.profiler.record_function around each module, names the layers.
+    """
+    from clustersim.errors import InputError
+    from clustersim.interchange.kineto import import_kineto as read
+    from clustersim.profiling.document import rounded, to_text, write_document
+
+    imported = read(trace, model, batch, precision, layout, device)
+    document = rounded(imported.document)
+    for note in imported.notes:
+        typer.echo(f"note: {note}", err=True)
+    if output is None:
+        typer.echo(to_text(document), nl=False)
+        return
+    try:
+        write_document(document, output)
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror}", got=str(output)) from None
+    typer.echo(f"profile: {output}")
