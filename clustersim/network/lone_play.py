@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.network.crowding import Occupied
+from clustersim.network.lone_ring import LoneRing
 from clustersim.network.lone_step import LoneStep, Spans
 from clustersim.network.outline import Outline, Stretch
 
@@ -115,14 +116,12 @@ class LonePlay:
     def _play(self, stretch: Stretch) -> bool:
         """Play steps that are alike and have all ranks before them; return whether no message held back another."""
         step, number = stretch.step, stretch.first
+        if self._delays is None and not self._known.risky.any() and step.ring is not None:
+            self._go_round(step.ring, stretch)
+            return True
         watched = self._occupied is not None and self._occupied.watches(step)
         look_at, num_steady = number + 1, 0
         while number < stretch.end:
-            if not watched and self._delays is None:
-                unseen = int(min(look_at, stretch.end, self._awaited.next_step)) - 1 - number
-                if unseen > 0:
-                    self._reached_s = step.after(unseen, self._reached_s)
-                    number += unseen
             before_s, admitted_s = self._reached_s, self._admitted_s(number)
             spans = step.spans(admitted_s)
             if watched and self._occupied is not None and not self._occupied.admit(step, spans):
@@ -140,6 +139,16 @@ class LonePlay:
                     self._multiply(step, number, stretch.end, gone_s)
                     return True
         return True
+
+    def _go_round(self, ring: LoneRing, stretch: Stretch) -> None:
+        """Go through a stretch of a ring's steps, from one that somebody is awaited at to the next."""
+        number = stretch.first
+        while number < stretch.end:
+            num = int(min(self._awaited.next_step, stretch.end)) - number
+            self._reached_s = ring.after(num, self._reached_s)
+            number += num
+            self._num_multiplied += num - 1
+            self._awaited.note(number, self._reached_s)
 
     def _play_in_part(self, step: LoneStep, number: int, carried: np.ndarray) -> bool:
         """Play what is left of a step that some ranks have left or messages have begun in; count what is carried."""

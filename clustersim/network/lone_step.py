@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.collectives.schedule import Step
+from clustersim.network.lone_ring import LoneRing
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, adders
 from clustersim.topology import Topology
 
@@ -102,31 +103,12 @@ class LoneStep:
         done_s[own.ranks] = np.maximum(admitted_s[own.ranks], np.maximum.reduceat(ends_s[own.ends], own.starts))
         return done_s
 
-    def after(self, num_steps: int, admitted_s: np.ndarray) -> np.ndarray:
-        """Return when each rank is through with so many steps like this one, at once [num_ranks].
-
-        The same as `spans` and `done_s` again and again, to the last digit, without a new array for each of them.
-        """
-        own = self._own
-        if own.ranks is not None or own.is_padded:
-            for _ in range(num_steps):
-                admitted_s = self.done_s(admitted_s, self.spans(admitted_s))
-            return admitted_s
-        done_s, ends_s, to_s = admitted_s.copy(), np.empty(len(self.src)), np.empty(len(self.src))
-        of_rank_s, parts_s = (
-            np.empty_like(done_s),
-            [self.latency_s, self.wire_s, *([self.adding_s] if self.adds else [])],
-        )
-        for _ in range(num_steps):
-            done_s.take(self.src, out=ends_s, mode="clip")
-            done_s.take(self.dst, out=to_s, mode="clip")
-            np.maximum(ends_s, to_s, out=ends_s)
-            for part_s in parts_s:
-                ends_s += part_s
-            for ends in own.ends:
-                ends_s.take(ends, out=of_rank_s, mode="clip")
-                np.maximum(done_s, of_rank_s, out=done_s)
-        return done_s
+    @cached_property
+    def ring(self) -> LoneRing | None:
+        """Many steps like this one at once, where it is a step of a ring and all messages take as long."""
+        if self.eager is not None or not self.num_ranks:
+            return None
+        return LoneRing.of(self.num_ranks, self.src, self.dst, [self.latency_s, self.wire_s, self.adding_s])
 
     @cached_property
     def _own(self) -> _Own:

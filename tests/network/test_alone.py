@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clustersim.collectives import ALL_REDUCE, COLLECTIVES, Schedule, Step, Transfer
 from clustersim.network import Network
 from clustersim.network.alone import Alone, Begun, Lone, Standing
-from clustersim.network.lone_step import LoneSteps
+from clustersim.network.lone_step import LoneStep, LoneSteps
 from clustersim.network.outline import outline
 from clustersim.network.paths import Costs, payload_rates
 from clustersim.topology import Node, Topology, load_topology
@@ -306,16 +306,27 @@ def test_a_message_may_meet_one_of_a_multiplied_step(late_s, is_forecast):
     assert after.num_steps > 5
 
 
-@pytest.mark.parametrize("adds", [False, True])
-@pytest.mark.parametrize("algorithm", ["ring", "tree", "halving-doubling"])
-def test_many_steps_at_once_are_those_steps_one_by_one_to_the_last_digit(algorithm, adds):
-    schedule, costs = ALL_REDUCE[algorithm](8, 1e6), Costs(eager_bytes=0.0)
-    cluster = load_topology({"kind": "star", "num_hosts": 8, "gpu": "k80", "link": "1 GB/s", "hop": "1 us"})
-    step = LoneSteps(cluster, costs, adds, payload_rates(cluster, costs)).step(schedule.step(0), cluster.gpus)
-    one_by_one_s = entered_s = np.random.default_rng(3).random(8)
-    for _ in range(5):
+@pytest.mark.parametrize("num_steps", [1, 2, 3, 6, 7, 8, 20])
+@pytest.mark.parametrize("order", [[1, 2, 3, 4, 5, 6, 0], [3, 4, 5, 6, 1, 0, 2]])
+def test_many_steps_of_a_ring_at_once_are_those_steps_one_by_one(order, num_steps):
+    step = ring_step(Step.of(np.arange(7), order, 1e6, reduce=True))
+    one_by_one_s = entered_s = np.random.default_rng(3).random(7)
+    for _ in range(num_steps):
         one_by_one_s = step.done_s(one_by_one_s, step.spans(one_by_one_s))
-    np.testing.assert_array_equal(step.after(5, entered_s), one_by_one_s)
+    assert step.ring.after(num_steps, entered_s) == pytest.approx(one_by_one_s, rel=1e-14)
+
+
+def test_steps_whose_messages_differ_or_miss_a_rank_are_no_ring():
+    order = [1, 2, 3, 4, 5, 6, 0]
+    assert ring_step(Step.of(np.arange(7), order, [1e6] * 6 + [2e6])).ring is None
+    assert ring_step(Step.of(np.arange(7), order, 1e6, reduce=[True] * 6 + [False])).ring is None
+    assert ring_step(Step.of(np.arange(6), order[:6], 1e6)).ring is None
+    assert ring_step(Step.of(np.arange(7), order, 1e6), Costs(eager_bytes=2e6)).ring is None
+
+
+def ring_step(columns: Step, costs: Costs | None = None) -> LoneStep:
+    cluster, costs = load_topology({"kind": "star", "num_hosts": 7, "gpu": "k80", "link": "1 GB/s"}), costs or Costs()
+    return LoneSteps(cluster, costs, True, payload_rates(cluster, costs)).step(columns, cluster.gpus)
 
 
 def test_networks_over_one_topology_share_what_is_known_of_a_schedule(monkeypatch):
