@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import clustersim
 from clustersim.report import FIGURES, write_report
 from clustersim.results import staleness_summary
 from tests.report.synthetic import make_sweep
@@ -51,6 +52,18 @@ class Visit:
             self.page.wait_for_timeout(100)
         pytest.fail(f"still not so after {seconds} s: {condition}")
 
+    def shows(self, name, made):
+        """Assert that a figure can be seen with its finding; where nothing was made, that it has no card."""
+        title = self.page.locator(f"#title-{name}")
+        assert title.count() == self.page.locator(f"#{name}").count() == bool(made), name
+        if made:
+            assert title.inner_text() == made[0].title
+            assert title.is_visible()
+            self.see(name)
+            assert self.page.locator(f"#plot-{name} .main-svg").first.is_visible()
+            marks = self.page.locator(f"#plot-{name} .main-svg").first.locator("path, rect, image")
+            assert marks.count() > 5, name
+
     def layout(self, name, expression):
         self.see(name)
         return self.page.evaluate(f"document.getElementById('plot-{name}')._fullLayout.{expression}")
@@ -75,14 +88,97 @@ def test_nothing_fails_and_nothing_is_asked_for(desktop, phone):
 def test_every_figure_is_drawn_and_its_finding_can_be_seen(desktop, phone, sweep):
     for visit in (desktop, phone):
         for name, kind in FIGURES.items():
-            made = kind.make(sweep)
-            if not made:  # a figure of what this sweep has not: updates, failures, ...
-                continue
-            first = made[0]
-            title = visit.page.locator(f"#title-{name}")
-            assert title.inner_text() == first.title
-            assert title.is_visible()
-            assert visit.see(name).page.locator(f"#plot-{name} .main-svg").first.is_visible()
+            visit.shows(name, kind.make(sweep))
+
+
+def star(num_hosts, gpu="k80"):
+    return {"kind": "star", "num_hosts": num_hosts, "host": {"gpu": gpu}, "link": "1 GB/s", "hop": "2 us"}
+
+
+SMALL = {
+    "model": "squeezenet-1.0",
+    "batch": {"per_gpu": 8},
+    "num_iterations": 6,
+    "stragglers": [{"kind": "constant", "factor": 1.6, "of": [1]}, {"kind": "lognormal", "cv": 0.2}],
+    "seed": 3,
+}
+"""What runs in a second; each of `OTHERS` adds to it."""
+
+OTHERS = {
+    "asynchronous": {
+        "num_gpus": [2, 4],
+        "topology": star(5),
+        "strategy": [{"kind": "async", "staleness_aware_rate": True}, {"kind": "bounded-staleness", "bound": 1}],
+        "num_iterations": 12,
+    },
+    "backups": {"num_gpus": 6, "topology": star(7), "strategy": {"kind": "backup", "backups": [0, 1, 2]}},
+    "failures": {
+        "num_gpus": 4,
+        "topology": star(4),
+        "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+        "failures": {
+            "host": {"mtbf": "20 h"},
+            "checkpoint": {"every": "daly", "rate": "20 MB/s"},
+            "restart": "5 min",
+            "length": "3 d",
+        },
+    },
+    "jobs": {
+        "num_gpus": 2,
+        "topology": star(4),
+        "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+        "placement": [0, 2, 1, 3],
+        "jobs": [{}, {"name": "other", "model": "alexnet"}],
+        "stragglers": [],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def others():
+    return {name: clustersim.sweep({"name": name, **SMALL, **parts}) for name, parts in OTHERS.items()}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_what_a_strategy_is_about_is_drawn_and_nothing_else_has_a_card(browser, others, tmp_path, name, width, scheme):
+    visit = Visit(browser, write_report(others[name], tmp_path / "report.html"), width, scheme)
+    for figure, kind in FIGURES.items():
+        visit.shows(figure, kind.make(others[name]))
+    assert visit.errors == []
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == width
+    assert visit.page.evaluate("document.body.dataset.drawn") == "all"
+
+
+def test_every_figure_is_made_of_some_sweep_that_a_browser_has_drawn(sweep, others):
+    made = {figure for one in (sweep, *others.values()) for figure, kind in FIGURES.items() if kind.make(one)}
+    assert made == set(FIGURES)
+
+
+def test_an_asynchronous_run_shows_clocks_staleness_and_versions(browser, others, tmp_path):
+    visit = Visit(browser, write_report(others["asynchronous"], tmp_path / "report.html"))
+    lines = visit.see("clocks").page.locator("#plot-clocks .scatterlayer .trace")
+    assert lines.count() == 1 + 4  # the band, and a line for each worker
+    shares = FIGURES["staleness"].make(others["asynchronous"])[0].traces[0]["y"]
+    bars = visit.see("staleness").page.locator("#plot-staleness .barlayer .point path")
+    assert bars.count() == sum(share > 0 for share in shares)
+    names = visit.see("versions").page.locator("#plot-versions .annotation").all_text_contents()
+    assert any(name.startswith("W_") for name in names)
+    assert any(" → " in name for name in names)
+
+
+def test_figures_out_of_sight_are_drawn_when_they_come_near_and_nothing_moves(browser, report):
+    visit = Visit(browser, report)
+    drawn = "document.querySelectorAll('.card[data-drawn]').length"
+    tall = "document.documentElement.scrollHeight"
+    assert visit.page.evaluate("document.body.dataset.drawn") == "near"
+    before, height = visit.page.evaluate(drawn), visit.page.evaluate(tall)
+    assert before < visit.page.locator(".plot").count()
+    for name in visit.page.evaluate("[...document.querySelectorAll('.plot')].map(plot => plot.id.slice(5))"):
+        visit.see(name)
+    assert visit.page.evaluate(drawn) == visit.page.locator(".plot").count()
+    assert visit.page.evaluate("document.body.dataset.drawn") == "all"
+    assert visit.page.evaluate(tall) == pytest.approx(height, abs=4)
 
 
 def test_every_bar_is_there(desktop, sweep):
