@@ -82,8 +82,8 @@ def _measured_from_s(jobs: Sequence[JobOfMany], setups: Sequence[Setup], replica
     parts = [stage.enter(job, setup) for job, setup in zip(jobs, setups, strict=True)]
     begin_s, _ = stage.reach([part.pace_s for part in parts])
     parts[0].open(begin_s)
-    stage.until(lambda: parts[0].begin_s() is not None)
-    return parts[0].begin_s() or begin_s
+    stage.until(lambda: parts[0].begin_s() < float("inf"))
+    return parts[0].begin_s()
 
 
 def _alone_s(part: _Part, outcome: Outcome, stage: _Stage) -> float:
@@ -206,8 +206,14 @@ class _Part:
         return self._whole_rounds(self.setup.point.num_iterations)
 
     def pace_s(self) -> float | None:
-        """Return when all workers have ended the iterations before those that may count, once that is known."""
-        return self._ended_s(max(1, self.job.num_warm_up))
+        """Return when all workers have ended the iterations before those that may count, once that is known.
+
+        Of workers out of step: when as many updates have been made as come before.
+        """
+        window = self.job.window
+        if window is None:
+            return self._ended_s(max(1, self.job.num_warm_up))
+        return window.start_s if window.start_s < float("inf") else None
 
     def open(self, now_s: float) -> None:
         """Let what begins from now on count."""
@@ -218,13 +224,13 @@ class _Part:
             window.open()
             window.counts_gradients, self.updates_before = False, window.num_updates
 
-    def begin_s(self) -> float | None:
-        """Return when the first worker begins what counts, once that is known of all."""
+    def begin_s(self) -> float:
+        """Return when the first worker begins what counts; infinity as long as that is not known of all."""
         if self.job.window is not None:
             return self.job.window.start_s
         begin_s = self.job.times.begin_s
         if begin_s.shape[1] <= self.first or np.isnan(begin_s[:, self.first]).any():
-            return None
+            return float("inf")
         return float(begin_s[:, self.first].min())
 
     def counted_s(self) -> float | None:

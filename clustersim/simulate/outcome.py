@@ -199,7 +199,8 @@ def mean_parts(outcomes: Sequence[Outcome]) -> dict[str, float]:
 
 def mean_cycle(outcomes: Sequence[Outcome], seconds: Sequence[float]) -> float:
     """Return the mean of what a cycle takes in each outcome; each weighs as much as it has gradients that count."""
-    return float(np.average(seconds, weights=[sum(outcome.gradients) for outcome in outcomes]))
+    counts = np.array([sum(outcome.gradients) for outcome in outcomes])
+    return float(np.dot(seconds, counts / counts.sum()))
 
 
 def _in_step(times: Timesheet) -> UpdateLog:

@@ -84,6 +84,12 @@ class Stale(Served):
 
 def window_of(job: Job, rule: Rule, num_pushing: int, tell: Tell) -> Window:
     """Return the window of a job's updates, to whose servers so many of its workers push."""
+    if not job.buckets:
+        raise InputError(
+            "the model has no parameters, so that no gradient is pushed and servers never update; give its layers "
+            "parameter_bytes, or a strategy in which workers march in step, such as all-reduce",
+            got="no parameters",
+        )
     before = updates_before(num_pushing, rule.gradients_per_update, job.num_filling)
     ranks, counted = range(job.num_ranks), job.num_iterations
     return Window(job.env, job.updates, ranks, before, counted, tell, counts_gradients=rule.waits_for_updates)

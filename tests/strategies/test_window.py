@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.errors import InputError
 from clustersim.simulate.outcome import outcome_of
 from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.backup import Backup
 from clustersim.strategies.bounded_staleness import BoundedStaleness
 from clustersim.strategies.gossip import Gossip
+from clustersim.strategies.hierarchical import Hierarchical
 from clustersim.strategies.softsync import Softsync
 from tests.strategies.jobs import INSTANT, play, result
 from tests.strategies.test_laws import OUT_OF_STEP, WHOLE, jitter
@@ -103,3 +105,11 @@ def test_those_who_wait_for_a_worker_that_is_cut_off_wait_for_it_when_the_run_en
     for rank, part in enumerate(outcome.worker_parts()):
         assert (part["waiting"] > 1e-6) == (rank in {0, 2})
         assert part["communication_exposed"] < 1e-3
+
+
+@pytest.mark.parametrize(
+    "strategy", [Async(), Softsync(), Backup(backups=1), BoundedStaleness(bound=1), Hierarchical()]
+)
+def test_a_model_of_which_nothing_is_pushed_is_refused_and_not_played_for_ever(strategy):
+    with pytest.raises(InputError, match=r"the model has no parameters, so that no gradient is pushed"):
+        play(strategy, 3, layers=[(1.0, 2.0, 0.0)])
