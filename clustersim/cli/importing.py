@@ -67,6 +67,24 @@ def hf_config(
     _write(import_hf(config, tokens, name or _stem(output)), output)
 
 
+@importing.command("onnx")
+def onnx_model(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file; its weights are not read.")],
+    sizes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dim", metavar="NAME=SIZE", help="How long a dimension is that the file leaves open; the batch need not."
+        ),
+    ] = None,
+    output: _Output = None,
+    name: _Name = None,
+) -> None:
+    """Make a workload of an ONNX file. Export it in training mode, or what only training has is missing."""
+    from clustersim.interchange.onnx_model import import_onnx, parse_sizes
+
+    _write(import_onnx(model, parse_sizes(sizes or []), name or _stem(output)), output)
+
+
 def _stem(output: Path | None) -> str | None:
     return output.stem if output is not None else None
 

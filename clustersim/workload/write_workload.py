@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from clustersim.errors import InputError
+from clustersim.reading import LIMITS
 from clustersim.results.files import write_atomically
 from clustersim.workload.layer import Layer, Model
 from clustersim.workload.workload_file import BYTES_PER_ELEMENT, DEFAULT_OP
@@ -45,7 +46,16 @@ def write_workload_file(model: Model, path: str | Path) -> Path:
         raise InputError(
             f"a workload file ends in .yaml (got '{path}')", got=str(path), allowed="a name that ends in .yaml"
         )
-    return write_atomically(path, workload_text(model))
+    text = workload_text(model)
+    if len(text.encode()) > LIMITS.num_bytes:
+        most = f"{LIMITS.num_bytes / 2**20:g} MiB"
+        raise InputError(
+            f"{len(model.layers):,} layers make a file of {len(text) / 1e6:.1f} MB, and at most {most} are read; "
+            "import the model without loops that are written out, or fewer of its layers",
+            got=f"{len(model.layers):,} layers",
+            allowed=most,
+        )
+    return write_atomically(path, text)
 
 
 def _row(layer: Layer, input_elements: float, backward: tuple[float, float]) -> str:

@@ -1,0 +1,30 @@
+"""An ONNX file as a workload: shapes by onnx's own inference, operators by their formulas.
+
+Weights are not read, only their sizes. An exported graph is the one that infers: what an exporter folded or dropped
+(batch norms, dropout) is not in it. onnx is loaded when `import_onnx` is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from clustersim.errors import InputError
+from clustersim.interchange.imported import Imported
+from clustersim.interchange.onnx_model.sizes import parse_sizes
+
+__all__ = ["import_onnx", "parse_sizes"]
+
+
+def import_onnx(path: str | Path, sizes: Mapping[str, int] | None = None, name: str | None = None) -> Imported:
+    """Return the model of an ONNX file, called `name` or like the file.
+
+    The first dimension of the first input is the batch. `sizes` are those of its other dimensions that have none.
+    """
+    if find_spec("onnx") is None:
+        raise InputError("onnx is not installed; pip install 'clustersim[onnx]'", got="no onnx")
+    from clustersim.interchange.onnx_model.graph import read_graph
+    from clustersim.interchange.onnx_model.layers import model_of
+
+    return model_of(read_graph(Path(path), sizes or {}), name or Path(path).stem)

@@ -1,0 +1,151 @@
+"""From an ONNX graph to layers: what is data, what is weights, and what each operator costs a sample."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from clustersim.errors import InputError, Mistake
+from clustersim.interchange.imported import Imported
+from clustersim.interchange.onnx_model.graph import Graph, Node
+from clustersim.interchange.onnx_model.operators import (
+    FREE,
+    RECIPES,
+    SHAPES,
+    TRAINED_INPUTS,
+    UNTRAINED,
+    Cost,
+    elementwise,
+    is_parameter,
+)
+from clustersim.workload import Layer, Model
+
+
+def model_of(graph: Graph, name: str) -> Imported:
+    """Return the workload of a graph; a loss is added for every output."""
+    walk = _Walk(graph, {}, set(graph.inputs), set(), set())
+    layers = [layer for node in graph.nodes for layer in walk.layers(node)]
+    layers += [
+        Layer("loss", "loss", 0.0, 0.0, 0.0, 0, elements, elements)
+        for output in graph.outputs
+        if output in walk.data and output in graph.real and output in graph.shapes
+        for elements in [_whole(math.prod(graph.shapes[output]) / graph.batch)]
+    ]
+    if not walk.owned:
+        raise InputError(Mistake("it has no weights: there is nothing to train", file=str(graph.path)))
+    unused = [weight for weight in graph.weights if weight not in walk.owned and math.prod(graph.weights[weight]) > 1]
+    notes = []
+    if unused:
+        notes.append(f"{len(unused)} constants are taken for no parameters, such as {unused[0]} (statistics, masks)")
+    first = next(iter(graph.inputs))
+    sample = "sequence" if first not in graph.real else "image" if len(graph.inputs[first]) == 4 else "sample"
+    source = f"{graph.path}, ONNX of opset {graph.opset}"
+    return Imported(Model(name, name, tuple(_named(layers)), sample, source), tuple(notes))
+
+
+@dataclass
+class _Walk:
+    """What is known on the way through a graph.
+
+    `origins` has the weights that a tensor of weights alone is made of, `owned` the weights whose layer is found,
+    `data` the tensors that depend on inputs, `needing` those whose gradient is needed.
+    """
+
+    graph: Graph
+    origins: dict[str, frozenset[str]]
+    data: set[str]
+    needing: set[str]
+    owned: set[str]
+
+    def __post_init__(self) -> None:
+        self.origins |= {weight: frozenset([weight]) for weight in self.graph.weights}
+
+    def layers(self, node: Node) -> list[Layer]:
+        """Return what an operator adds; nothing where it sees no data, or shows it another way."""
+        read = [tensor for tensor in node.inputs if tensor]
+        if node.op in SHAPES:
+            return []
+        if not any(tensor in self.data for tensor in read):
+            made = frozenset().union(*(self.origins.get(tensor, frozenset()) for tensor in read))
+            self.origins |= dict.fromkeys(node.outputs, made)
+            return []
+        self.data |= set(node.outputs)
+        mine = self._new_parameters(node)
+        if mine or any(tensor in self.needing for tensor in read):
+            self.needing |= set(node.outputs)
+        if node.op in UNTRAINED:
+            raise InputError(
+                Mistake(
+                    f"{node.op} '{node.name}' computes with whole numbers: a quantised model is not trained",
+                    file=str(self.graph.path),
+                    got=node.op,
+                )
+            )
+        if self._is_view(node) or not any(output in self.graph.real for output in node.outputs):
+            return []
+        costs = RECIPES.get(node.op, elementwise)(self, node)
+        share, rest = divmod(sum(math.prod(self.graph.weights[weight]) for weight in mine), len(costs))
+        name = node.name.strip("/")
+        return [self._layer(name, cost, share + (rest if index == 0 else 0)) for index, cost in enumerate(costs)]
+
+    def _is_view(self, node: Node) -> bool:
+        """Return whether an operator shows data another way: one row picked by a constant is cut out, not copied."""
+        picks = node.op == "Gather" and node.inputs[0] in self.data and self.is_weight(node.inputs[1])
+        return node.op in FREE or (picks and self.graph.shapes.get(node.inputs[1]) == ())
+
+    def is_weight(self, tensor: str) -> bool:
+        """Return whether a tensor is made of constants alone."""
+        return tensor not in self.data
+
+    def needs_gradient(self, tensor: str) -> bool:
+        """Return whether a backward pass has to go on below a tensor."""
+        return tensor in self.needing
+
+    def _new_parameters(self, node: Node) -> list[str]:
+        """Return the weights that nobody trained before: those at the inputs where this operator has parameters."""
+        places = TRAINED_INPUTS.get(node.op, ())
+        found = frozenset().union(*(self.origins.get(node.input(place), frozenset()) for place in places))
+        weights = self.graph.weights
+        mine = [
+            weight
+            for weight in weights
+            if weight in found and weight not in self.owned and is_parameter(node.op, weights[weight])
+        ]
+        self.owned |= set(mine)
+        return mine
+
+    def _layer(self, name: str, cost: Cost, num_parameters: int) -> Layer:
+        batch = self.graph.batch
+        weights = cost.flop * cost.weight_gradients
+        return Layer(
+            f"{name}.{cost.label}" if cost.label else name,
+            cost.op,
+            _whole(cost.flop / batch),
+            _whole(cost.flop * cost.data_gradients / batch),
+            _whole(weights / batch),
+            num_parameters,
+            _whole(cost.input_elements / batch),
+            _whole(cost.output_elements / batch),
+            cost.shape,
+        )
+
+
+def _named(layers: list[Layer]) -> list[Layer]:
+    """Return the layers with names that differ."""
+    counts: Counter[str] = Counter()
+    taken = {layer.name for layer in layers}
+    named = []
+    for layer in layers:
+        counts[layer.name] += 1
+        name = layer.name
+        while counts[layer.name] > 1 and (name := f"{layer.name}.{counts[layer.name]}") in taken:
+            counts[layer.name] += 1
+        taken.add(name)
+        named.append(replace(layer, name=re.sub(r"\s+", " ", name)))
+    return named
+
+
+def _whole(value: float) -> float:
+    return float(round(value)) if math.isclose(value, round(value), rel_tol=1e-12) else value
