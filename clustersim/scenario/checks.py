@@ -68,11 +68,11 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
             message += f": its {routers} routers have {topology.num_hosts} hosts; take fewer GPUs, or larger dims"
         yield Mistake(message, "num_gpus", got=str(point.num_gpus), allowed=f"at most {topology.num_gpus}")
         return
-    wrong = list(_mistakes_of("placement", lambda: place(point.placement, topology, point.num_gpus, point.seed)))
-    if wrong:
-        yield from wrong
+    try:
+        gpus = place(point.placement, topology, point.num_gpus, point.seed)
+    except InputError as error:
+        yield from (Place().told(mistake, "placement") for mistake in error.mistakes)
         return
-    gpus = place(point.placement, topology, point.num_gpus, point.seed)
     yield from _placed_mistakes(point, topology, gpus)
     yield from failure_mistakes(point, topology, gpus)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -228,6 +229,7 @@ def _turn(hosts: np.ndarray) -> np.ndarray:
     return turn
 
 
+@lru_cache(maxsize=256)
 def _most_cubic(dims: tuple[int, ...], num_routers: int) -> tuple[int, ...]:
     """Return the sides of the block, as `Compact` says."""
     blocks = (sides for sides in product(*(range(1, size + 1) for size in dims)) if prod(sides) >= num_routers)
