@@ -199,6 +199,32 @@ class TestRun:
         errors = json.loads(out)["errors"]
         assert {(error["file"], error["line"]) for error in errors} == {("bad.yaml", 5), ("bad.yaml", 6)}
 
+    @pytest.mark.parametrize(
+        ("changes", "key", "line"),
+        [
+            (["strategy: {kind: server, servers: {on: own-hosts, num: 3}}"], "strategy.servers.num", 6),
+            (["jobs: [{num_gpus: 9}]"], "jobs.0.num_gpus", 7),
+            (["batch: {per_gpu: 90000}"], "batch.per_gpu", 6),
+            (["model: gpt2-xl"], "model", 6),
+            (["num_gpus: 2", "failures: {gpu: {mtbf: 1 s}, checkpoint: {write: 1 s}}"], "failures.gpu", 7),
+            (["stragglers: [{kind: gamma, cv: 1, of: []}]"], "stragglers.0.of", 7),
+        ],
+    )
+    def test_what_cannot_be_played_is_told_at_its_line_before_anything_runs(
+        self, changes: list[str], key: str, line: int, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        again = {change.partition(":")[0] for change in changes}
+        kept = [each for each in SCENARIO.splitlines() if each.partition(":")[0] not in again]
+        (folder / "bad.yaml").write_text("\n".join([*kept, *changes]) + "\n")
+        assert main(["run", "bad.yaml", "--json"]) == 3
+        out, err = capsys.readouterr()
+        (told,) = json.loads(out)["errors"]
+        assert (told["file"], told["line"], told["key"]) == ("bad.yaml", line, key)
+        assert None not in (told["column"], told["got"], told["allowed"])
+        assert f"bad.yaml:{line}:" in err
+        assert "Traceback" not in err
+        assert "simulated" not in err
+
     def test_a_file_that_is_not_there_exits_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["run", "nothing.yaml"]) == 3
         assert "nothing.yaml" in capsys.readouterr().err
