@@ -218,7 +218,19 @@ def _ideal_trace(slope: float, sizes: list[int], first: bool) -> Json:
     }
 
 
+def _covers(data: Scaling, number: int) -> bool:
+    """Return whether a line would cover an earlier one: a hundredth is less than a line is wide."""
+    line = data.lines[number]
+    return any(
+        other.num_gpus == line.num_gpus
+        and all(abs(one / two - 1.0) < 0.01 for one, two in zip(line.rate, other.rate, strict=True))
+        for other in data.lines[:number]
+    )
+
+
 def _line_traces(data: Scaling, line: Line, number: int) -> list[Json]:
+    """Return a line with its band and its efficiency; dashed, with open markers, where another shines through."""
+    covers = _covers(data, number)
     name = plot_text(line.label) or "forecast"
     colour, marker = series_colour(number), series_marker(number)
     common = {
@@ -227,8 +239,8 @@ def _line_traces(data: Scaling, line: Line, number: int) -> list[Json]:
         "name": name,
         "legendgroup": name,
         "x": line.num_gpus,
-        "line": {"color": colour, "width": 2.5},
-        "marker": {"color": colour, "symbol": marker, "size": 8},
+        "line": {"color": colour, "width": 2.5, **({"dash": "dash"} if covers else {})},
+        "marker": {"color": colour, "symbol": f"{marker}-open" if covers else marker, "size": 13 if covers else 8},
         "hoverinfo": "text",
     }
     hover = [_hover(data, line, place) for place in range(len(line.num_gpus))]
