@@ -29,6 +29,7 @@ class Spans:
     def add(
         self, kind: str, rank: int, iteration: int, start_s: float, end_s: float, name: str = "", cause: str = ""
     ) -> None:
+        """Note one stretch of a rank's time, in seconds of the simulated clock."""
         self.kind.append(kind)
         self.rank.append(rank)
         self.iteration.append(iteration)
