@@ -18,18 +18,18 @@ def measure_layer(
 ) -> dict[str, Any]:
     """Return what a profile has about one layer's times.
 
-    `forward_s`, `backward_data_s` and `backward_weights_s` are with cold caches; `warm` has the same with the
-    tensors in the cache, where they fit. `host_s` is what launching takes. `spread_s` is the interquartile
-    ranges of the three, added.
+    In a forward pass a layer reads what the one before has just written, so `forward_s` is with a warm cache; in a
+    backward pass it reads what was kept long ago, so those are with a cold one. `cold` and `warm` have all three
+    where there is a difference. `host_s` is what launching takes, `spread_s` the interquartile ranges added.
     """
     copies = num_copies(traced.num_bytes, cache_bytes)
     phases = [phases_of(traced, precision, device) for _ in range(copies)]
     cold, timings = _times(phases, timer)
     row: dict[str, Any] = {**cold, "spread_s": sum(each.spread_s for each in timings)}
-    row["samples"] = min(each.num_samples for each in timings)
-    row["timing"] = timings[0].method
+    row |= {"samples": min(each.num_samples for each in timings), "timing": timings[0].method}
     if copies > 1:
-        row["warm"] = _times(phases[:1], timer)[0]
+        warm = _times(phases[:1], timer)[0]
+        row |= {"forward_s": warm["forward_s"], "cold": cold, "warm": warm}
     forward, backward = phases[0].launch
     launch_s = {"forward": timer.host_s(forward), "backward": timer.host_s(backward) if backward else 0.0}
     if launch_s["forward"] is not None:
@@ -38,6 +38,7 @@ def measure_layer(
 
 
 def _times(phases: Sequence[Phases], timer: Timer) -> tuple[dict[str, float], list[Timing]]:
+    """Return the seconds of each phase; data and weights are as apart from each other, and together as one call."""
     timings: list[Timing] = []
 
     def seconds(call_of: Callable[[Phases], Call | None]) -> float:
@@ -51,7 +52,10 @@ def _times(phases: Sequence[Phases], timer: Timer) -> tuple[dict[str, float], li
     data_s = seconds(lambda phase: phase.backward_data)
     weights_s = seconds(lambda phase: phase.backward_weights)
     both_s = seconds(lambda phase: phase.both)
-    if both_s:
+    if both_s and phases[0].backward_weights is None:
         weights_s = max(both_s - data_s, 0.0)
+    elif both_s:
+        share = both_s / (data_s + weights_s)
+        data_s, weights_s = share * data_s, share * weights_s
     data_s += seconds(lambda phase: phase.gradient_sum)
     return {"forward_s": forward_s, "backward_data_s": data_s, "backward_weights_s": weights_s}, timings

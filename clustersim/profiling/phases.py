@@ -27,7 +27,8 @@ SPLIT_BY_DIFFERENCE = frozenset({"lstm"})
 class Phases:
     """Calls of one layer on tensors of its own; None for a phase that it does not have.
 
-    `both` gives both gradients and stands in for `backward_weights` where only the difference is known.
+    `both` gives both gradients, as training asks for them: what the two take together. Where there is no call for
+    the weights alone, theirs is the difference.
     `launch` are forward and backward as a training loop launches them, through autograd.
     """
 
@@ -52,8 +53,9 @@ def phases_of(traced: TracedLayer, precision: str, device: torch.device) -> Phas
     weights: Call | None
     both: Call | None = None
     if op in _WRITTEN_OUT:
-        data, weights = _WRITTEN_OUT[op](module, inputs, traced, precision, device)
-        data = data if traced.inputs[0].needs_gradient else None
+        data, weights, both = _WRITTEN_OUT[op](module, inputs, traced, precision, device)
+        if not traced.inputs[0].needs_gradient:
+            data = both = None
     elif op in SPLIT_BY_DIFFERENCE:
         data, weights = through_autograd.of(through_autograd.leaves), None
         both = through_autograd.of(through_autograd.leaves + through_autograd.parameters)
@@ -103,42 +105,44 @@ def _out_of_place(module: nn.Module) -> nn.Module:
 
 def _convolution(
     module: Any, inputs: list[Tensor], traced: TracedLayer, precision: str, device: torch.device
-) -> tuple[Call, Call]:
-    """Return `aten::convolution_backward` for the data, and for weights and bias."""
+) -> tuple[Call, Call, Call]:
+    """Return `aten::convolution_backward` for the data, for weights and bias, and for all of them."""
     x = inputs[0].detach().to(operand_dtype(precision))
     weight = module.weight.detach().to(x.dtype)
     gradient = traced.output.tensor(device)
-    bias_sizes = None if module.bias is None else [module.out_channels]
-    shared = (bias_sizes, module.stride, module.padding, module.dilation, False, [0, 0], module.groups)
-    backward = torch.ops.aten.convolution_backward
+    has_bias = module.bias is not None
+    sizes = [module.out_channels] if has_bias else None
+    shared = (sizes, module.stride, module.padding, module.dilation, False, [0, 0], module.groups)
+    types = (inputs[0].dtype, module.weight.dtype, module.weight.dtype)
 
-    def data() -> Tensor:
-        return backward(gradient, x, weight, *shared, [True, False, False])[0].to(inputs[0].dtype)
+    def backward(*mask: bool) -> list[Tensor]:
+        found = torch.ops.aten.convolution_backward(gradient, x, weight, *shared, mask)
+        return [each.to(dtype) for each, dtype, wanted in zip(found, types, mask, strict=True) if wanted]
 
-    def weights() -> list[Tensor]:
-        found = backward(gradient, x, weight, *shared, [False, True, module.bias is not None])
-        return [each.to(module.weight.dtype) for each in found[1:] if each is not None]
-
-    return data, weights
+    return (
+        partial(backward, True, False, False),
+        partial(backward, False, True, has_bias),
+        partial(backward, True, True, has_bias),
+    )
 
 
 def _product(
     module: Any, inputs: list[Tensor], traced: TracedLayer, precision: str, device: torch.device
-) -> tuple[Call, Call]:
+) -> tuple[Call, Call, None]:
     """Return the two matrix products of y = x W^T + b: dx = dy W, and dW = dy^T x with db = the sum of dy."""
     weight = module.weight.detach().to(operand_dtype(precision))
     outputs, features = weight.shape
     x = inputs[0].detach().to(weight.dtype).reshape(-1, features)
     gradient = traced.output.tensor(device).reshape(-1, outputs)
 
-    def data() -> Tensor:
-        return (gradient @ weight).to(inputs[0].dtype)
+    def data() -> list[Tensor]:
+        return [(gradient @ weight).to(inputs[0].dtype)]
 
     def weights() -> list[Tensor]:
         found = [(gradient.T @ x).to(module.weight.dtype)]
         return found if module.bias is None else [*found, gradient.sum(0).to(module.weight.dtype)]
 
-    return data, weights
+    return data, weights, None
 
 
 def _gradient_sum(traced: TracedLayer, device: torch.device) -> Call | None:
@@ -154,5 +158,5 @@ def _gradient_sum(traced: TracedLayer, device: torch.device) -> Call | None:
     return add
 
 
-_Written = Callable[[Any, list[Tensor], TracedLayer, str, torch.device], tuple[Call, Call]]
+_Written = Callable[[Any, list[Tensor], TracedLayer, str, torch.device], tuple[Call, Call, Call | None]]
 _WRITTEN_OUT: dict[str, _Written] = {"convolution": _convolution, "fully-connected": _product}

@@ -25,8 +25,9 @@ def run_file(file: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProc
     )  # fmt: skip
 
 
-def test_the_single_file_runs_where_nothing_is_installed(tmp_path: Path) -> None:
-    file = write_profiler(tmp_path / "out" / "profile_kernels.pyz")
+@pytest.mark.parametrize("name", ["profile_kernels.pyz", "profile_kernels.py"])
+def test_the_single_file_runs_where_nothing_is_installed(tmp_path: Path, name: str) -> None:
+    file = write_profiler(tmp_path / "out" / name)
     done = run_file(file, "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Measure what every layer of a model takes" in done.stdout

@@ -44,10 +44,12 @@ def test_written_out_gradients_are_autograds(name: str, precision: str, monkeypa
     data, weight, bias = backward()
     assert phases.backward_data is not None
     assert phases.backward_weights is not None
-    torch.testing.assert_close(phases.backward_data().reshape_as(data), data, rtol=2e-2, atol=2e-2)
+    (found_data,) = phases.backward_data()
+    torch.testing.assert_close(found_data.reshape_as(data), data, rtol=2e-2, atol=2e-2)
     found_weight, found_bias = phases.backward_weights()
     torch.testing.assert_close(found_weight, weight, rtol=2e-2, atol=2e-2)
     torch.testing.assert_close(found_bias, bias, rtol=2e-2, atol=2e-2)
+    assert phases.both is None or len(phases.both()) == 3
     assert found_weight.dtype == torch.float32, "weights' gradients come back as the weights are"
 
 
@@ -58,6 +60,7 @@ def test_the_first_layer_has_no_gradient_of_its_input() -> None:
 
     phases = phases_of(traced_layers(two_products)["first"], "fp32", torch.device("cpu"))
     assert phases.backward_data is None
+    assert phases.both is None
     assert phases.backward_weights is not None
 
 
@@ -95,3 +98,33 @@ def test_weights_of_an_lstm_are_what_both_gradients_take_longer_than_the_data(mo
     monkeypatch.setattr(timer, "time", lambda calls: Timing(seconds[calls[0]()], 0.0, 5, "loop"))
     times, _ = measure._times([phases], timer)
     assert times == {"forward_s": 1.0, "backward_data_s": 2.0, "backward_weights_s": 3.0}
+
+
+def test_gradients_of_a_convolution_take_together_what_one_call_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from clustersim.profiling import measure
+    from clustersim.profiling.phases import Phases
+    from clustersim.profiling.timer import Timer, Timing
+
+    seconds = {"forward": 1.0, "data": 2.0, "weights": 6.0, "both": 4.0, "sum": 0.5}
+    calls = [lambda name=name: name for name in ("forward", "data", "weights", "both", "sum")]
+    timer = Timer(0.0)
+    monkeypatch.setattr(timer, "time", lambda calls: Timing(seconds[calls[0]()], 0.0, 5, "loop"))
+    times, _ = measure._times([Phases(*calls, (calls[0], None))], timer)
+    assert times == {"forward_s": 1.0, "backward_data_s": 1.5, "backward_weights_s": 3.0}
+
+
+@pytest.mark.parametrize("cache_bytes", [1, 2**30])
+def test_forward_reads_a_warm_cache_and_backward_a_cold_one(monkeypatch: pytest.MonkeyPatch, cache_bytes: int) -> None:
+    import torch
+
+    from clustersim.profiling import measure
+    from clustersim.profiling.timer import Timer, Timing
+
+    timer = Timer(0.0)
+    monkeypatch.setattr(timer, "time", lambda calls: Timing(float(len(calls)), 0.25, 5, "loop"))
+    layer = traced_layers(two_products)["fc"]
+    row = measure.measure_layer(layer, "fp32", torch.device("cpu"), timer, cache_bytes)
+    copies = 1.0 if cache_bytes == 1 else 16.0
+    assert (row["forward_s"], row["backward_data_s"], row["backward_weights_s"]) == (1.0, copies, copies)
+    assert ("warm" in row) == ("cold" in row) == (copies > 1)
+    assert row["spread_s"] == 0.75

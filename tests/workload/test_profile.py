@@ -211,3 +211,18 @@ def test_a_shipped_profile_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(profile, "SHIPPED", tmp_path)
     write(tmp_path, model_rows(8)).rename(tmp_path / "nin-nvidia-h200.json")
     assert build(Path("nin-nvidia-h200")).provenance()["measured"] == 1
+
+
+def test_a_scenario_runs_on_measured_times(tmp_path: Path) -> None:
+    import clustersim
+
+    scenario = {
+        "name": "measured", "model": "nin", "num_gpus": 2, "batch": {"per_gpu": 8}, "transport": "nccl",
+        "topology": {"kind": "star", "num_hosts": 2, "host": {"gpu": "h200"}, "link": "ethernet-10g"},
+        "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+    }  # fmt: skip
+    profile = {"profile": str(write(tmp_path, model_rows(4, 16, factor=5.0)))}
+    run = clustersim.simulate(clustersim.load_scenario({**scenario, "compute": profile}))
+    assert run.provenance == pytest.approx({"measured": 1.0, "published": 0.0, "estimated": 0.0})
+    plain = clustersim.simulate(clustersim.load_scenario(scenario))
+    assert run.breakdown_s["compute"] > 2 * plain.breakdown_s["compute"]
