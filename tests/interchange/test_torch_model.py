@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import runpy
+import shlex
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -399,3 +403,23 @@ def test_what_needs_numbers_while_it_builds_is_built_on_the_cpu(traced: Any) -> 
         return nn.Linear(4, width)
     """
     assert traced(code, "4").model.num_parameters == 40
+
+
+def test_the_how_to_says_what_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "import-a-model.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, code in re.findall(r"^```python file=(\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        Path(name).write_text(code)
+    commands = re.findall(r"^clustersim (.*)$", page, re.MULTILINE)
+    assert len(commands) == 2
+    assert main(shlex.split(commands[0])) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's exporter is to be replaced
+        runpy.run_path("export.py")
+    assert main(shlex.split(commands[1])) == 0
+    traced, exported = (read_workload_file(name)[0] for name in ("tagger.yaml", "tagger-onnx.yaml"))
+    assert traced.num_parameters == exported.num_parameters == 20_000 * 256 + 2 * 4 * 256 * 514 + 513 * 50
+    assert (traced.flop, traced.flop_backward) == (exported.flop, exported.flop_backward)
