@@ -24,6 +24,10 @@ def validate(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with figures (HTML).")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as a Markdown page.")] = None,
+    budget: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the errors that forecasts quote (results/budget.json).")
+    ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes; one a core if 0.", min=0)] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> int:
@@ -39,10 +43,7 @@ def validate(
     with progress(quiet) as tell:
         verdict = compare(cases or (), tell, workers)
     _print(verdict, json)
-    if report is not None:
-        from clustersim.validation.page import write_validation
-
-        typer.echo(f"report: {write_validation(verdict, report)}", err=json)
+    _write(verdict, report, markdown, budget, told_on_stderr=json)
     return _status(verdict, most)
 
 
@@ -71,6 +72,29 @@ def _print(verdict: Verdict, json: bool) -> None:
         from clustersim.validation.text import verdict_text
 
         typer.echo(verdict_text(verdict))
+
+
+def _write(
+    verdict: Verdict, report: Path | None, markdown: Path | None, budget: Path | None, told_on_stderr: bool
+) -> None:
+    """Write the files that were asked for, and say where each is."""
+    from clustersim.results.files import to_json, write_atomically
+    from clustersim.validation.markdown import budget_points, validation_page
+
+    written: dict[str, Path] = {}
+    if report is not None:
+        from clustersim.validation.page import write_validation
+
+        written["report"] = write_validation(verdict, report)
+    if markdown is not None:
+        written["markdown"] = write_atomically(markdown, validation_page(verdict))
+    if budget is not None:
+        from clustersim.results.budget import budget_document
+
+        document = budget_document(verdict.version, budget_points(verdict))
+        written["budget"] = write_atomically(budget, to_json(document, indent=1) + "\n")
+    for kind, path in written.items():
+        typer.echo(f"{kind}: {path}", err=told_on_stderr)
 
 
 def _status(verdict: Verdict, most: float | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clustersim.report.known_error import error_of_such, told
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.series import axis_value, headline, series, setting, varied
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times
@@ -40,7 +41,6 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     """Return the numbers of the headline run, with their intervals and the known error."""
     run = headline(sweep)
     level = f"{percent(run.interval.level)} interval " if run.interval else ""
-    rows = comparisons(sweep)
     found = [_speedup(run, level), _time_to_train(sweep, run)]
     low_high = _between(run.interval.samples_per_s, level) if run.interval else "one replicate, no interval"
     found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
@@ -48,10 +48,20 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found.append(Tile("Efficiency", percent(run.efficiency), "of as many single GPUs"))
     if run.memory_bytes > 0:
         found.append(Tile("Memory", size(run.memory_bytes), "on the fullest GPU"))
-    known = error_summary(rows) if rows else "no published figure to compare with"
-    worst = max(rows, key=lambda row: abs(row.error), default=None)
-    found.append(Tile("Error of the model", percent(worst.error, signed=True) if worst else "–", known))
+    found.append(_error(sweep, run))
     return tuple(tile for tile in found if tile)
+
+
+def _error(sweep: Sweep, run: Run) -> Tile:
+    """Return the error against figures published for this scenario, or else that of validated forecasts like it."""
+    rows = comparisons(sweep)
+    if rows:
+        worst = max(rows, key=lambda row: abs(row.error))
+        return Tile("Error of the model", percent(worst.error, signed=True), error_summary(rows))
+    such = error_of_such(sweep, run)
+    if such is None:
+        return Tile("Error of the model", "–", "no published figure to compare with")
+    return Tile("Error of the model", f"± {percent(such.median)}", told(such))
 
 
 def _between(pair: tuple[float, float], level: str) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from shlex import quote
 
 from clustersim.report.answer import Tile, answer, rows, tiles
+from clustersim.report.known_error import error_of_such, sentence
 from clustersim.report.page import bullets, card, grid
 from clustersim.report.published import METRICS, comparisons
 from clustersim.report.series import headline, run_label
@@ -96,11 +97,21 @@ def memory(run: Run, label: str) -> str:
     return card(title, f"Memory of {label} by what it holds.", grid(["what", "memory", "share"], body, _WORDS))
 
 
+def nearest(sweep: Sweep, run: Run) -> str:
+    """Return how right validated forecasts like this one were, and which those are; empty where none is near."""
+    found = error_of_such(sweep, run)
+    if found is None:
+        return card("No validated case is like this one", "How far off this forecast is, nobody has measured.", "")
+    under = "Published measurements that clustersim is held against; clustersim validate reruns them."
+    return card(sentence(found), under, bullets(found.cases))
+
+
 def how_sure(sweep: Sweep) -> Iterator[str]:
     """Yield the cards that say what the forecast stands on."""
     run = headline(sweep)
     label = run_label(sweep, run)
     yield sources(sweep)
+    yield nearest(sweep, run)
     yield provenance(run, label)
     yield f'<div id="warnings">{_list("warning", sweep.warnings, "Nothing looked wrong.")}</div>'
     yield _list("assumption", sweep.assumptions, "Nothing in the sheets that were used is a guess.")

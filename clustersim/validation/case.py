@@ -95,7 +95,7 @@ def _repeated(rows: Sequence[Measured]) -> list[Mistake]:
     seen: dict[tuple[object, ...], Measured] = {}
     mistakes = []
     for row in rows:
-        key = row.scenario, row.settings, row.metric, row.where
+        key = row.scenario, row.settings, row.metric, row.where, row.label, row.value
         if key in seen:
             message = f"line {seen[key].line} has this figure already"
             mistakes.append(row.mistake(message, "metric", row.metric))

@@ -16,7 +16,7 @@ def answer_all(questions: Sequence[Question], tell: Tell = lambda share, what: N
     `workers` is how many processes take part, as many as there are cores where it is 0. What is asked of more GPUs is
     begun first, so that nothing long is left to the end.
     """
-    workers = min(workers or len(os.sched_getaffinity(0)), len(questions))
+    workers = min(workers or _num_cores(), len(questions))
     if workers <= 1:
         return [_told(question, tell, number, len(questions)) for number, question in enumerate(questions)]
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -35,6 +35,13 @@ def answer_all(questions: Sequence[Question], tell: Tell = lambda share, what: N
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [found for found in answers if found is not None]
+
+
+def _num_cores() -> int:
+    """Return how many cores this process may use; systems that do not say have all of the machine's."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _told(question: Question, tell: Tell, number: int, total: int) -> Answer:

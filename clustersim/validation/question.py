@@ -12,8 +12,8 @@ from pydantic import Field, ValidationError
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
-from clustersim.results import Spans
-from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.results import Run, Spans
+from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.simulate import forecast, time_collective
@@ -51,7 +51,8 @@ class Answer:
     """What came of a question: a document with the metrics, or mistakes in the input, or why it failed.
 
     `group` is the same for points that differ in nothing but how they synchronise, `way` says how that is, and
-    `features` are what a forecast elsewhere is compared by.
+    `features` say
+    what kind of training it was; a collective is none.
     """
 
     document: Mapping[str, Any] | None = None
@@ -86,7 +87,7 @@ def _training(question: Question) -> Answer:
     run = forecast(point).run
     document = replace(run, axes={}, spans=Spans(), layers=(), links=()).to_dict(detail=False)
     group, way = group_and_way(point)
-    return Answer(document, group, way, features(scenario, point))
+    return Answer(document, group, way, features(point, run))
 
 
 def _collective(question: Question, lesser: Sequence[Mistake]) -> Answer:
@@ -105,8 +106,7 @@ def _collective(question: Question, lesser: Sequence[Mistake]) -> Answer:
     row = {**document["rows"][0], "num_gpus": asked.num_gpus}
     plain = asked.model_dump(exclude={"algorithm", "transport", "description"})
     way = f"{asked.transport} {asked.algorithm}"
-    kind = {"kind": "collective", "transport": asked.transport, "num_gpus": asked.num_gpus}
-    return Answer(row, json.dumps(plain, sort_keys=True, default=str), way, kind)
+    return Answer(row, json.dumps(plain, sort_keys=True, default=str), way)
 
 
 def group_and_way(point: Point) -> tuple[str, str]:
@@ -116,12 +116,12 @@ def group_and_way(point: Point) -> tuple[str, str]:
     return json.dumps(everything, sort_keys=True), json.dumps(way, sort_keys=True)
 
 
-def features(scenario: Scenario, point: Point) -> dict[str, Any]:
-    """Return what says how alike two forecasts are: strategy, transport, size, model and cluster."""
+def features(point: Point, run: Run) -> dict[str, Any]:
+    """Return what kind of training a point is, as the error budget tells kinds apart."""
     return {
-        "kind": point.strategy.kind,
+        "strategy": point.strategy.kind,
         "transport": point.transport,
         "num_gpus": point.num_gpus,
-        "model": point.model,
-        "topology": point.topology.name or scenario.name,
+        "num_hosts": len({name.rpartition("/")[0] or name for name in run.rank_names}),
+        "model": Path(point.model).name.partition(".")[0],
     }

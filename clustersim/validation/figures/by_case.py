@@ -56,7 +56,7 @@ def draw_by_case(data: ByCase) -> Figure:
                 {**band, "fillcolor": "@box", "line": {"width": 0}, "layer": "below"},
                 {**zero, "line": {"color": "@ink", "width": 1}},
             ],
-            xaxis=error_axis(),
+            xaxis=error_axis(errors),
             yaxis=axis(**ticks, range=[len(labels) - 0.4, -0.6], showgrid=False, fixedrange=True),
             showlegend=True,
             legend=legend(),

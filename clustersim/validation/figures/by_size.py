@@ -55,7 +55,7 @@ def draw_by_size(data: BySize) -> Figure:
             400,
             shapes=[{**band, "fillcolor": "@box", "line": {"width": 0}, "layer": "below"}],
             xaxis=axis("GPUs", type="log", tickvals=data.sizes, ticktext=[str(size) for size in data.sizes]),
-            yaxis=error_axis(),
+            yaxis=error_axis(errors),
         ),
         narrow={"yaxis": {"nticks": 5}},
     )

@@ -67,9 +67,10 @@ def clipped(error: float) -> float:
     return 100.0 * max(-MOST_ERROR, min(MOST_ERROR, error))
 
 
-def error_axis() -> Json:
-    """Return an axis of errors in %."""
-    return axis("error (%): simulated / measured − 1", range=[-108 * MOST_ERROR, 108 * MOST_ERROR], nticks=9)
+def error_axis(errors: list[float]) -> Json:
+    """Return an axis of errors in % [num_points] around zero, no wider than they need."""
+    reach = 1.08 * max(20.0, *map(abs, errors), 0.0)
+    return axis("error (%): simulated / measured − 1", range=[-reach, reach], nticks=9)
 
 
 def log_axis(title: str, values: list[float]) -> Json:

@@ -1,0 +1,57 @@
+"""How right forecasts like this one have been, from the error budget that comes with the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clustersim.report.words import percent, plural
+from clustersim.results import Run, Sweep
+from clustersim.results.budget import Kind, KnownError, known_error
+
+
+def error_of_such(sweep: Sweep, run: Run) -> KnownError | None:
+    """Return the error of the validated forecasts nearest to a run; None where none is near."""
+    kind = kind_of(sweep, run)
+    return None if kind is None else known_error(kind)
+
+
+def kind_of(sweep: Sweep, run: Run) -> Kind | None:
+    """Return what kind of training a run is, from what was asked; None where the scenario does not say it."""
+    strategy = _value(sweep, run, "strategy", "kind")
+    if not isinstance(strategy, str) or not run.rank_names:
+        return None
+    return Kind(
+        strategy=strategy,
+        transport=str(_value(sweep, run, "transport") or "ideal"),
+        num_gpus=run.num_gpus,
+        num_hosts=len({name.rpartition("/")[0] or name for name in run.rank_names}),
+        model=str(_value(sweep, run, "model")),
+    )
+
+
+def _value(sweep: Sweep, run: Run, *path: str) -> Any:
+    """Return a key of the scenario at a run's place on the axes; an axis of whole maps is labelled by their kind."""
+    dotted = ".".join(path)
+    if dotted in run.axes:
+        return run.axes[dotted]
+    if path[0] in run.axes:
+        return str(run.axes[path[0]]).partition(" ")[0]
+    value: Any = sweep.scenario
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def told(found: KnownError) -> str:
+    """Say what the known error stands on."""
+    named = ", ".join(found.cases[:3]) + (f" and {len(found.cases) - 3} more" if len(found.cases) > 3 else "")
+    return f"median of the {plural(found.num_points, 'nearest validated point')} ({named})"
+
+
+def sentence(found: KnownError) -> str:
+    """Say how far forecasts like this one have been off."""
+    return (
+        f"Of the {plural(found.num_points, 'validated forecast')} nearest to this one, half were within "
+        f"{percent(found.median)} of what was measured and nine in ten within {percent(found.p90)}."
+    )

@@ -1,0 +1,104 @@
+"""The error budget: how far forecasts were from what others measured, and which of those are like a given one.
+
+`budget.json` is written by `clustersim validate --budget`; no simulation is needed to read it. It has the error of
+every scored point with what kind of training it was, so that a forecast can say how right forecasts like it have been.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from math import log2
+from statistics import median
+from typing import Any
+
+BUDGET_SCHEMA = "clustersim.budget/1"
+
+NUM_NEAREST = 12
+"""How many points a statement stands on, where so many are near."""
+
+FURTHEST = 4.0
+"""Points further away than this say nothing about a forecast."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What kind of training a point is: strategy, transport, GPUs, hosts that they are on, and model."""
+
+    strategy: str
+    transport: str
+    num_gpus: int
+    num_hosts: int
+    model: str
+
+    def distance(self, other: Kind) -> float:
+        """Return how unlike two trainings are; 0 is the same kind, and 1 about as much as one thing that matters.
+
+        2 for another strategy, 1 for another transport, 1 for one host against several, 0.5 for another model, and
+        half of the powers of two between the numbers of GPUs. The weights are a judgement and no fit.
+        """
+        return (
+            2.0 * (self.strategy != other.strategy)
+            + 1.0 * (self.transport != other.transport)
+            + 1.0 * ((self.num_hosts > 1) != (other.num_hosts > 1))
+            + 0.5 * (self.model != other.model)
+            + 0.5 * abs(log2(self.num_gpus / other.num_gpus))
+        )
+
+
+@dataclass(frozen=True)
+class BudgetPoint:
+    """The error of one scored point, simulated / measured - 1, and the case it belongs to."""
+
+    case: str
+    kind: Kind
+    error: float
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """How far the nearest validated forecasts were off: sizes of errors over `num_points` points of `cases`."""
+
+    median: float
+    p90: float
+    num_points: int
+    cases: tuple[str, ...]
+
+
+def known_error(kind: Kind, points: Sequence[BudgetPoint] | None = None) -> KnownError | None:
+    """Return what the points nearest to a kind of training say; None where none is near.
+
+    `points` are those of the shipped budget unless given. The nearest NUM_NEAREST count, of those that are no further
+    than FURTHEST; equally near ones all count, so that no order of the file matters.
+    """
+    known = shipped_budget() if points is None else points
+    by_distance = sorted((kind.distance(point.kind), point.case, point.error) for point in known)
+    near = [found for found in by_distance if found[0] <= FURTHEST]
+    if not near:
+        return None
+    reach = near[min(NUM_NEAREST, len(near)) - 1][0]
+    chosen = [found for found in near if found[0] <= reach]
+    sizes = sorted(abs(error) for _, _, error in chosen)
+    ninetieth = sizes[max(0, -(-9 * len(sizes) // 10) - 1)]
+    return KnownError(median(sizes), ninetieth, len(sizes), tuple(dict.fromkeys(case for _, case, _ in chosen)))
+
+
+@cache
+def shipped_budget() -> tuple[BudgetPoint, ...]:
+    """Return every scored point of the shipped cases."""
+    return read_budget(json.loads(files("clustersim.results").joinpath("budget.json").read_text(encoding="utf-8")))
+
+
+def read_budget(document: Mapping[str, Any]) -> tuple[BudgetPoint, ...]:
+    """Return the points of a `clustersim.budget/1` document."""
+    assert document["schema"] == BUDGET_SCHEMA, document["schema"]
+    return tuple(BudgetPoint(row["case"], Kind(**row["kind"]), row["error"]) for row in document["points"])
+
+
+def budget_document(version: str, points: Sequence[BudgetPoint]) -> dict[str, Any]:
+    """Return the `clustersim.budget/1` document of these points; errors to four digits."""
+    rows = [{"case": each.case, "kind": asdict(each.kind), "error": round(each.error, 4)} for each in points]
+    return {"schema": BUDGET_SCHEMA, "version": version, "points": rows}
