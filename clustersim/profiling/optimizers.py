@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
@@ -75,4 +74,4 @@ def make_scaler(precision: str, device: torch.device) -> Any | None:
     if precision != "amp-fp16" or device.type != "cuda":
         return None
     scaler = getattr(torch.amp, "GradScaler", None)
-    return torch.cuda.amp.GradScaler() if scaler is None else partial(scaler, "cuda")()
+    return torch.cuda.amp.GradScaler() if scaler is None else scaler("cuda")
