@@ -26,6 +26,9 @@ def profile(
     max_seconds: Annotated[
         float | None, typer.Option(metavar="S", help="Stop after this time; the next call goes on.")
     ] = None,
+    whole_only: Annotated[
+        bool, typer.Option("--whole-only", help="Time whole iterations only: batches to check forecasts with.")
+    ] = False,
     compact: Annotated[bool, typer.Option("--compact", help="Write one row for all layers of one shape.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the profile.")] = False,
     write_script: Annotated[
@@ -48,7 +51,7 @@ def profile(
     from clustersim.profiling.trouble import ProfilingError
 
     try:
-        campaign = make_campaign(model, device, batch, precision, layout, autotune, kernel_ms, max_seconds)
+        campaign = make_campaign(model, device, batch, precision, layout, autotune, kernel_ms, max_seconds, whole_only)
         path, document = run_profile(campaign, output, compact)
     except ProfilingError as error:
         raise InputError(str(error)) from None

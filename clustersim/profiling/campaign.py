@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Campaign:
-    """Everything that decides which numbers come out."""
+    """Everything that decides which numbers come out. `whole_only` leaves the layers out: points to check with."""
 
     model: str
     device: str
@@ -44,6 +44,7 @@ class Campaign:
     autotune: bool = True
     kernel_s: float = 0.05
     max_s: float = math.inf
+    whole_only: bool = False
 
     def points(self) -> Iterator[Point]:
         """Yield the points in the order in which they are measured: small batches first."""

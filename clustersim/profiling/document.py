@@ -12,6 +12,7 @@ from typing import Any
 SCHEMA = "clustersim.profile/1"
 TOOL_VERSION = "1"
 _DIGITS = 4
+_ONLY = " only"  # a ledger's key of a point measured as a whole ends so, until its layers are measured too
 _NOT_THE_SAME = ("name", "also")
 
 
@@ -30,17 +31,20 @@ def assemble(
 ) -> dict[str, Any]:
     """Return the profile of what has been measured: every point that is whole.
 
-    `compact` writes one row for layers of one shape, the others' names under `also`.
+    `compact` writes one row for layers of one shape, the others' names under `also`. A point measured as a whole only
+    has no rows of layers.
     """
     layers: list[dict[str, Any]] = []
     whole: list[dict[str, Any]] = []
-    for entry in measured.values():
+    for key, entry in measured.items():
         if not (isinstance(entry, dict) and "whole" in entry):
+            continue
+        if key.endswith(_ONLY) and key.removesuffix(_ONLY) in measured:
             continue
         point = dict(entry["point"])
         point_rows = [_row(layer, point, measured[layer["key"]]) for layer in entry["layers"]]
         layers += merged(point_rows) if compact else point_rows
-        whole.append({**point, **entry["whole"], "sum_of_layers": _sum_of_layers(point_rows)})
+        whole.append({**point, **entry["whole"], "sum_of_layers": _sum_of_layers(point_rows) if point_rows else None})
     return rounded(
         {
             "schema": SCHEMA,

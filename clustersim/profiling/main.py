@@ -8,6 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ def run_profile(campaign: Campaign, folder: Path, compact: bool = False) -> tupl
     """Run a campaign; return the profile's file and the profile. Without torch, or any point, it is refused."""
     if find_spec("torch") is None:
         raise ProfilingError("the profiler measures with torch, which is not installed here: pip install torch")
-    from clustersim.profiling.models import MODELS
+    from clustersim.profiling.models import MODELS, canonical
 
+    campaign = replace(campaign, model=canonical(campaign.model))
     parse_names("model", campaign.model, sorted(MODELS))
     from clustersim.profiling.run import run_campaign
 
@@ -35,7 +37,7 @@ def run_profile(campaign: Campaign, folder: Path, compact: bool = False) -> tupl
         raise ProfilingError(f"cannot write to {folder}: {error.strerror}") from None
     finally:
         progress.clear()
-    if not document["layers"]:
+    if not document["whole"]:
         reasons = "; ".join(f"{row['precision']} batch {row['batch']}: {row['reason']}" for row in document["skipped"])
         raise ProfilingError(f"no point could be measured ({reasons}); what was measured is kept in {folder}")
     return path, document
@@ -50,6 +52,7 @@ def make_campaign(
     autotune: bool = True,
     kernel_ms: float = 50.0,
     max_seconds: float | None = None,
+    whole_only: bool = False,
 ) -> Campaign:
     """Return the campaign that a command line asks for; what it does not understand is a `ProfilingError`."""
     for option, value in (("--kernel-ms", kernel_ms), ("--max-seconds", max_seconds)):
@@ -64,6 +67,7 @@ def make_campaign(
         autotune=autotune,
         kernel_s=kernel_ms / 1e3,
         max_s=math.inf if max_seconds is None else max_seconds,
+        whole_only=whole_only,
     )
 
 
@@ -89,18 +93,23 @@ def summary(document: dict[str, Any]) -> list[str]:
     """Return what a campaign found, a line a point: the whole iteration beside the sum of its layers."""
     lines = [f"{document['model']} on {document['device']['name']}"]
     for row in document["whole"]:
-        layers = row["sum_of_layers"]
-        passes_s = row["forward_s"] + row["backward_s"]
-        difference = (layers["forward_s"] + layers["backward_s"]) / passes_s - 1
         layout = "" if row["layout"] == "none" else f" {row['layout']}"
         lines.append(
             f"  {row['precision']}{layout} batch {row['batch']}: {row['iteration_s'] * 1e3:.4g} ms an iteration "
-            f"({row['batch'] / row['iteration_s']:.4g} samples/s); layers add up to {difference:+.1%} of its passes"
+            f"({row['batch'] / row['iteration_s']:.4g} samples/s){_beside(row)}"
         )
     skipped = [
         f"  {row['precision']} {row['layout']} batch {row['batch']}: {row['reason']}" for row in document["skipped"]
     ]
     return lines + (["not measured:", *skipped, "call again to go on"] if skipped else [])
+
+
+def _beside(row: dict[str, Any]) -> str:
+    layers = row["sum_of_layers"]
+    if layers is None:
+        return ""
+    difference = (layers["forward_s"] + layers["backward_s"]) / (row["forward_s"] + row["backward_s"]) - 1
+    return f"; layers add up to {difference:+.1%} of its passes"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         campaign = make_campaign(
             options.model, options.device, options.batch, options.precision, options.layout,
-            options.autotune, options.kernel_ms, options.max_seconds,
+            options.autotune, options.kernel_ms, options.max_seconds, options.whole_only,
         )  # fmt: skip
         path, document = run_profile(campaign, options.output, options.compact)
     except ProfilingError as error:
@@ -135,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-autotune", dest="autotune", action="store_false", help="cuDNN tries no algorithms")
     parser.add_argument("--kernel-ms", type=float, default=50.0, help="time given to each kernel; %(default)s ms")
     parser.add_argument("--max-seconds", type=float, help="stop then, and go on at the next call")
+    parser.add_argument("--whole-only", action="store_true", help="whole iterations only, to check forecasts with")
     parser.add_argument("--compact", action="store_true", help="one row for all layers of one shape")
     parser.add_argument("--json", action="store_true", help="print the profile")
     return parser

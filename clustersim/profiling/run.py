@@ -101,7 +101,7 @@ class _Run:
 
     def _try(self, point: Point, share: float) -> None:
         """Measure a point, unless it is known whole or a smaller batch of it did not fit."""
-        if f"{point}: whole" in self.ledger:
+        if self._is_known(point):
             return
         if (point.precision, point.layout) in self.full:
             self._skip(point, NO_MEMORY)
@@ -120,7 +120,7 @@ class _Run:
         use_precision(point.precision, self.campaign.autotune)
         graph = self._graph(point.layout)
         batch = graph.batch(point.batch, self.device.torch, point.layout)
-        traced = trace_layers(graph, batch, point.precision)
+        traced = () if self.campaign.whole_only else trace_layers(graph, batch, point.precision)
         distinct = {_short(layer.key): layer for layer in traced}
         for number, (key, layer) in enumerate(distinct.items()):
             self.tell(share, f"{point}: {layer.layer.name} ({number + 1} of {len(distinct)} kinds of layers)")
@@ -133,7 +133,11 @@ class _Run:
             {"name": layer.layer.name, "op": layer.layer.op, "fused": list(layer.layer.fused), "key": key}
             for layer, key in keys
         ]
-        self.ledger.record(f"{point}: whole", {"point": point._asdict(), "layers": layers, "whole": whole})
+        kind = "whole only" if self.campaign.whole_only else "whole"
+        self.ledger.record(f"{point}: {kind}", {"point": point._asdict(), "layers": layers, "whole": whole})
+
+    def _is_known(self, point: Point) -> bool:
+        return f"{point}: whole" in self.ledger or (self.campaign.whole_only and f"{point}: whole only" in self.ledger)
 
     def _layer(self, layer: TracedLayer, point: Point) -> dict[str, Any]:
         times = measure_layer(layer, point.precision, self.device.torch, self.timer, self.device.cache_bytes)
@@ -163,12 +167,12 @@ class _Run:
     def _skip_rest(self, points: list[Point]) -> None:
         known = [tuple(row[key] for key in Point._fields) for row in self.skipped]
         for point in points:
-            if f"{point}: whole" not in self.ledger and tuple(point) not in known:
+            if not self._is_known(point) and tuple(point) not in known:
                 self._skip(point, "out of time")
 
     def _write(self) -> tuple[Path, dict[str, Any]]:
         document = assemble(self.identity, self.ledger.values, self.skipped, self.compact)
-        if document["layers"]:
+        if document["whole"]:
             write_document(document, self.path)
         return self.path, document
 

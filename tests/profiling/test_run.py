@@ -186,6 +186,17 @@ def test_time_that_is_up_leaves_whole_points_and_a_list_of_the_rest(
     assert document["skipped"] == [{"precision": "fp32", "layout": "nchw", "batch": 8, "reason": "out of time"}]
 
 
+def test_a_batch_to_check_with_has_whole_iterations_only_until_it_is_profiled(profile: Any) -> None:
+    profile("tiny-images", "2")
+    document = profile("tiny-images", "3", whole_only=True)
+    assert {row["batch"] for row in document["layers"]} == {2}
+    assert [(row["batch"], row["sum_of_layers"] is None) for row in document["whole"]] == [(2, False), (3, True)]
+    assert profile("tiny-images", "3", whole_only=True) == document
+    document = profile("tiny-images", "3")
+    assert {row["batch"] for row in document["layers"]} == {2, 3}
+    assert [(row["batch"], row["sum_of_layers"] is None) for row in document["whole"]] == [(2, False), (3, False)]
+
+
 def test_what_torch_refuses_is_a_reason_and_not_a_crash(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from clustersim.profiling import run
 
@@ -216,6 +227,33 @@ def test_a_model_that_nobody_wrote_in_torch_is_refused_with_those_there_are(tmp_
 
     assert main(["profile", "gpt-3", "--device", "cpu", "-o", str(tmp_path)]) == 3
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_hyphen_before_a_digit_makes_no_difference() -> None:
+    from clustersim.profiling.models import canonical
+
+    assert canonical("resnet-50") == "resnet50"
+    assert canonical("squeezenet-1.0") == "squeezenet-1.0"
+    assert canonical("nobody-7") == "nobody-7"
+
+
+def test_ctrl_c_says_where_the_measured_part_is(
+    profile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from clustersim.cli import main
+    from clustersim.profiling import main as own
+    from clustersim.profiling import run
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "measure_layer", interrupted)
+    arguments = ["tiny-images", "--device", "cpu", "--batch", "2", "--kernel-ms", "0.1", "-o", str(tmp_path)]
+    assert own.main(arguments) == 130
+    assert f"what is measured is kept in {tmp_path}: call again to go on" in capsys.readouterr().err
+    assert main(["profile", *arguments]) == 130
+    assert f"what is measured is kept in {tmp_path}" in capsys.readouterr().err
+    assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl"]
 
 
 def test_the_command_prints_one_document(profile: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ A test holds the two together: names, parameters and FLOP of every layer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from clustersim.profiling.models.alexnet import alexnet, caffenet, two_towers
@@ -18,7 +19,7 @@ from clustersim.profiling.models.squeezenet import squeezenet
 from clustersim.profiling.models.vgg import vgg
 from clustersim.profiling.net import Graph, Net
 
-__all__ = ["MODELS", "build_model"]
+__all__ = ["MODELS", "build_model", "canonical"]
 
 MODELS: dict[str, Callable[[Net], None]] = {
     "alexnet": alexnet,
@@ -46,6 +47,20 @@ MODELS: dict[str, Callable[[Net], None]] = {
     "vgg16": vgg(2, 2, 3, 3, 3),
     "vgg19": vgg(2, 2, 4, 4, 4),
 }
+
+
+def canonical(name: str) -> str:
+    """Return how the table spells a name: a hyphen before a digit makes no difference, as in the catalogue.
+
+    >>> canonical("resnet-50")
+    'resnet50'
+    """
+    spelt = {_without_hyphens(known): known for known in MODELS}
+    return spelt.get(_without_hyphens(name), name)
+
+
+def _without_hyphens(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])-(?=\d)", "", name)
 
 
 def build_model(name: str) -> Graph:

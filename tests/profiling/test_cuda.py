@@ -1,0 +1,170 @@
+"""The GPU's side of the profiler on a GPU that is played: the host computes and stands for device, events, graphs."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+PROPERTIES = SimpleNamespace(
+    name="NVIDIA H200", multi_processor_count=132, total_memory=141 * 2**30, L2_cache_size=2**20, major=9, minor=0,
+    uuid="00000000-0000-0000-0000-000000000000",
+)  # fmt: skip
+ANSWERS = {"driver_version": "570.86", "clocks.max.sm": "1980", "clocks.max.mem": "3201", "clocks.sm": "1755",
+           "clocks.mem": "3201", "temperature.gpu": "41", "power.draw": "[N/A]"}  # fmt: skip
+
+
+class Event:
+    """A point of time on the host's clock."""
+
+    def __init__(self, enable_timing: bool = False):
+        self.at_s = 0.0
+
+    def record(self, stream: object = None) -> None:
+        self.at_s = time.perf_counter()
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, other: Event) -> float:
+        return 1e3 * (other.at_s - self.at_s)
+
+
+class Graph:
+    """A graph that was captured and does nothing when it is replayed but take some time."""
+
+    def capture_begin(self) -> None:
+        pass
+
+    def capture_end(self) -> None:
+        pass
+
+    def replay(self) -> None:
+        end = time.perf_counter() + 5e-5
+        while time.perf_counter() < end:
+            pass
+
+
+def nvidia_smi(command: list[str], **options: Any) -> SimpleNamespace:
+    fields = command[1].removeprefix("--query-gpu=").split(",")
+    assert command[-1] == f"GPU-{PROPERTIES.uuid}", "the GPU is asked for by its own number, not torch's"
+    return SimpleNamespace(stdout=", ".join(ANSWERS[field] for field in fields) + "\n")
+
+
+@pytest.fixture
+def played_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from clustersim.profiling import device, node
+
+    fakes: dict[str, Any] = {
+        "is_available": lambda: True, "device_count": lambda: 2, "set_device": lambda number: None,
+        "get_device_properties": lambda device: PROPERTIES, "can_device_access_peer": lambda a, b: True,
+        "Stream": object, "stream": lambda stream: nullcontext(), "Event": Event, "CUDAGraph": Graph,
+        "synchronize": lambda: None, "empty_cache": lambda: None, "reset_peak_memory_stats": lambda: None,
+        "max_memory_allocated": lambda: 5 * 2**30, "max_memory_reserved": lambda: 6 * 2**30,
+    }  # fmt: skip
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    monkeypatch.setattr(device.subprocess, "run", nvidia_smi)
+    monkeypatch.setattr(device.Device, "is_cuda", property(lambda self: True))
+    monkeypatch.setattr(
+        device, "torch", SimpleNamespace(
+            cuda=torch.cuda, backends=torch.backends, version=torch.version, __version__=torch.__version__,
+            device=lambda *name: torch.device("cpu"), get_num_threads=torch.get_num_threads,
+        ),
+    )  # fmt: skip
+    monkeypatch.setattr(node, "SIZES", (1024, 4096))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self.clone())
+    monkeypatch.setattr(node, "_peer", lambda timer, device, other: {"peer": other})
+
+
+def test_a_gpu_is_described_as_its_driver_does(played_gpu: None) -> None:
+    from clustersim.profiling.device import open_device
+
+    found = open_device("cuda:1")
+    assert found.record == {
+        "name": "NVIDIA H200", "kind": "cuda", "num_multiprocessors": 132, "memory_bytes": 141 * 2**30,
+        "cache_bytes": 2**20, "compute_capability": "9.0", "driver": "570.86", "max_sm_mhz": 1980.0,
+        "max_memory_mhz": 3201.0,
+    }  # fmt: skip
+
+
+def test_clocks_that_are_not_known_are_left_out(played_gpu: None) -> None:
+    from clustersim.profiling.device import open_device
+
+    assert open_device("cuda").clocks() == {"sm_mhz": 1755.0, "memory_mhz": 3201.0, "celsius": 41.0}
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(), subprocess.TimeoutExpired("nvidia-smi", 20)])
+def test_a_node_without_nvidia_smi_has_no_clocks(
+    played_gpu: None, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    from clustersim.profiling import device
+
+    def missing(*arguments: Any, **options: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(device.subprocess, "run", missing)
+    found = device.open_device("cuda")
+    assert found.clocks() is None
+    assert found.record["driver"] is None
+
+
+def test_a_gpu_beyond_the_last_is_refused(played_gpu: None) -> None:
+    from clustersim.profiling.device import open_device
+    from clustersim.profiling.trouble import ProfilingError
+
+    with pytest.raises(ProfilingError, match=r"there is no cuda:2: this node has 2 CUDA device\(s\)"):
+        open_device("cuda:2")
+
+
+def test_a_campaign_on_a_gpu_has_graphs_launch_times_memory_and_links(
+    played_gpu: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from clustersim.profiling import models, timer
+    from clustersim.profiling.main import make_campaign, summary
+    from clustersim.profiling.run import run_campaign
+
+    def tiny(net: Any) -> None:
+        x = net.relu("relu", net.conv("conv", net.image(3, 8, 8), 4, 3))
+        net.loss("loss", net.fully_connected("fc", x, 10))
+
+    monkeypatch.setitem(models.MODELS, "tiny", tiny)
+    monkeypatch.setattr(timer, "GRAPH_BELOW_S", 60.0)
+    campaign = make_campaign("tiny", "cuda", "2", "tf32,amp-bf16", "nhwc", autotune=False, kernel_ms=0.1)
+    path, document = run_campaign(campaign, tmp_path, lambda share, what: None)
+    assert document["skipped"] == []
+    assert path.name == "tiny-nvidia-h200-no-autotune.json"
+    assert document["flags"]["cudnn_benchmark"] is False
+    rows = {row["name"]: row for row in document["layers"] if row["precision"] == "tf32"}
+    assert {row["timing"] for row in rows.values()} == {"graph"}
+    assert all(row["host_s"]["forward"] > 0 for row in rows.values())
+    assert "warm" in rows["relu"]
+    whole = document["whole"][0]
+    assert whole["memory"]["max_allocated_bytes"] == 5 * 2**30
+    assert whole["memory"]["max_reserved_bytes"] == 6 * 2**30
+    assert whole["input_copy"]["num_bytes"] == 4 * 2 * 3 * 8 * 8
+    assert whole["clocks"]["before"]["sm_mhz"] == 1755
+    assert whole["sum_of_layers"]["host_forward_s"] > 0
+    facts = document["node"]
+    copies = {f"{way}_{kind}" for way in ("host_to_device", "device_to_host") for kind in ("pinned", "pageable")}
+    assert set(facts) == {"add", "device_to_device", "peer_to_peer", *copies}
+    assert "tf32 nhwc batch 2:" in "\n".join(summary(document))
+
+
+def test_sixteen_bit_floats_are_scaled_on_a_gpu_only() -> None:
+    import torch
+
+    from clustersim.profiling.optimizers import make_scaler
+
+    assert make_scaler("amp-fp16", torch.device("cpu")) is None
+    assert make_scaler("fp32", torch.device("cuda", 0)) is None
+    assert hasattr(make_scaler("amp-fp16", torch.device("cuda", 0)), "unscale_")
