@@ -8,6 +8,7 @@ import shlex
 import sys
 import textwrap
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -403,6 +404,83 @@ def test_what_needs_numbers_while_it_builds_is_built_on_the_cpu(traced: Any) -> 
         return nn.Linear(4, width)
     """
     assert traced(code, "4").model.num_parameters == 40
+
+
+def test_an_encoder_and_decoder_of_torch_are_traced_with_their_masks(traced: Any) -> None:
+    code = """
+    class build(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Transformer(32, 4, 1, 1, 64)
+        def forward(self, source, target):
+            return self.net(source, target, tgt_mask=nn.Transformer.generate_square_subsequent_mask(len(target)))
+    """
+    layers = by_name(traced(code, "10,N,32", "7,N,32").model)
+    assert layers["net.decoder.layers.0.self_attn.scores"].flop == 2 * 7 * 7 * 32
+    assert layers["net.decoder.layers.0.multihead_attn.scores"].flop == 2 * 7 * 10 * 32
+    assert sum(layer.num_parameters for layer in layers.values()) == 3 * 4 * 32 * 33 + 2 * (2 * 32 * 64 + 96) + 7 * 64
+
+
+def test_lazy_modules_scripts_and_half_precision_are_what_plain_ones_are(traced: Any) -> None:
+    code = """
+    class build(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = %s
+        def forward(self, x):
+            %s return self.fc(x)
+    """
+    plain = traced(code % ("nn.Linear(4, 8)", "if True:"), "4").model.layers
+    for made, before in (
+        ("nn.LazyLinear(8)", "if True:"),
+        ("torch.compile(nn.Linear(4, 8))", "if True:"),
+        ("torch.jit.script(nn.Linear(4, 8))", "if True:"),
+        ("nn.Linear(4, 8)", "with torch.autocast('cpu', dtype=torch.bfloat16):"),
+    ):
+        layers = traced(code % (made, before), "4").model.layers
+        assert [replace(layer, name="") for layer in layers] == [replace(layer, name="") for layer in plain], made
+
+
+def test_work_on_weights_alone_costs_a_sample_nothing(traced: Any) -> None:
+    code = """
+    class build(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 8, 3))
+        def forward(self, x):
+            return self.conv(x)
+    """
+    norm, conv, _ = traced(code, "4,20").model.layers
+    assert (norm.num_parameters, norm.input_elements, norm.output_elements) == (8 * 4 * 3 + 8, 0, 0)
+    assert (conv.num_parameters, conv.flop_backward_weights) == (8, 2 * 3 * 4 * 8 * 18)
+
+
+def test_products_that_grow_with_the_square_of_the_batch_have_no_shape(traced: Any) -> None:
+    code = """
+    class build(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right = nn.Linear(8, 4), nn.Linear(6, 4)
+        def forward(self, x, y):
+            return F.cross_entropy(self.left(x) @ self.right(y).t(), torch.arange(len(x)))
+    """
+    layers = traced(code, "8", "6").model.layers
+    assert [(layer.op, layer.flop, dict(layer.shape)) for layer in layers][2:] == [
+        ("matmul", 2 * (9 - 4) * 4, {}), ("loss", 0, {}),
+    ]  # fmt: skip
+
+
+def test_a_transposed_convolution_and_a_volume_are_what_their_formulas_say(traced: Any) -> None:
+    code = """
+    def build():
+        return nn.Sequential(nn.Conv3d(3, 8, 3, padding=1), nn.ConvTranspose3d(8, 4, 2, stride=2))
+    """
+    volume, up, _ = traced(code, "3,4,6,8").model.layers
+    places = 4 * 6 * 8
+    assert volume.flop == 2 * 27 * 3 * 8 * places
+    assert (volume.shape["kernel_h"], volume.shape["height"], volume.shape["out_width"]) == (9, 24, 8)
+    assert up.flop == up.flop_backward_data == 2 * 8 * 4 * 8 * places
+    assert up.shape == {"rows": places, "inputs": 8, "outputs": 32, "count": 1}
 
 
 def test_the_how_to_says_what_runs(

@@ -13,7 +13,7 @@ from clustersim.errors import InputError
 from clustersim.interchange.imported import Imported
 from clustersim.interchange.torch_model.inputs import InputSpec
 from clustersim.interchange.torch_model.names import layer_names
-from clustersim.interchange.torch_model.passes import Forward, backward, forward
+from clustersim.interchange.torch_model.passes import Forward, backward, forward, settle
 from clustersim.interchange.torch_model.target import quiet_code
 from clustersim.interchange.torch_model.work import NUM_IMAGES, Work
 from clustersim.workload import Layer, Model
@@ -24,6 +24,8 @@ _BATCH = 2
 
 def traced(module: nn.Module, inputs: Sequence[InputSpec], target: str, name: str) -> Imported:
     """Return a module on the meta device as a workload; `target` is how the user called it."""
+    with quiet_code():
+        settle(module, [_tensor(spec, _BATCH) for spec in inputs], target)
     trained = {path: parameter.numel() for path, parameter in module.named_parameters() if parameter.requires_grad}
     if not trained:
         reason = "no parameters" if next(module.parameters(), None) is None else "no parameter that needs a gradient"

@@ -24,7 +24,7 @@ class Tracked(Protocol):
         ...
 
 
-_FREE = {"detach", "alias", "lift_fresh", "_to_copy", "_unsafe_view", "is_same_size"}
+_FREE = {"detach", "alias", "lift_fresh", "_to_copy", "_unsafe_view", "unsafe_split", "unsafe_split_with_sizes"}
 _CONSTANTS = {"empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"} | {
     "new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "empty_strided",
 }  # fmt: skip
@@ -74,7 +74,7 @@ def op_name(name: str) -> str:
     >>> op_name("native_batch_norm"), op_name("_softmax"), op_name("relu_"), op_name("cat")
     ('batch-norm', 'softmax', 'relu', 'concat')
     """
-    plain = name.strip("_").removeprefix("native_")
+    plain = name.strip("_").removeprefix("native_").removesuffix("_kernel")
     return _OPS.get(plain, plain.replace("_", "-"))
 
 

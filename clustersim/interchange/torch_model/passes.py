@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch.utils._pytree import tree_leaves
 
 from clustersim.errors import InputError
@@ -20,6 +21,17 @@ class Forward(NamedTuple):
 
     works: list[Work]
     ends: list[Tensor]
+
+
+def settle(module: nn.Module, inputs: Sequence[Tensor], target: str) -> None:
+    """Let lazy modules find out their sizes, by a run that is not recorded."""
+    if not any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters()):
+        return
+    try:
+        with torch.device("meta"):
+            module(*inputs)
+    except (Exception, SystemExit) as error:
+        raise _refused(error, f"{target} cannot be run on {_shown(inputs)}", target) from None
 
 
 def forward(module: nn.Module, inputs: Sequence[Tensor], target: str) -> Forward:

@@ -16,6 +16,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules import transformer
 from torch.overrides import TorchFunctionMode
 from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -57,6 +58,8 @@ class Recorder:
         """Record what is called until this is left."""
         hooks = []
         for path, member in module.named_modules():
+            if isinstance(member, torch.jit.ScriptModule):  # which takes no hooks: what it does is its parent's
+                continue
             place = (path, next(member.children(), None) is None)
             enter = partial(self._enter, place)
             hooks.append(member.register_forward_pre_hook(enter))
@@ -64,6 +67,8 @@ class Recorder:
         try:
             with ExitStack() as modes:
                 modes.enter_context(patch.object(checkpoint.CheckpointFunction, "apply", _at_once))
+                modes.enter_context(patch.object(transformer, "_detect_is_causal_mask", _as_said))
+                modes.enter_context(torch.jit.optimized_execution(False))  # scripts run as they are, every time
                 modes.enter_context(torch.device("meta"))
                 modes.enter_context(_Operators(self))
                 modes.enter_context(_Functions(self))
@@ -182,6 +187,11 @@ class _Functions(TorchFunctionMode):
 def _at_once(function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
     """Run what a checkpoint would run without gradients now, and once more backward, as if it were none."""
     return function(*args)
+
+
+def _as_said(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """Return whether a mask is said to be causal; torch would look at its numbers, to choose another kernel."""
+    return bool(is_causal)
 
 
 def _is_listed(found: Any) -> bool:
