@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clustersim.hardware import Gpu, load_gpu
+from clustersim.workload.catalogue import load_model
 from clustersim.workload.kernel_model import Phase
+from clustersim.workload.layer import Layer
 
 DEEPBENCH_GPUS = {
     "NV_TitanX": "titan-x-maxwell",
@@ -23,6 +25,8 @@ PHASE_COLUMNS: dict[Phase, str] = {
     "backward_data": "bwd_inputs_ms",
     "backward_weights": "bwd_params_ms",
 }
+# what BLAS calls transposed, and the phase of a layer with weights [outputs, inputs] that asks for it
+TRANSPOSED: dict[str, Phase] = {"TN": "forward", "NN": "backward_data", "NT": "backward_weights"}
 
 
 class Kernel(NamedTuple):
@@ -44,12 +48,11 @@ def deepbench(folder: Path) -> list[Kernel]:
     kernels: list[Kernel] = []
     for row in _rows(folder / "deepbench" / "gemm.csv"):
         if precision := _precision(row):
-            shape = {"rows": 1, "inputs": int(row["K"]), "outputs": int(row["M"]), "count": 1}
-            key = ("gemm", shape["inputs"], shape["outputs"])
+            shape = {"rows": int(row["M"]), "columns": int(row["N"]), "inner": int(row["K"])}
+            phase = TRANSPOSED[row["A_transpose"] + row["B_transpose"]]
+            key = ("product", shape["rows"], shape["inner"])
             seconds = float(row["time_ms"]) * 1e-3
-            kernels.append(
-                Kernel(gpus[row["device"]], precision, "matmul", shape, int(row["N"]), "forward", seconds, key)
-            )
+            kernels.append(Kernel(gpus[row["device"]], precision, "product", shape, 1, phase, seconds, key))
     for row in _rows(folder / "deepbench" / "conv.csv"):
         if precision := _precision(row):
             kernels += _convolutions(row, gpus[row["device"]], precision)
@@ -112,6 +115,32 @@ def operators(folder: Path, network: str) -> Iterator[tuple[str, float, float, f
     for row in _rows(folder / "triosim-h100" / f"{network}_b128_trace.csv"):
         sizes = [float(row[key].strip("[]").split(";")[0] or 0) for key in ("InputSize", "OutputSize")]
         yield row["OperatorName"].rsplit(" ", 1)[-1], float(row["Operator_cudatimenooverlap"]) * 1e-6, *sizes
+
+
+def h100_convolutions(folder: Path, network: str) -> list[tuple[Kernel, ...]]:
+    """Return PyTorch's convolutions on an H100 in TF32, batch 128: each forward, and its two backward phases together.
+
+    The first layer's forward pass is left out: the choice of algorithms is in its time. It has no gradient to data.
+    Both kernels of a pair of backward phases carry the seconds of the pair.
+    """
+    gpu = load_gpu("h100")
+    layers = [layer for layer in load_model(network).layers if layer.op == "convolution"]
+    times = list(operators(folder, network))
+    forward = [seconds for name, seconds, _, _ in times if name == "aten::conv2d"]
+    backward = [seconds for name, seconds, _, _ in times if name == "ConvolutionBackward0"][::-1]
+    found: list[tuple[Kernel, ...]] = []
+    for index, (layer, *seconds) in enumerate(zip(layers, forward, backward, strict=True)):
+        key = ("convolution", *layer.shape.values())
+
+        def kernel(phase: Phase, taken: float, layer: Layer = layer, key: tuple[int | str, ...] = key) -> Kernel:
+            return Kernel(gpu, "tf32", "convolution", dict(layer.shape), 128, phase, taken, key)
+
+        weights = kernel("backward_weights", seconds[1])
+        if index == 0:
+            found.append((weights,))
+        else:
+            found += [(kernel("forward", seconds[0]),), (kernel("backward_data", seconds[1]), weights)]
+    return found
 
 
 def _convolution(

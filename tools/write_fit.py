@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from ruamel.yaml import YAML
@@ -13,9 +13,13 @@ PATH = Path(__file__).resolve().parent.parent / "clustersim" / "workload" / "ker
 
 HEADER = """\
 # Constants of the kernel model, written by tools/fit_kernels.py: change the tool, not this file.
-# kernel_model.py has the formula and kernel_constants.py says what each constant is. Errors are
-# log(model / measured): `median` and `p90` of the absolute value, `bias` the median with its sign.
+# kernel_model.py has the formula and kernel_constants.py says what each constant is. An error is a factor less 1:
+# median, geometric mean and ninth decile of max(model / measured, measured / model), and the bias with its sign.
 """
+RULE = (
+    "fitted: kernels whose shapes the stored constants have seen; left_out: every kernel, by constants that have not "
+    "seen its shape, one of four quarters at a time; never_seen: by constants fitted on other GPUs alone"
+)
 
 ORIGIN = {
     "deepbench": "baidu-research/DeepBench, commit da81ba7820739e2e506dc27f382d15be5479f98f, results/train, Apache-2.0",
@@ -24,22 +28,69 @@ ORIGIN = {
     "triosim": "sarchlab/triosim, commit 3fb3c060b3596e7022a710f33b26ba5f36be9288, sample_trace/trace2-h100-bs128, MIT",
 }
 
-# architecture: (whose constants, generation of the element-wise kernels, source); the measured ones are not here
-LIKE = {
-    "fermi": ("kepler", "caffe", "assumed: no kernel of Fermi was found; Kepler is the next architecture"),
-    "turing": ("volta", "torch", "assumed: Turing's kernels are Volta's successors in the same cuDNN 7"),
-    "ampere": ("volta", "torch", "assumed: no kernel of Ampere was found; Volta is the nearest architecture"),
-    "hopper": ("volta", "torch", "assumed: few kernels of Hopper were found; Volta is the nearest architecture"),
-    "blackwell": ("volta", "torch", "assumed: no kernel of Blackwell was found; Volta is the nearest architecture"),
-    "other": ("volta", "torch", "assumed: the nearest architecture is not known; Volta's constants"),
+SOURCE = {  # of each chip's constants
+    "gk110": "convnet-benchmarks (Titan Black, cuDNN R2, five convolutions); shapes cost as on Maxwell; the share of "
+    "plain products is assumed: Maxwell's in proportion to forward convolutions; the libraries of 2014, without Winograd",
+    "gk210": "as GK110, and Winograd's products, assumed: Maxwell's in proportion to direct convolutions; cuDNN 5 and later",
+    "gm200": "DeepBench: Titan X (Maxwell) and M40, FP32, cuDNN 5",
+    "gp102": "DeepBench: Titan X (Pascal), FP32, cuDNN 5",
+    "gp100": "DeepBench: P100, FP32, cuDNN 6",
+    "gv100": "DeepBench: V100, FP32, cuDNN 7.6",
+    "gv100-tensor": "DeepBench: V100, FP16 with tensor cores, cuDNN 7.6",
+    "ga100-tensor": "assumed: no kernel of the A100 was found; Hopper's, and more of the peak as its cores ask for "
+    "half of the operands (bytes a clock from the second-level cache: A100 whitepaper)",
+    "gh100-tensor": "TrioSim: ResNet-50's convolutions in PyTorch on an H100, TF32; plain products are assumed: "
+    "Volta's, less what the supply of operands costs",
 }
-GENERATION = {"kepler": "caffe", "maxwell": "caffe", "pascal": "caffe", "volta": "torch"}
-SOURCE = {
-    "kepler": "convnet-benchmarks (Titan Black, cuDNN R2, five convolutions); shapes cost as on Maxwell; the share "
-    "of plain products is assumed: Maxwell's in proportion to forward convolutions",
-    "maxwell": "DeepBench: Titan X and M40, FP32, cuDNN 5",
-    "pascal": "DeepBench: Titan X Pascal (cuDNN 5) and P100 (cuDNN 6), FP32",
-    "volta": "DeepBench: V100, cuDNN 7.6",
+# architecture: generation of the element-wise kernels; units: chip, source where it is not the chip's own
+ARCHITECTURES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "fermi": (
+        "caffe",
+        {"ordinary": ("gk110", "assumed: no kernel of Fermi was found; Kepler is the next architecture")},
+    ),
+    "kepler": ("caffe", {"ordinary": ("gk110", "")}),
+    "maxwell": ("caffe", {"ordinary": ("gm200", "")}),
+    "pascal": ("caffe", {"ordinary": ("gp102", "")}),
+    "volta": ("torch", {"ordinary": ("gv100", ""), "tensor": ("gv100-tensor", "")}),
+    "turing": (
+        "torch",
+        {
+            "ordinary": ("gv100", "assumed: Turing's kernels are Volta's successors in the same cuDNN 7"),
+            "tensor": ("gv100-tensor", "assumed: Turing's kernels are Volta's successors in the same cuDNN 7"),
+        },
+    ),
+    "ampere": (
+        "torch",
+        {
+            "ordinary": ("gv100", "assumed: no FP32 kernel of Ampere was found; Volta is the nearest architecture"),
+            "tensor": ("ga100-tensor", ""),
+        },
+    ),
+    "hopper": (
+        "torch",
+        {
+            "ordinary": ("gv100", "assumed: no FP32 kernel of Hopper was found; Volta is the nearest architecture"),
+            "tensor": ("gh100-tensor", ""),
+        },
+    ),
+    "blackwell": (
+        "torch",
+        {
+            "ordinary": ("gv100", "assumed: no kernel of Blackwell was found; Volta is the nearest architecture"),
+            "tensor": ("gh100-tensor", "assumed: no kernel of Blackwell was found; Hopper is the nearest architecture"),
+        },
+    ),
+    "other": (
+        "torch",
+        {
+            "ordinary": ("gv100", "assumed: the nearest architecture is not known; Volta's constants"),
+            "tensor": ("gv100-tensor", "assumed: the nearest architecture is not known; Volta's constants"),
+        },
+    ),
+}
+GPUS = {
+    **{name: {"ordinary": {"chip": "gp100"}} for name in ("p100", "p100-pcie")},
+    "k80": {"ordinary": {"chip": "gk210"}},
 }
 COUNTED = {  # operations nobody timed apart: the passes over memory that they cannot do without
     "caffe": {
@@ -51,48 +102,45 @@ COUNTED = {  # operations nobody timed apart: the passes over memory that they c
 }
 
 
+class ChipConstants(NamedTuple):
+    """One chip's constants as plain numbers."""
+
+    shape: Mapping[str, float]
+    efficiency: Mapping[str, float]
+    winograd: Mapping[str, float]
+
+
 def write_fit(
-    shared: Mapping[str, float],
-    fitted: Mapping[tuple[str, str], tuple[Mapping[str, float], Mapping[str, float]]],
-    kepler: Mapping[str, float],
+    chips: Mapping[str, ChipConstants],
     element_wise: Mapping[str, Mapping[str, Any]],
     scores: Mapping[str, Any],
     networks: Mapping[str, Any],
 ) -> None:
     """Write the constants, rounded to four digits."""
-    architectures: dict[str, dict[str, Any]] = {
-        "kepler": {
-            "element_wise": GENERATION["kepler"],
-            "ordinary": {"source": SOURCE["kepler"], "efficiency": _rounded(kepler), "winograd": {}},
-        }
-    }
-    for (name, units), (efficiency, winograd) in fitted.items():
-        entry = architectures.setdefault(name, {"element_wise": GENERATION[name]})
-        kind = {"ordinary": "FP32", "tensor": "FP16 with tensor cores"}[units]
-        source = SOURCE[name] + (f", {kind}" if name == "volta" else "")
-        entry[units] = {"source": source, "efficiency": _rounded(efficiency), "winograd": _rounded(winograd)}
-    for name, (like, generation, source) in LIKE.items():
-        units = ("ordinary", "tensor") if like == "volta" else ("ordinary",)
-        architectures[name] = {
-            "element_wise": generation,
-            **{unit: {"like": like, "source": source} for unit in units},
-        }
     document = {
         "origin": ORIGIN,
-        "shared": _rounded(shared),
-        "architectures": architectures,
-        "element_wise": {name: _generation(name, table) for name, table in element_wise.items()},
-        "errors": {
-            "rule": "every fourth kernel shape, with all its batches and devices, was left out of the fit",
-            **scores,
-            "whole_networks": networks,
+        "chips": {
+            name: {"source": SOURCE[name], **{part: _rounded(values) for part, values in chip._asdict().items()}}
+            for name, chip in chips.items()
         },
+        "architectures": {
+            name: {"element_wise": generation, **{unit: _entry(*entry) for unit, entry in units.items()}}
+            for name, (generation, units) in ARCHITECTURES.items()
+        },
+        "gpus": GPUS,
+        "element_wise": {name: _generation(name, table) for name, table in element_wise.items()},
+        "errors": {"rule": RULE, **scores, "whole_networks": networks},
     }
     yaml = YAML()
     yaml.width = 118
+    yaml.representer.ignore_aliases = lambda _: True
     with PATH.open("w", encoding="utf-8") as file:
         file.write(HEADER)
         yaml.dump(document, file)
+
+
+def _entry(chip: str, source: str) -> dict[str, str]:
+    return {"chip": chip, "source": source} if source else {"chip": chip}
 
 
 def _generation(name: str, table: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,11 +132,19 @@ class Builder:
         y = Tensor(features, tokens)
         return self._elementwise(name, "embedding", tokens * len(rows), y, parameters=sum(rows) * features)
 
-    def pool(self, name: str, x: Tensor, kernel: Pair, stride: Pair, pad: Pair = 0, ceil: bool = False) -> Tensor:
-        """Take the maximum or the mean of each window; with `ceil` a window may hang over the edge, as in Caffe."""
+    def pool(
+        self, name: str, x: Tensor, kernel: Pair, stride: Pair, pad: Pair = 0, ceil: bool = False, mean: bool = False
+    ) -> Tensor:
+        """Take the maximum or the mean of each window; with `ceil` a window may hang over the edge, as in Caffe.
+
+        A maximum keeps where it was, a mean nothing beside its input.
+        """
         shape = _window(x, _pair(kernel), _pair(stride), _pair(pad), ceil)
         y = replace(x, height=shape["out_height"], width=shape["out_width"])
-        return self._elementwise(name, "pooling", x.elements, y, shape=shape)
+        kept_beside = 0.0 if mean else None
+        return self._add(
+            Layer(name, "pooling", 0.0, 0.0, 0.0, 0, x.elements, y.elements, shape, kept_beside=kept_beside), y
+        )
 
     def global_pool(self, name: str, x: Tensor, height: int = 1, width: int = 1) -> Tensor:
         """Average each channel, or what falls on each of height x width places."""

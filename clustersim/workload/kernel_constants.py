@@ -15,23 +15,29 @@ FIT_FILE = Path(__file__).with_name("kernel_fit.yaml")
 
 
 @dataclass(frozen=True)
-class Shared:
-    """What holds for every architecture: how kernels lose efficiency with their shape.
+class Shape:
+    """How the kernels of one chip lose efficiency with their shape.
 
     `*_tile_half` is the side of a tile at which operand traffic inside the multiprocessor halves its rate,
-    `*_prologue` the inner-dimension steps a tile pays before it is at speed, `occupancy_half` the resident
+    `*_prologue` the inner-dimension steps a tile pays before it is at speed, `*_occupancy_half` the resident
     tiles (of 128 x 128) at which latency halves the rate, `split_traffic` how many times a partial sum of a
     split inner dimension crosses memory, `strided_backward_data` the penalty of scattering a strided
-    convolution's gradient, `*_launches` the launches (of the sheet's `launch_s`) a call costs in all.
+    convolution's gradient, `far_operand` that of a large transposed operand, `layout_passes` how often tensors are
+    turned over before and after, `unaligned` the share of the ordinary units' peak for what tensor cores
+    cannot have, `*_launches` the launches (of the sheet's `launch_s`) a call costs in all.
     """
 
     convolution_tile_half: float
     convolution_prologue: float
+    convolution_occupancy_half: float
     matmul_tile_half: float
     matmul_prologue: float
-    occupancy_half: float
+    matmul_occupancy_half: float
     split_traffic: float
     strided_backward_data: float
+    far_operand: float
+    layout_passes: float
+    unaligned: float
     memory_efficiency: float
     matmul_launches: float
     forward_launches: float
@@ -58,20 +64,22 @@ class Traffic(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelConstants:
-    """What one architecture's kernels reach of a GPU's peak.
+    """What one chip's kernels reach of its peak.
 
-    `efficiency` has the share of peak that large kernels reach, by `matmul`, `forward`, `backward_data`
-    and `backward_weights`; `winograd` the same for the batched products of Winograd's algorithm, for the
-    phases that have it; `element_wise` the memory traffic of each other operation, forward and backward, at
-    `memory_efficiency` of the sheet's memory rate; `assumed` whether they are another architecture's.
+    `efficiency` has the share of peak that large kernels reach, by `forward`, `backward_data` and
+    `backward_weights`, and by `matmul_forward` and so on for plain products; `winograd` the same for the batched
+    products of Winograd's algorithm, for the phases that have it; `element_wise` the memory traffic of each other
+    operation, forward and backward, at `memory_efficiency` of the sheet's memory rate; `tensor` whether these are
+    tensor cores, and `assumed` whether they are another chip's.
     """
 
-    shared: Shared
+    shape: Shape
     efficiency: Mapping[str, float]
     winograd: Mapping[str, float]
     element_wise: Mapping[str, tuple[Traffic, Traffic]]
     memory_efficiency: float
     source: str
+    tensor: bool
     assumed: bool
 
 
@@ -85,8 +93,11 @@ def fit_document() -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def constants_for(architecture: str, units: str) -> KernelConstants:
-    """Return the constants of an architecture's `ordinary` arithmetic units or `tensor` cores."""
+def constants_for(architecture: str, units: str, gpu: str = "") -> KernelConstants:
+    """Return the constants of an architecture's `ordinary` arithmetic units or `tensor` cores.
+
+    A `gpu` whose own chip was timed takes that chip's; another its architecture's.
+    """
     document = fit_document()
     table = document["architectures"]
     if architecture not in table:
@@ -97,22 +108,24 @@ def constants_for(architecture: str, units: str) -> KernelConstants:
             got=architecture,
             allowed=", ".join(name for name in table if units in table[name]),
         )
-    entry = table[architecture][units]
-    values = table[entry["like"]][units] if "like" in entry else entry
+    entry = document["gpus"].get(gpu, {}).get(units) or table[architecture][units]
+    chip = document["chips"][entry["chip"]]
     generation = document["element_wise"][table[architecture]["element_wise"]]
+    source = entry.get("source", chip["source"])
     return KernelConstants(
-        shared=Shared(**document["shared"]),
-        efficiency=values["efficiency"],
-        winograd=values["winograd"],
+        shape=Shape(**chip["shape"]),
+        efficiency=chip["efficiency"],
+        winograd=chip["winograd"],
         element_wise={
             op: (Traffic(**pair["forward"]), Traffic(**pair["backward"])) for op, pair in generation["traffic"].items()
         },
         memory_efficiency=generation["memory_efficiency"],
-        source=entry["source"],
-        assumed=str(entry["source"]).startswith("assumed"),
+        source=source,
+        tensor=units == "tensor",
+        assumed=str(source).startswith("assumed"),
     )
 
 
 def constants_of(gpu: Gpu, units: str) -> KernelConstants:
-    """Return the constants a GPU takes: its architecture's, for `ordinary` units or `tensor` cores."""
-    return constants_for(gpu.architecture, units)
+    """Return the constants a GPU takes, for `ordinary` units or `tensor` cores."""
+    return constants_for(gpu.architecture, units, gpu.name)

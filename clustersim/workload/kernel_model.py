@@ -8,22 +8,25 @@ multiprocessors. With b tiles, s multiprocessors and a tile of r x c,
 where `rate` is one multiprocessor's peak times what large kernels reach, times c_t / (c_t + half) for the
 tile's side c_t = r c / (r + c) (small tiles read more operands per FLOP), times w / (w + half) for the w tiles
 resident on it (few tiles cannot hide latency). The library is taken to choose the best of some tile
-shapes and, where it can, of some cuts of the inner dimension (split-K), and Winograd's algorithm (Lavin and
-Gray, 2016, F(2x2, 3x3): 16 products of a quarter of the outputs) where the convolution allows it. Small
+shapes and, where it can, of some cuts of the inner dimension (split-K), and of the direct convolution, Winograd's
+algorithm (Lavin and Gray, 2016) and Fourier transforms (Mathieu et al., 2014) where a convolution allows them. Small
 batches lose efficiency because they fill the last wave of tiles badly, hide less latency and pay the same
-prologues and launches. Left out: caches, clocks that move, and the scratch space an algorithm may not get.
+prologues and launches: tiles in waves are what Habitat scales by (Yu et al., USENIX ATC 2021), the roofline of
+a layer's FLOP and bytes is Paleo's (Qi et al., ICLR 2017). Left out: caches, clocks that move, and the scratch
+space an algorithm may not get.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from clustersim.workload.kernel_constants import KernelConstants
+from clustersim.hardware.sheet import Gpu
+from clustersim.workload.kernel_constants import KernelConstants, Shape
 
 Phase = Literal["forward", "backward_data", "backward_weights"]
 PHASES: tuple[Phase, ...] = ("forward", "backward_data", "backward_weights")
@@ -35,29 +38,43 @@ _SPLITS = np.array([1, 2, 4, 8, 16, 32, 64], dtype=float)
 _MIN_SPLIT_INNER = 32
 _PARTIAL_BYTES = 4.0  # partial sums of a split inner dimension are fp32, written and read
 _FULL_TILE = 128.0 * 128.0
+_MIN_CONVOLUTION_TILE = 4096  # cuDNN's kernels are named after tiles of 128 x 32 outputs and larger
+_FFT_TILE = 32
+_MIN_FFT_KERNEL = 5
+_ALIGNED_BYTES = 16  # of channels: cuDNN's tensor-core kernels want multiples of 8 halves
+_FAR_BYTES = 24e6  # what the second level of a Maxwell's or Pascal's address translation covers is of this order
 _MAX_RESIDENT = 4.0  # tiles of 128 x 128 whose work a multiprocessor keeps in flight
-
-_TILE_ROWS = np.repeat(_TILES[:, 0], len(_SPLITS))[None]  # [1, num_candidates]
-_TILE_COLUMNS = np.repeat(_TILES[:, 1], len(_SPLITS))[None]
-_TILE_SPLITS = np.tile(_SPLITS, len(_TILES))[None]
 
 
 class Rates(NamedTuple):
-    """What a GPU can do at one precision."""
+    """What a GPU can do at one precision; `ordinary_flop_per_s` without tensor cores, in fp32."""
 
     flop_per_s: float
     memory_bytes_per_s: float
     num_multiprocessors: int
     launch_s: float
+    ordinary_flop_per_s: float
+
+
+def rates_of(gpu: Gpu, precision: str) -> Rates:
+    """Return what a GPU's sheet promises at a precision."""
+    return Rates(
+        gpu.flop_per_s[precision],
+        gpu.memory_bytes_per_s,
+        gpu.num_multiprocessors,
+        gpu.launch_s,
+        gpu.flop_per_s["fp32"],
+    )
 
 
 @dataclass(frozen=True)
 class Product:
     """`count` products of `rows x inner` by `inner x columns`, as one kernel.
 
-    `num_bytes` must cross memory whatever the tiling; `efficiency` is the share of peak that a large one
-    reaches; `can_split` lets the inner dimension be cut; `penalty` multiplies the time before launches, and
-    the whole is done `repeats` times, one after the other.
+    `num_bytes` must cross memory whatever the tiling, `layout_bytes` before and after it; `efficiency` is the
+    share of peak that a large one reaches, of the `ordinary` units' peak where tensor cores cannot have it; no tile
+    has fewer than `min_tile` outputs; `can_split` lets the inner dimension be cut; `penalty` multiplies the time
+    before launches, and the whole is done `repeats` times, one after the other.
     """
 
     rows: float
@@ -68,10 +85,23 @@ class Product:
     efficiency: float
     tile_half: float
     prologue: float
+    occupancy_half: float
     launches: float
     can_split: bool = False
     penalty: float = 1.0
     repeats: int = 1
+    min_tile: int = 0
+    ordinary: bool = False
+    layout_bytes: float = 0.0
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What the formula needs, as one row of a table."""
+        return (
+            self.rows, self.columns, self.inner, self.count, self.num_bytes, self.efficiency, self.ordinary,
+            self.tile_half, self.prologue, self.occupancy_half, self.min_tile, self.layout_bytes, self.penalty,
+            self.launches, self.repeats,
+        )  # fmt: skip
 
     @property
     def flop(self) -> float:
@@ -80,33 +110,40 @@ class Product:
 
 def product_seconds(products: Sequence[Product], rates: Rates, constants: KernelConstants) -> np.ndarray:
     """Return the seconds of each product, [num_products], by the formula at the top of this file."""
-    if not products:
-        return np.zeros(0)
-    shared = constants.shared
+    seconds = np.zeros(len(products))
+    for can_split, splits in ((False, _SPLITS[:1]), (True, _SPLITS)):
+        rows = [index for index, product in enumerate(products) if product.can_split == can_split]
+        if rows:
+            seconds[rows] = _best_seconds([products[index] for index in rows], splits, rates, constants.shape)
+    return seconds
 
-    def column(name: str) -> np.ndarray:
-        return np.array([[getattr(product, name)] for product in products], dtype=float)
 
-    rows, columns, inner, count = (column(name) for name in ("rows", "columns", "inner", "count"))
-    tiles = np.ceil(rows / _TILE_ROWS) * np.ceil(columns / _TILE_COLUMNS) * _TILE_SPLITS * count
+def _best_seconds(products: Sequence[Product], splits: np.ndarray, rates: Rates, shape: Shape) -> np.ndarray:
+    """Return the seconds of each product with the best of all tiles and so many cuts, [num_products]."""
+    values = np.array([product.numbers for product in products])[:, :, None]
+    rows, columns, inner, count, product_bytes, efficiency, ordinary, tile_half, prologue, occupancy_half = (
+        values[:, index] for index in range(10)
+    )
+    min_tile, layout_bytes, penalty, launches, repeats = (values[:, index, 0] for index in range(10, 15))
+    tile_rows, tile_columns = (np.repeat(_TILES[:, side], len(splits)) for side in (0, 1))  # [num_candidates]
+    split = np.tile(splits, len(_TILES))
+    tiles = np.ceil(rows / tile_rows) * np.ceil(columns / tile_columns) * (split * count)
     tiles_each = np.ceil(tiles / rates.num_multiprocessors)
-    tile = _TILE_ROWS * _TILE_COLUMNS
-    side = tile / (_TILE_ROWS + _TILE_COLUMNS)
-    half = column("tile_half")
-    tile_rate = side / (side + half) * (64 + half) / 64
+    tile = tile_rows * tile_columns
+    side = tile / (tile_rows + tile_columns)
+    tile_rate = side / (side + tile_half) * (64 + tile_half) / 64
     work = tile / _FULL_TILE * np.minimum(tiles_each, np.maximum(1.0, _MAX_RESIDENT * _FULL_TILE / tile))
-    occupancy = work / (work + shared.occupancy_half) * (_MAX_RESIDENT + shared.occupancy_half) / _MAX_RESIDENT
-    rate = column("efficiency") * rates.flop_per_s / rates.num_multiprocessors * tile_rate * occupancy
-    compute_s = tiles_each * 2 * tile * (np.ceil(inner / _TILE_SPLITS) + column("prologue")) / rate
+    occupancy = work / (work + occupancy_half) * (1 + occupancy_half / _MAX_RESIDENT)
+    peak = efficiency * np.where(ordinary, rates.ordinary_flop_per_s, rates.flop_per_s) / rates.num_multiprocessors
+    compute_s = tiles_each * (2 * tile) * (np.ceil(inner / split) + prologue) / (peak * tile_rate * occupancy)
 
-    partial = shared.split_traffic * 2 * _PARTIAL_BYTES * rows * columns * count
-    num_bytes = column("num_bytes") + np.where(_TILE_SPLITS > 1, partial, 0.0)
-    memory_s = num_bytes / (shared.memory_efficiency * rates.memory_bytes_per_s)
-
-    whole = (column("can_split") == 0) | (inner / _TILE_SPLITS < _MIN_SPLIT_INNER)
-    seconds = np.where((_TILE_SPLITS > 1) & whole, np.inf, np.maximum(compute_s, memory_s)).min(axis=1)
-    once = seconds * column("penalty")[:, 0] + column("launches")[:, 0] * rates.launch_s
-    result: np.ndarray = once * column("repeats")[:, 0]
+    partial = shape.split_traffic * 2 * _PARTIAL_BYTES * rows * columns * count
+    memory_rate = shape.memory_efficiency * rates.memory_bytes_per_s
+    memory_s = (product_bytes + np.where(split > 1, partial, 0.0)) / memory_rate
+    too_short = (split > 1) & (inner / split < _MIN_SPLIT_INNER)
+    excluded = too_short | (tile < min_tile[:, None])
+    best: np.ndarray = np.where(excluded, np.inf, np.maximum(compute_s, memory_s)).min(axis=1)
+    result: np.ndarray = (best * penalty + layout_bytes / memory_rate + launches * rates.launch_s) * repeats
     return result
 
 
@@ -117,44 +154,101 @@ def convolution_products(
 
     `shape` is as in `Layer.shape`. The forward pass is a product of filters x (channels kernel_h kernel_w)
     by as many x (batch out_h out_w); the other phases exchange the roles. A backward pass to data through a
-    stride has that much less to add for each input.
+    stride has that much less to add for each input. Tensor cores read 16 bytes of channels at once: others go to
+    the ordinary units. From Ampere on they want channels last, and a kernel larger than 1 x 1 has its input and
+    output turned over on the way, `layout_passes` times read and written.
     """
     groups = shape.get("groups", 1)
     channels, filters = shape["channels"] / groups, shape["filters"] / groups
     kernel = shape["kernel_h"] * shape["kernel_w"]
     inputs = batch * shape["height"] * shape["width"]
     outputs = batch * shape["out_height"] * shape["out_width"]
-    stride = shape.get("stride_h", 1) * shape.get("stride_w", 1)
+    stride = math.prod(_stride(shape))
     rows, columns, inner = {
         "forward": (filters, float(outputs), channels * kernel),
         "backward_data": (channels, float(inputs), max(1.0, filters * kernel / stride)),
         "backward_weights": (filters, channels * kernel, float(outputs)),
     }[phase]
-    shared = constants.shared
-    num_bytes = element_bytes * groups * (channels * inputs + filters * outputs + channels * filters * kernel)
+    costs = constants.shape
+    moved = groups * (channels * inputs + filters * outputs)
+    num_bytes = element_bytes * (moved + groups * channels * filters * kernel)
+    aligned = not (channels * element_bytes % _ALIGNED_BYTES or filters * element_bytes % _ALIGNED_BYTES)
+    ordinary = constants.tensor and not aligned
     direct = Product(
-        rows, columns, inner, groups, num_bytes, constants.efficiency[phase],
-        tile_half=shared.convolution_tile_half,
-        prologue=shared.convolution_prologue,
-        launches=shared.launches(phase),
+        rows, columns, inner, groups, num_bytes,
+        costs.unaligned if ordinary else constants.efficiency[phase],
+        tile_half=costs.convolution_tile_half,
+        prologue=costs.convolution_prologue,
+        occupancy_half=costs.convolution_occupancy_half,
+        launches=costs.launches(phase),
         can_split=phase == "backward_weights",
-        penalty=shared.strided_backward_data if phase == "backward_data" and stride > 1 else 1.0,
+        penalty=costs.strided_backward_data if phase == "backward_data" and stride > 1 else 1.0,
+        min_tile=_MIN_CONVOLUTION_TILE,
+        ordinary=ordinary,
+        layout_bytes=2 * costs.layout_passes * element_bytes * moved if kernel > 1 and not ordinary else 0.0,
     )  # fmt: skip
-    if phase not in constants.winograd or (shape["kernel_h"], shape["kernel_w"], stride) != (3, 3, 1):
-        return [direct]
-    blocks = batch * math.ceil(shape["out_height"] / 2) * math.ceil(shape["out_width"] / 2)
-    rows, columns, inner = {
-        "forward": (filters, float(blocks), channels),
-        "backward_data": (channels, float(blocks), filters),
-        "backward_weights": (filters, channels, float(blocks)),
+    others = (
+        _winograd(direct, shape, batch, phase, constants),
+        _fourier(direct, shape, batch, phase, constants, element_bytes),
+    )
+    return [direct, *(product for product in others if product)]
+
+
+def _winograd(
+    direct: Product, shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants
+) -> Product | None:
+    """Return Winograd's algorithm F(2x2, 3x3), where it applies: 16 products of a quarter of the outputs each."""
+    if phase not in constants.winograd or (shape["kernel_h"], shape["kernel_w"], *_stride(shape)) != (3, 3, 1, 1):
+        return None
+    blocks = float(batch * math.ceil(shape["out_height"] / 2) * math.ceil(shape["out_width"] / 2))
+    rows, columns, inner = _roles(shape, blocks, phase)
+    return replace(
+        direct, rows=rows, columns=columns, inner=inner, count=16 * direct.count, efficiency=constants.winograd[phase],
+        can_split=False, penalty=1.0,
+    )  # fmt: skip
+
+
+def _fourier(
+    direct: Product, shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants,
+    element_bytes: float,
+) -> Product | None:  # fmt: skip
+    """Return the algorithm of Fourier transforms on tiles of 32 x 32, where it applies (Mathieu et al., 2014).
+
+    One complex product for each of 32 x 17 frequencies (the rest are conjugates): as real numbers, twice the rows and
+    twice the inner dimension. The transforms of input, output and filters cross memory, written and read. cuDNN
+    has it for strides of 1 and fp32; it pays from filters of 5 x 5 on. Gradients of weights are left out: on most
+    GPUs they were timed at what the direct algorithm takes.
+    """
+    size = min(shape["kernel_h"], shape["kernel_w"])
+    fits = _stride(shape) == (1, 1) and _MIN_FFT_KERNEL <= size <= _FFT_TILE // 2
+    if not constants.winograd or phase == "backward_weights" or not fits:  # libraries with the one have the other
+        return None
+    height, width = ("out_height", "out_width") if phase == "forward" else ("height", "width")
+    valid_h, valid_w = (_FFT_TILE - shape[key] + 1 for key in ("kernel_h", "kernel_w"))
+    tiles = float(batch * math.ceil(shape[height] / valid_h) * math.ceil(shape[width] / valid_w))
+    rows, columns, inner = _roles(shape, tiles, phase)
+    frequencies = _FFT_TILE * (_FFT_TILE // 2 + 1)
+    transforms = direct.count * (rows * columns + inner * columns + rows * inner)
+    return replace(
+        direct, rows=2 * rows, columns=columns, inner=2 * inner, count=frequencies * direct.count,
+        efficiency=constants.efficiency["matmul_forward"],
+        layout_bytes=2 * element_bytes * 2 * frequencies * transforms,
+    )  # fmt: skip
+
+
+def _stride(shape: Mapping[str, int]) -> tuple[int, int]:
+    return shape.get("stride_h", 1), shape.get("stride_w", 1)
+
+
+def _roles(shape: Mapping[str, int], places: float, phase: Phase) -> tuple[float, float, float]:
+    """Return rows, columns and inner dimension where channels meet filters at so many places."""
+    groups = shape.get("groups", 1)
+    channels, filters = shape["channels"] / groups, shape["filters"] / groups
+    return {
+        "forward": (filters, places, channels),
+        "backward_data": (channels, places, filters),
+        "backward_weights": (filters, channels, places),
     }[phase]
-    winograd = Product(
-        rows, columns, inner, 16 * groups, num_bytes, constants.winograd[phase],
-        tile_half=shared.convolution_tile_half,
-        prologue=shared.convolution_prologue,
-        launches=shared.launches(phase),
-    )  # fmt: skip
-    return [direct, winograd]
 
 
 def matmul_products(
@@ -198,14 +292,30 @@ def _matmul(
         "backward_data": (inputs, samples, outputs),
         "backward_weights": (outputs, inputs, samples),
     }[phase]
-    shared = constants.shared
+    return plain_product(rows, columns, inner, count, phase, constants, element_bytes, repeats)
+
+
+def plain_product(
+    rows: float, columns: float, inner: float, count: float, phase: Phase, constants: KernelConstants,
+    element_bytes: float = 4.0, repeats: int = 1,
+) -> Product:  # fmt: skip
+    """Return `count` products of dense matrices as the phase of a layer whose weights are [outputs, inputs].
+
+    That says which operand is transposed (in columns, as BLAS counts: forward the first, TN; to data none, NN; to
+    weights the second, NT), and so which kernel runs. A transposed operand beyond what the GPU's address
+    translation covers makes it `far_operand` times slower.
+    """
+    costs = constants.shape
+    far = phase == "forward" and element_bytes * rows * inner > _FAR_BYTES
     return Product(
         rows, columns, inner, count,
-        num_bytes=element_bytes * count * (inputs * outputs + samples * (inputs + outputs)),
-        efficiency=constants.efficiency["matmul"],
-        tile_half=shared.matmul_tile_half,
-        prologue=shared.matmul_prologue,
-        launches=shared.launches("matmul"),
+        num_bytes=element_bytes * count * (rows * inner + columns * (rows + inner)),
+        efficiency=constants.efficiency[f"matmul_{phase}"],
+        tile_half=costs.matmul_tile_half,
+        prologue=costs.matmul_prologue,
+        occupancy_half=costs.matmul_occupancy_half,
+        launches=costs.launches("matmul"),
         can_split=True,
+        penalty=costs.far_operand if far else 1.0,
         repeats=repeats,
     )  # fmt: skip

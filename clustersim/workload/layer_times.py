@@ -17,6 +17,7 @@ from clustersim.workload.kernel_model import (
     convolution_products,
     matmul_products,
     product_seconds,
+    rates_of,
     recurrent_products,
 )
 from clustersim.workload.layer import Layer, LayerTime, Model
@@ -43,7 +44,7 @@ def estimate_layers(model: Model, gpu: Gpu, batch: int, precision: str) -> Estim
         raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
     number = precision_on(gpu, precision)
     constants = constants_of(gpu, number.units)
-    rates = Rates(gpu.flop_per_s[precision], gpu.memory_bytes_per_s, gpu.num_multiprocessors, gpu.launch_s)
+    rates = rates_of(gpu, precision)
     products: list[Product] = []
     owners: list[tuple[int, int]] = []
     for index, layer in enumerate(model.layers):
@@ -95,7 +96,7 @@ def _layer_time(
         return elements * number.activation_bytes * batch / rate
 
     def computed(flop: float) -> float:
-        return flop * batch / (constants.efficiency["matmul"] * rates.flop_per_s)
+        return flop * batch / (constants.efficiency["matmul_forward"] * rates.flop_per_s)
 
     forward, data, weights = found
     if layer.flop and layer.shape:

@@ -7,6 +7,9 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import OptimizerSpec, check_memory, load_model, memory_overflow, memory_per_gpu
+from clustersim.workload.builder import Builder
+from clustersim.workload.memory import SLACK, activation_elements, kept_elements
+from clustersim.workload.published_rates import published_rates
 
 MOMENTUM = OptimizerSpec()
 
@@ -29,9 +32,41 @@ def test_activations_grow_with_the_batch_and_nothing_else_does() -> None:
     model = load_model("vgg16")
     one, eight = (memory_per_gpu(model, batch, "fp32", MOMENTUM) for batch in (1, 8))
     assert eight["activations"] == 8 * one["activations"]
-    assert {key: size for key, size in one.items() if key != "activations"} == {
-        key: size for key, size in eight.items() if key != "activations"
+    grows = {"activations", "slack"}
+    assert {key: size for key, size in one.items() if key not in grows} == {
+        key: size for key, size in eight.items() if key not in grows
     }
+
+
+def test_the_allocator_rounds_up_a_share_of_what_is_held() -> None:
+    held = memory_per_gpu(load_model("resnet50"), 32, "fp32", MOMENTUM)
+    parts = sum(held[name] for name in ("weights", "gradients", "optimizer", "activations"))
+    assert held["slack"] == pytest.approx(SLACK * parts)
+
+
+def test_a_chain_keeps_what_its_gradients_need_and_nothing_twice() -> None:
+    """Sample; convolution's output for the normalisation; the activation's output, which lies over its input's; the
+    pooling's output for the classifier, and where its maxima were."""
+    net = Builder("chain", "A chain")
+    x = net.input(3, 8, 8)
+    x = net.relu("relu", net.batch_norm("norm", net.conv("conv", x, 4, 3, pad=1)))
+    x = net.pool("pool", x, 2, 2)
+    net.loss("loss", net.fully_connected("fc", x, 10))
+    assert activation_elements(net.model()) == 3 * 64 + 4 * 64 + 4 * 64 + 4 * 16 * (1 + 2) + 10
+
+
+def test_a_mean_keeps_no_places_and_an_unshaped_pooling_neither() -> None:
+    net = Builder("means", "Two means")
+    x = net.global_pool("all", net.pool("mean", net.input(4, 8, 8), 2, 2, mean=True))
+    pooled, last = net.model().layers
+    assert kept_elements(pooled, last) == x.elements * 16
+    assert kept_elements(last, None) == 0
+
+
+def test_every_batch_that_somebody_trained_with_fits_its_gpu() -> None:
+    for curve in published_rates():
+        held = memory_per_gpu(load_model(curve.model), max(curve.samples_per_s), curve.precision, MOMENTUM)
+        check_memory(held, load_gpu(curve.gpu))
 
 
 def test_mixed_precision_halves_activations_and_keeps_fp32_weights() -> None:

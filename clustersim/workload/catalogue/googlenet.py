@@ -65,7 +65,7 @@ def _inception(net: Builder, name: str, x: Tensor, filters: tuple[int, int, int,
 
 
 def _auxiliary_head(net: Builder, name: str, x: Tensor) -> None:
-    x = net.pool(f"{name}/ave_pool", x, 5, 3, ceil=True)
+    x = net.pool(f"{name}/ave_pool", x, 5, 3, ceil=True, mean=True)
     x = _conv(net, f"{name}/conv", x, 128, kernel=1)
     x = net.fully_connected(f"{name}/fc", x, 1024)
     x = net.dropout(f"{name}/drop_fc", net.relu(f"{name}/relu_fc", x))

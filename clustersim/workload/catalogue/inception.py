@@ -107,11 +107,11 @@ def _both(net: Builder, name: str, x: Tensor) -> Tensor:
 
 
 def _pool_branch(net: Builder, name: str, x: Tensor, filters: int) -> Tensor:
-    return _conv(net, f"{name}.branch_pool", net.pool(f"{name}.avg_pool", x, 3, 1, pad=1), filters, 1)
+    return _conv(net, f"{name}.branch_pool", net.pool(f"{name}.avg_pool", x, 3, 1, pad=1, mean=True), filters, 1)
 
 
 def _auxiliary_head(net: Builder, name: str, x: Tensor) -> None:
-    x = net.pool(f"{name}.avg_pool", x, 5, 3)
+    x = net.pool(f"{name}.avg_pool", x, 5, 3, mean=True)
     x = _conv(net, f"{name}.conv0", x, 128, 1)
     x = _conv(net, f"{name}.conv1", x, 768, 5)
     x = net.fully_connected(f"{name}.fc", net.global_pool(f"{name}.global_pool", x), 1000)
