@@ -9,8 +9,8 @@ FLOP and activations are one sample's; seconds are those of the scenario's whole
 the unit of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is
 left out is zero. Parameters and activations are taken as fp32, 4 bytes each; a size with a
 prefix (`97.5 MiB`) is taken to the nearest parameter. An imported model's file says more, each where it is not
-what follows from the rest: `input_bytes`, `backward_data_flop`, `backward_weights_flop`, and the `shape` of the
-kernel (`Layer.shape`).
+what follows from the rest: `input_bytes`, `kept_bytes` (`Layer.kept_beside`), `backward_data_flop`,
+`backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _QUANTITIES = {
     "parameter_bytes": "size",
     "activation_bytes": "size",
     "input_bytes": "size",
+    "kept_bytes": "size",
     "backward_data_flop": "flop",
     "backward_weights_flop": "flop",
     "forward_s": "duration",
@@ -128,8 +129,20 @@ def _layers(layers: Sequence[_Written]) -> tuple[Layer, ...]:
         data, weights = backward_flop(flop, parameters[index] > 0, trained_below[index] > 0)
         data, weights = layer.given("backward_data_flop", data), layer.given("backward_weights_flop", weights)
         read = layer.given("input_bytes", BYTES_PER_ELEMENT * inputs[index]) / BYTES_PER_ELEMENT
+        kept = layer.quantities["kept_bytes"]
         made.append(
-            Layer(layer.name, layer.op, flop, data, weights, parameters[index], read, outputs[index], layer.shape)
+            Layer(
+                layer.name,
+                layer.op,
+                flop,
+                data,
+                weights,
+                parameters[index],
+                read,
+                outputs[index],
+                layer.shape,
+                kept_beside=None if kept is None else kept / BYTES_PER_ELEMENT,
+            )
         )
     return tuple(made)
 

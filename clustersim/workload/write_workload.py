@@ -67,6 +67,8 @@ def _row(layer: Layer, input_elements: float, backward: tuple[float, float]) -> 
     parts |= {key: _number(BYTES_PER_ELEMENT * elements) for key, elements in sizes.items() if elements}
     if layer.input_elements != input_elements:
         parts["input_bytes"] = _number(BYTES_PER_ELEMENT * layer.input_elements)
+    if layer.kept_beside is not None:
+        parts["kept_bytes"] = _number(BYTES_PER_ELEMENT * layer.kept_beside)
     for key, flop, usual in zip(
         ("backward_data_flop", "backward_weights_flop"),
         (layer.flop_backward_data, layer.flop_backward_weights),

@@ -31,11 +31,11 @@ def test_the_whole_catalogue_comes_back_through_one_file(tmp_path: Path) -> None
     for name in MODELS:
         for layer in load_model(name).layers:
             zero = (layer.flop_backward_data == 0, layer.flop_backward_weights == 0, layer.num_parameters == 0)
-            sorts.setdefault((layer.op, zero, *layer.shape), layer)
+            sorts.setdefault((layer.op, zero, layer.kept_beside, *layer.shape), layer)
     layers = tuple(
         Layer(
             f"layer{n}", each.op, each.flop, each.flop_backward_data, each.flop_backward_weights, each.num_parameters,
-            each.input_elements, each.output_elements, each.shape,
+            each.input_elements, each.output_elements, each.shape, each.kept_beside,
         )
         for n, each in enumerate(sorts.values())
     )  # fmt: skip
@@ -92,8 +92,12 @@ def read_layer(tmp_path: Path, layer: str) -> Layer:
 
 
 def test_given_keys_take_the_place_of_what_would_follow(tmp_path: Path) -> None:
-    layer = read_layer(tmp_path, ", input_bytes: 40, backward_data_flop: 3 MFLOP, backward_weights_flop: 5")
-    assert (layer.input_elements, layer.flop_backward_data, layer.flop_backward_weights) == (10, 3e6, 5)
+    layer = read_layer(
+        tmp_path, ", input_bytes: 40, kept_bytes: 8, backward_data_flop: 3 MFLOP, backward_weights_flop: 5"
+    )
+    assert (layer.input_elements, layer.kept_beside) == (10, 2)
+    assert (layer.flop_backward_data, layer.flop_backward_weights) == (3e6, 5)
+    assert read_layer(tmp_path, "").kept_beside is None
 
 
 @pytest.mark.parametrize(

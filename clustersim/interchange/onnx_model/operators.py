@@ -40,6 +40,7 @@ class Cost:
     weight_gradients: int = 0
     shape: Mapping[str, int] = field(default_factory=dict)
     label: str = ""
+    kept_beside: float | None = None  # as in `Layer`
 
 
 Recipe = Callable[[Known, Node], list[Cost]]
@@ -145,10 +146,11 @@ def _transposed(known: Known, node: Node) -> list[Cost]:
 
 
 def _pool(known: Known, node: Node) -> list[Cost]:
+    """A maximum or a mean of each window; a mean needs nothing of its input for the backward pass."""
     x, y = (known.graph.shape(name, node) for name in (node.inputs[0], node.outputs[0]))
-    return [
-        Cost("pooling", math.prod(x), math.prod(y), shape=_window(known, node, x, y, node.attributes["kernel_shape"]))
-    ]
+    shape = _window(known, node, x, y, node.attributes["kernel_shape"])
+    kept = None if node.op == "MaxPool" else 0.0
+    return [Cost("pooling", math.prod(x), math.prod(y), shape=shape, kept_beside=kept)]
 
 
 def _window(known: Known, node: Node, x: Sequence[int], y: Sequence[int], kernel: Sequence[int]) -> dict[str, int]:

@@ -65,7 +65,8 @@ def kernel_of(
     read = sum(_size(tensor, tracked) for tensor in _tensors((list(args), dict(kwargs))))
     number = written[0].numel() if op in _WRITES_FIRST else sum(tensor.numel() for tensor in written)
     shape = _window(args, written[0]) if op == "pooling" else {}
-    return [Kernel(op, read, number, shape=shape)]
+    kept = 0.0 if name.startswith("avg_pool") else None  # a mean needs no more than its input's shape
+    return [Kernel(op, read, number, shape=shape, kept_beside=kept)]
 
 
 def op_name(name: str) -> str:
