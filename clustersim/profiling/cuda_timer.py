@@ -9,7 +9,7 @@ import torch
 
 from clustersim.profiling.timer import Call, Timer
 
-_LAUNCHES = 16  # so few that the queue of launches, some hundred long, never fills
+_LAUNCHES = 8  # so few that the queue of launches, about a thousand long, does not fill
 _LAUNCH_SAMPLES = 5
 
 
