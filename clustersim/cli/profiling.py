@@ -22,7 +22,7 @@ def profile(
         "profiles"
     ),
     autotune: Annotated[bool, typer.Option(help="Let cuDNN try its algorithms; each way has a profile.")] = True,
-    kernel_ms: Annotated[float, typer.Option(metavar="MS", help="Time that each kernel is given.")] = 50.0,
+    kernel_ms: Annotated[float, typer.Option(metavar="MS", help="Time that each kernel is given.")] = 20.0,
     max_seconds: Annotated[
         float | None, typer.Option(metavar="S", help="Stop after this time; the next call goes on.")
     ] = None,

@@ -42,7 +42,7 @@ class Campaign:
     precisions: tuple[str, ...]
     layouts: tuple[str, ...]
     autotune: bool = True
-    kernel_s: float = 0.05
+    kernel_s: float = 0.02
     max_s: float = math.inf
     whole_only: bool = False
 

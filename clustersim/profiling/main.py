@@ -50,7 +50,7 @@ def make_campaign(
     precision: str,
     layout: str,
     autotune: bool = True,
-    kernel_ms: float = 50.0,
+    kernel_ms: float = 20.0,
     max_seconds: float | None = None,
     whole_only: bool = False,
 ) -> Campaign:
@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--layout", default="nchw", metavar="LIST", help=f"of {', '.join(LAYOUTS)}; %(default)s")
     parser.add_argument("--output", "-o", type=Path, default=Path("profiles"), metavar="DIR", help="%(default)s")
     parser.add_argument("--no-autotune", dest="autotune", action="store_false", help="cuDNN tries no algorithms")
-    parser.add_argument("--kernel-ms", type=float, default=50.0, help="time given to each kernel; %(default)s ms")
+    parser.add_argument("--kernel-ms", type=float, default=20.0, help="time given to each kernel; %(default)s ms")
     parser.add_argument("--max-seconds", type=float, help="stop then, and go on at the next call")
     parser.add_argument("--whole-only", action="store_true", help="whole iterations only, to check forecasts with")
     parser.add_argument("--compact", action="store_true", help="one row for all layers of one shape")
