@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.workload import Model
+from clustersim.workload import MODELS, Model, load_model
 
 
 @dataclass(frozen=True)
@@ -21,3 +21,12 @@ class Imported:
             f"{model.name}: {len(model.layers)} layers, {model.num_parameters / 1e6:.3f} M parameters, "
             f"{model.flop / 1e9:.3f} GFLOP forward per {model.sample}"
         )
+
+    def twin(self) -> str | None:
+        """Return the model of the catalogue that has the same parameters and FLOP, None where there is none."""
+        size = _size(self.model)
+        return next((name for name in MODELS if _size(load_model(name)) == size), None)
+
+
+def _size(model: Model) -> tuple[float, float, float]:
+    return model.num_parameters, model.flop, model.flop_backward
