@@ -7,7 +7,7 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-torch test-browser test-all check reference bench clean
+.PHONY: demo test fuzz test-torch test-browser test-all check reference bench validation clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
@@ -38,6 +38,10 @@ test-all: test test-torch test-browser
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
 	$(VENV)/bin/clustersim schema > scenarios/scenario.schema.json
+
+# Reruns every published case: docs/validation.md and the errors that forecasts quote.
+validation: $(VENV)/.installed-test
+	$(VENV)/bin/clustersim validate --markdown docs/validation.md --budget clustersim/results/budget.json
 
 # BENCH="--quick", BENCH="--only jitter --rounds 3": see docs/benchmarks.md.
 bench: $(VENV)/.installed-test

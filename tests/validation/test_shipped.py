@@ -1,0 +1,99 @@
+"""The shipped cases: every figure has a source, every case says what it is, and the page has no other figures."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from clustersim.data import data_folder
+from clustersim.results.budget import shipped_budget
+from clustersim.validation import load_case, load_cases, shipped_cases, validate
+from clustersim.validation.text import number_text
+
+CASES = sorted(shipped_cases())
+PAGE = data_folder("docs") / "validation.md"
+QUICK = ["cots-ethernet", "hkbu-b-caffe", "theano-mpi"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_says_hardware_calibration_prediction_and_what_is_left_out(name: str) -> None:
+    text = (shipped_cases()[name] / "source.md").read_text(encoding="utf-8")
+    assert "**Hardware.**" in text
+    assert "**What calibrates.**" in text
+    assert "left out" in text or "leaves out" in text
+    assert "What is predicted" in text or not any(row.is_scored for row in load_case(shipped_cases()[name]).rows)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_figure_names_where_it_stands(name: str) -> None:
+    for row in load_case(shipped_cases()[name]).rows:
+        assert len(row.where) > 10, row
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_gpu_and_collectives_calibrate_and_nothing_else_does(name: str) -> None:
+    for row in load_case(shipped_cases()[name]).rows:
+        is_collective = row.metric == "time_s"
+        settings = dict(row.settings)
+        is_one_gpu = settings.get("num_gpus") == "1" or settings.get("jobs") == "1"
+        assert (row.role == "calibration") == ((is_collective and row.provenance == "read") or is_one_gpu), row
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_file_of_a_case_is_asked_for_or_extended(name: str) -> None:
+    case = load_case(shipped_cases()[name])
+    used = {row.scenario for row in case.rows}
+    texts = [path.read_text(encoding="utf-8") for path in case.folder.glob("*.yaml")]
+    named = {stem for text in texts for stem in re.findall(r"(?:extends|model): (\S+)\.yaml", text)}
+    assert {path.stem for path in case.folder.glob("*.yaml")} <= used | named
+
+
+def section(name: str) -> list[list[str]]:
+    """Return the rows of a case's table on the page, as texts."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[2:]]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_page_has_every_figure_of_a_case_and_no_other(name: str) -> None:
+    rows = load_case(shipped_cases()[name]).rows
+    told = [(row[2], row[4], row[5]) for row in section(name)]
+    assert told == [(row.metric, number_text(row.value), row.unit) for row in rows]
+
+
+def test_the_page_has_what_the_simulator_says_today() -> None:
+    """Of a few quick cases, to 2 %: `make validation` writes the page anew."""
+    for case in validate(QUICK, workers=1).cases:
+        for point, row in zip(case.points, section(case.name), strict=True):
+            assert float(row[3]) == pytest.approx(point.simulated, rel=0.02), (case.name, row)
+
+
+def test_the_budget_is_that_of_the_page() -> None:
+    for name in CASES:
+        errors = [f"{100 * point.error:+.1f}%" for point in shipped_budget() if point.case == name]
+        scored = [row[6] for row in section(name) if not row[7] and row[2] != "time_s"]
+        assert len(errors) == len(scored), name
+        for error, shown in zip(errors, scored, strict=True):
+            assert float(error[:-1]) == pytest.approx(float(shown[:-1]), abs=0.11), name
+
+
+def test_the_readme_says_what_the_page_says() -> None:
+    summary = re.search(
+        r"Predicted: (\d+) points, median error ([\d.]+)%.*?percentile ([\d.]+)%", PAGE.read_text("utf-8")
+    )
+    ordered = re.search(r"orderings right ([\d.]+)% of", PAGE.read_text("utf-8"))
+    assert summary is not None
+    assert ordered is not None
+    readme = " ".join((data_folder("docs").parent / "README.md").read_text("utf-8").split())
+    assert f"{summary[1]} figures" in readme
+    assert f"The median error is {summary[2]} %" in readme
+    assert f"nine in ten are within {float(summary[3]):.0f} %" in readme
+    assert f"{float(ordered[1]):.0f} % of the ways" in readme
+
+
+def test_all_cases_load_together() -> None:
+    assert [case.name for case in load_cases()] == CASES
+    assert json.dumps([row.where for case in load_cases() for row in case.rows])
