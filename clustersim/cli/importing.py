@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +46,8 @@ def torch_model(
     from clustersim.interchange.torch_model import import_torch, parse_input
 
     specs = [parse_input(text) for text in inputs]
+    if sys.stderr.isatty():
+        typer.echo(f"tracing {target}; torch takes some seconds to load", err=True)
     _write(import_torch(target, specs, name or _stem(output)), output)
 
 
