@@ -1,7 +1,8 @@
 """The error budget: how far forecasts were from what others measured, and which of those are like a given one.
 
-`budget.json` is written by `clustersim validate --budget`; no simulation is needed to read it. It has the error of
-every scored point with what kind of training it was, so that a forecast can say how right forecasts like it have been.
+Only how fast a training is counts here, and not its parts nor its staleness. `budget.json` is written by `clustersim
+validate --budget`; no simulation is needed to read it. It has the error of every such scored point with what kind of
+training it was, so that a forecast can say how right forecasts like it have been.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ BUDGET_SCHEMA = "clustersim.budget/1"
 NUM_NEAREST = 12
 """How many points a statement stands on, where so many are near."""
 
-FURTHEST = 4.0
-"""Points further away than this say nothing about a forecast."""
+FURTHEST = 2.0
+"""Points further away than this say nothing about a forecast: another strategy does only where all else is alike."""
+
+
+FEWEST = 4
+"""Fewer points than this are no ground for a statement."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +42,14 @@ class Kind:
     def distance(self, other: Kind) -> float:
         """Return how unlike two trainings are; 0 is the same kind, and 1 about as much as one thing that matters.
 
-        2 for another strategy, 1 for another transport, 1 for one host against several, 0.5 for another model, and
-        half of the powers of two between the numbers of GPUs. The weights are a judgement and no fit.
+        2 for another strategy, 1 for another transport, 1 for one host against several, 1 for another model, and half
+        of the powers of two between the numbers of GPUs. The weights are a judgement and no fit.
         """
         return (
             2.0 * (self.strategy != other.strategy)
             + 1.0 * (self.transport != other.transport)
             + 1.0 * ((self.num_hosts > 1) != (other.num_hosts > 1))
-            + 0.5 * (self.model != other.model)
+            + 1.0 * (self.model != other.model)
             + 0.5 * abs(log2(self.num_gpus / other.num_gpus))
         )
 
@@ -69,7 +74,7 @@ class KnownError:
 
 
 def known_error(kind: Kind, points: Sequence[BudgetPoint] | None = None) -> KnownError | None:
-    """Return what the points nearest to a kind of training say; None where none is near.
+    """Return what the points nearest to a kind of training say; None where fewer than FEWEST are near.
 
     `points` are those of the shipped budget unless given. The nearest NUM_NEAREST count, of those that are no further
     than FURTHEST; equally near ones all count, so that no order of the file matters.
@@ -77,7 +82,7 @@ def known_error(kind: Kind, points: Sequence[BudgetPoint] | None = None) -> Know
     known = shipped_budget() if points is None else points
     by_distance = sorted((kind.distance(point.kind), point.case, point.error) for point in known)
     near = [found for found in by_distance if found[0] <= FURTHEST]
-    if not near:
+    if len(near) < FEWEST:
         return None
     reach = near[min(NUM_NEAREST, len(near)) - 1][0]
     chosen = [found for found in near if found[0] <= reach]

@@ -26,6 +26,10 @@ the case says why as far as that is known.
 """
 
 
+SPEEDS = ("samples_per_s", "iteration_s", "update_s", "time_to_train_s", "speedup", "efficiency")
+"""Metrics of how fast a training is as a whole, whose errors forecasts quote."""
+
+
 def validation_page(verdict: Verdict) -> str:
     """Return the page in Markdown."""
     lines = [_INTRODUCTION, *_summary(verdict)]
@@ -35,13 +39,13 @@ def validation_page(verdict: Verdict) -> str:
 
 
 def budget_points(verdict: Verdict) -> list[BudgetPoint]:
-    """Return the scored points of trainings, in the order of the cases' names and of their tables."""
+    """Return the scored points of how fast a training is, in the order of the cases' names and of their tables."""
     cases = sorted(verdict.cases, key=lambda case: case.name)
     return [
         BudgetPoint(case.name, Kind(**point.features), point.error)
         for case in cases
         for point in case.points
-        if point.is_scored and point.features
+        if point.is_scored and point.metric in SPEEDS
     ]
 
 

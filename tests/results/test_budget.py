@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.results.budget import (
+    FEWEST,
     FURTHEST,
     NUM_NEAREST,
     BudgetPoint,
@@ -20,7 +21,7 @@ from clustersim.results.budget import (
 )
 
 RING = Kind("all-reduce", "nccl", 8, 1, "resnet50")
-ERRORS = st.lists(st.floats(-0.9, 3.0), min_size=1, max_size=30)
+ERRORS = st.lists(st.floats(-0.9, 3.0), min_size=FEWEST, max_size=30)
 
 
 def test_a_kind_is_at_no_distance_from_itself_and_sizes_count_in_powers_of_two() -> None:
@@ -28,11 +29,12 @@ def test_a_kind_is_at_no_distance_from_itself_and_sizes_count_in_powers_of_two()
     assert RING.distance(replace(RING, num_gpus=32)) == pytest.approx(1.0)
     assert RING.distance(replace(RING, strategy="server")) > RING.distance(replace(RING, model="vgg16"))
     assert RING.distance(replace(RING, num_hosts=2)) == RING.distance(replace(RING, transport="mpi"))
+    assert RING.distance(replace(RING, num_hosts=2)) == RING.distance(replace(RING, num_hosts=2, num_gpus=8))
 
 
 def test_the_error_is_the_median_of_those_that_are_nearest() -> None:
     near = [BudgetPoint("near", RING, error / 100) for error in range(-6, 7)]
-    far = [BudgetPoint("far", replace(RING, num_gpus=64), 0.9)] * 50
+    far = [BudgetPoint("far", replace(RING, num_gpus=64), 0.9)] * 50  # 1.5 away
     found = known_error(RING, [*far, *near])
     assert found is not None
     assert found.cases == ("near",)
@@ -55,11 +57,17 @@ def test_nine_in_ten_lie_within_the_90th_percentile(errors: list[float]) -> None
 
 
 def test_what_is_unlike_every_case_has_no_known_error() -> None:
-    unlike = Kind("gossip", "gloo", 4096, 512, "gpt-3")
     point = BudgetPoint("case", RING, 0.1)
-    assert unlike.distance(RING) > FURTHEST
-    assert known_error(unlike, [point]) is None
+    for unlike in (replace(RING, strategy="gossip", model="vgg16"), replace(RING, num_gpus=256)):
+        assert unlike.distance(RING) > FURTHEST
+        assert known_error(unlike, [point] * FEWEST) is None
     assert known_error(RING, []) is None
+
+
+def test_a_few_points_are_no_ground_for_a_statement() -> None:
+    point = BudgetPoint("case", RING, 0.1)
+    assert known_error(RING, [point] * (FEWEST - 1)) is None
+    assert known_error(RING, [point] * FEWEST) is not None
 
 
 def test_a_document_says_the_same_again() -> None:
