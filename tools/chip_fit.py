@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field, fields
 import numpy as np
 from kernel_data import Kernel
 
+from clustersim.workload.convolution_kernels import convolution_products
 from clustersim.workload.kernel_constants import KernelConstants, Shape
 from clustersim.workload.kernel_model import (
     PHASES,
     Product,
-    convolution_products,
     plain_product,
     product_seconds,
     rates_of,

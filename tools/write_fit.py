@@ -30,8 +30,8 @@ ORIGIN = {
 
 SOURCE = {  # of each chip's constants
     "gk110": "convnet-benchmarks (Titan Black, cuDNN R2, five convolutions); shapes cost as on Maxwell; the share of "
-    "plain products is assumed: Maxwell's in proportion to forward convolutions; the libraries of 2014, without Winograd",
-    "gk210": "as GK110, and Winograd's products, assumed: Maxwell's in proportion to direct convolutions; cuDNN 5 and later",
+    "plain products is assumed: Maxwell's in proportion to forward convolutions; libraries of 2014, no Winograd",
+    "gk210": "as GK110, with Winograd's products of cuDNN 5, assumed: Maxwell's in proportion to direct convolutions",
     "gm200": "DeepBench: Titan X (Maxwell) and M40, FP32, cuDNN 5",
     "gp102": "DeepBench: Titan X (Pascal), FP32, cuDNN 5",
     "gp100": "DeepBench: P100, FP32, cuDNN 6",

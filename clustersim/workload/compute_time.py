@@ -19,7 +19,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.units import format_duration
 from clustersim.workload.layer import LayerTime, Model, Workload
-from clustersim.workload.layer_times import Estimate, estimate_layers
+from clustersim.workload.layer_times import Estimate, Library, estimate_layers
 from clustersim.workload.memory import memory_per_gpu
 from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS, precision_on
@@ -54,10 +54,20 @@ class ComputeSpec(Spec):
         default=None, description="which layout of a profile that has several: the order of images in memory"
     )
 
+    library: Library = Field(
+        default="cudnn",
+        description="whose convolutions estimates count: cudnn's algorithms, or unrolled windows and a matrix product "
+        "an image, as Caffe and Torch-7 have without it",
+    )
+
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         if self.single_gpu and self.profile:
             raise InputError("single_gpu and profile both say where layer times come from; keep one")
+        if self.profile and self.library != "cudnn":
+            raise InputError(
+                "a profile has the times of the library it was measured with; drop library, or the profile"
+            )
         if self.layout and not self.profile:
             raise InputError("layout chooses among the times of a profile; name the profile, or drop layout")
         return self
@@ -79,7 +89,7 @@ def build_workload(
     gradient takes on the wire. Layers without a measured time take a scaled or plain estimate.
     """
     number = precision_on(gpu, precision)
-    estimate = estimate_layers(model, gpu, batch, precision)
+    estimate = estimate_layers(model, gpu, batch, precision, library=compute.library)
     layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate)
     return Workload(
         model=model,
@@ -116,9 +126,9 @@ def _layer_times(
         times = read_profile(compute.profile).layer_times(model, gpu, batch, precision, compute.layout)
         return _filled(times, estimate, compute.profile)
     if compute.single_gpu:
-        factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu)
+        factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu, compute.library)
         return _scaled(estimate, factor), (sentence, *estimate.assumptions)
-    curve = find_curve(model, gpu, batch, precision)
+    curve = find_curve(model, gpu, batch, precision) if compute.library == "cudnn" else None
     if curve:
         factor, sentence = _curve_factor(model, gpu, batch, optimizer, curve)
         return _scaled(estimate, factor), (sentence, *estimate.assumptions)
@@ -148,10 +158,10 @@ def _filled(
 
 
 def _single_gpu_factor(
-    model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec, rate: SingleGpuRate
+    model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec, rate: SingleGpuRate, library: Library
 ) -> tuple[float, str]:
     measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
-    factor = rate_factor(model, measured_on, rate.batch, precision, optimizer, rate.samples_per_s)
+    factor = rate_factor(model, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, library)
     there = "" if measured_on.name == gpu.name else f"; {gpu.name} is taken to be off by the same factor"
     return factor, (
         f"Layer times are {factor:.2f} times their estimates, so that one {measured_on.name} at batch {rate.batch} "
@@ -177,13 +187,19 @@ def _curve_factor(model: Model, gpu: Gpu, batch: int, optimizer: OptimizerSpec, 
 
 
 def rate_factor(
-    model: Model, gpu: Gpu, batch: int, precision: str, optimizer: OptimizerSpec, samples_per_s: float
+    model: Model,
+    gpu: Gpu,
+    batch: int,
+    precision: str,
+    optimizer: OptimizerSpec,
+    samples_per_s: float,
+    library: Library = "cudnn",
 ) -> float:
     """Return what estimated layer times are to be multiplied with to train at a rate, the update's time kept.
 
     factor = (batch / rate - update) / (forward + backward), all of one GPU at that batch.
     """
-    estimate = estimate_layers(model, gpu, batch, precision)
+    estimate = estimate_layers(model, gpu, batch, precision, library=library)
     estimated_s = sum(layer.forward_s + layer.backward_s for layer in estimate.layers)
     wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, optimizer)
     if wanted_s <= 0:
