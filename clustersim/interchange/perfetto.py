@@ -3,7 +3,8 @@
 Each rank is a process (pid = rank + 1) with the threads compute, communication and waiting. One more
 process, the network, has a slice for each bucket while it is in flight anywhere, a counter of buckets in
 flight, and the mean utilisation of the busiest links. Where gradients are a worker's own, a process `model` has its
-versions, and each gradient is an asynchronous slice of its worker named by its staleness.
+versions, and each gradient is an asynchronous slice of its worker named by its staleness. Where GPUs or hosts fail, a
+process has the whole training, smaller.
 Format: "Trace Event Format" (Google, 2016). Asynchronous slices have identifiers of their process (`id2`), or a viewer
 would not show them in it; a counter is shown by its own name and that of its value.
 """
@@ -18,6 +19,7 @@ from typing import Any
 from clustersim.errors import InputError
 from clustersim.interchange.flows import flow_events
 from clustersim.interchange.slices import Slice, slices_of
+from clustersim.interchange.training import training_events
 from clustersim.interchange.versions import version_events
 from clustersim.results import Run, Sweep, write_atomically
 from clustersim.results.files import to_json
@@ -53,15 +55,15 @@ def _with_spans(sweep_or_run: Sweep | Run) -> Run:
 def trace_events(run: Run) -> list[Event]:
     """Return the run's trace events in the order of time, a slice before what lies in it."""
     slices = slices_of(run)
-    network, model = run.num_gpus + 1, run.num_gpus + 2
-    versions = list(version_events(run, slices, model))
-    names = [*_process_names(run, slices), *_thread_names(slices), *(one for one in versions if one["ph"] == "M")]
+    network, model, training = run.num_gpus + 1, run.num_gpus + 2, run.num_gpus + 3
+    others = [*version_events(run, slices, model), *training_events(run, slices, training)]
+    names = [*_process_names(run, slices), *_thread_names(slices), *(one for one in others if one["ph"] == "M")]
     timed = [
         *map(_slice_event, slices),
         *flow_events(slices),
         *_in_flight(slices, network),
         *_link_counters(run, slices, network),
-        *(one for one in versions if one["ph"] != "M"),
+        *(one for one in others if one["ph"] != "M"),
     ]
     return names + sorted(timed, key=lambda event: (event["ts"], -event.get("dur", 0.0), event["ph"] == "f"))
 

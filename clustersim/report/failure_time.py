@@ -12,6 +12,7 @@ from clustersim.report.palette import PARTS
 from clustersim.report.series import run_label
 from clustersim.report.words import count, duration, percent, plot_text
 from clustersim.results import Run, Sweep
+from clustersim.results.failures import Stretch
 
 MAX_BINS = 90
 STATES = ("useful", "saving", "lost", "restart")
@@ -47,17 +48,12 @@ def failure_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> Failu
     times = run.failures
     if times is None:
         return None
-    rows = times.downtimes
-    lost = [(time_s - lost_s, time_s) for time_s, _, _, lost_s, _ in rows]
-    down = [(time_s, until_s) for time_s, _, _, _, until_s in rows]
-    length_s = times.useful_s + times.checkpoint_s + sum(end - start for start, end in [*lost, *down])
-    note = ""
-    if rows and len(rows) < 0.5 * times.num_failures:
-        length_s = max(until_s for *_, until_s in rows)
-        note = f"Drawn as far as the first {count(len(rows))} failures."
+    rows, stretches = times.downtimes, times.stretches()
+    length_s = stretches[-1].end_s
+    note = "" if times.has_all_downtimes else f"Drawn as far as the first {count(len(rows))} failures."
     edges = np.linspace(0.0, length_s, max_bins + 1)
     bin_s = length_s / max_bins
-    shares = {"lost": _covered(lost, edges) / bin_s, "restart": _covered(down, edges) / bin_s}
+    shares = {state: _covered(stretches, state, edges) / bin_s for state in ("lost", "restart")}
     rest = np.maximum(0.0, 1.0 - shares["lost"] - shares["restart"])
     saving = times.checkpoint_s / (times.checkpoint_s + times.useful_s)
     shares |= {"useful": rest * (1.0 - saving), "saving": rest * saving}
@@ -72,11 +68,12 @@ def failure_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> Failu
     )
 
 
-def _covered(stretches: list[tuple[float, float]], edges: np.ndarray) -> np.ndarray:
-    """Return how much of each bin the stretches cover, in seconds [num_bins]."""
+def _covered(stretches: list[Stretch], state: str, edges: np.ndarray) -> np.ndarray:
+    """Return how much of each bin is in a state, in seconds [num_bins]."""
     covered = np.zeros(len(edges) - 1)
-    for start, end in stretches:
-        covered += np.clip(np.minimum(end, edges[1:]) - np.maximum(start, edges[:-1]), 0.0, None)
+    for one in stretches:
+        if one.state == state:
+            covered += np.clip(np.minimum(one.end_s, edges[1:]) - np.maximum(one.start_s, edges[:-1]), 0.0, None)
     return covered
 
 

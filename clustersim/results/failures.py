@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Stretch(NamedTuple):
+    """Seconds of a long training in one state: useful (checkpoints included), lost, or restart; and what failed."""
+
+    state: str
+    start_s: float
+    end_s: float
+    what: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,24 @@ class FailureTimes:
     def total_s(self) -> float:
         """The length of the whole training."""
         return self.useful_s + self.checkpoint_s + self.lost_s + self.restart_s
+
+    @property
+    def has_all_downtimes(self) -> bool:
+        """Whether the rows of downtimes go on to the end, as far as the mean number of failures can tell."""
+        return not self.downtimes or len(self.downtimes) >= 0.5 * self.num_failures
+
+    def stretches(self) -> list[Stretch]:
+        """Return the first replicate's states in order of time, up to its end or to the last downtime known."""
+        found: list[Stretch] = []
+        now_s = apart_s = 0.0
+        for time_s, what, number, lost_s, until_s in self.downtimes:
+            failed = f"{what} {number}"
+            found += [Stretch("useful", now_s, time_s - lost_s), Stretch("lost", time_s - lost_s, time_s, failed)]
+            found.append(Stretch("restart", time_s, until_s, failed))
+            now_s, apart_s = until_s, apart_s + lost_s + until_s - time_s
+        if self.has_all_downtimes:
+            found.append(Stretch("useful", now_s, max(now_s, self.useful_s + self.checkpoint_s + apart_s)))
+        return [one for one in found if one.end_s > one.start_s]
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> FailureTimes:

@@ -1,0 +1,40 @@
+"""A long training with failures as a process of a trace: its days drawn over the width of what was traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from clustersim.interchange.slices import Slice
+from clustersim.results import Run
+
+_NAMES = {"useful": "useful work and checkpoints", "lost": "lost work", "restart": "down and restart"}
+
+
+def training_events(run: Run, slices: list[Slice], pid: int) -> Iterator[dict[str, Any]]:
+    """Yield a slice for each stretch of the training between failures; none where nothing can fail.
+
+    A training lasts days and what was traced milliseconds, so its time is drawn smaller, by the factor that the
+    process is called by: its end is the end of the trace. `args` have its true seconds.
+    """
+    if run.failures is None:
+        return
+    stretches = run.failures.stretches()
+    first_ns, last_ns = min(one.start_ns for one in slices), max(one.end_ns for one in slices)
+    ns_per_s = (last_ns - first_ns) / stretches[-1].end_s
+    name = f"training with failures, {1e9 / ns_per_s:.3g} times smaller than its time"
+    yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+    yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}
+    for one in stretches:
+        label = _NAMES[one.state] + (f": {one.what}" if one.what else "")
+        start_ns, end_ns = (first_ns + round(time_s * ns_per_s) for time_s in (one.start_s, one.end_s))
+        yield {
+            "ph": "X",
+            "name": label,
+            "cat": one.state,
+            "pid": pid,
+            "tid": 1,
+            "ts": start_ns / 1000,
+            "dur": (end_ns - start_ns) / 1000,
+            "args": {"start_s": one.start_s, "duration_s": one.end_s - one.start_s},
+        }
