@@ -79,13 +79,19 @@ def onnx_model(
             "--dim", metavar="NAME=SIZE", help="How long a dimension is that the file leaves open; the batch need not."
         ),
     ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Samples that the file works on; the first dimension of its first input if absent."
+        ),
+    ] = None,
     output: _Output = None,
     name: _Name = None,
 ) -> None:
     """Make a workload of an ONNX file. Export it in training mode, or what only training has is missing."""
     from clustersim.interchange.onnx_model import import_onnx, parse_sizes
 
-    _write(import_onnx(model, parse_sizes(sizes or []), name or _stem(output)), output)
+    _write(import_onnx(model, parse_sizes(sizes or []), name or _stem(output), batch), output)
 
 
 def _stem(output: Path | None) -> str | None:

@@ -52,6 +52,10 @@ def save(
     return path
 
 
+RELU = [helper.make_node("Relu", ["x"], ["y"])]
+DENSE = [helper.make_node("MatMul", ["x", "w"], ["y"], name="dense")]
+
+
 @pytest.fixture
 def imported(tmp_path: Path) -> Any:
     def make(nodes: Any, inputs: Any, weights: Any, sizes: Mapping[str, int] | None = None) -> Imported:
@@ -228,6 +232,25 @@ def test_an_lstm_with_its_batch_first_is_what_its_formula_says(imported: Any) ->
     assert layer.output_elements == 7 * 6 * 6
 
 
+def test_where_the_sequence_comes_first_the_batch_can_be_said(tmp_path: Path) -> None:
+    path = save(tmp_path / "net.onnx", DENSE, {"x": (FLOAT, [7, 2, 4])}, {"w": (4, 8)})
+    layer = import_onnx(path, batch=2).model.layers[0]
+    assert (layer.flop, layer.shape["rows"], layer.input_elements) == (2 * 7 * 4 * 8, 7, 28)
+    path = save(tmp_path / "net.onnx", DENSE, {"x": (FLOAT, ["T", "N", 4])}, {"w": (4, 8)})
+    assert import_onnx(path, {"T": 7, "N": 2}, batch=2).model.layers[0] == layer
+    with pytest.raises(InputError, match="the size of T, N is open; add --dim T=SIZE --dim N=SIZE"):
+        import_onnx(path, batch=2)
+
+
+def test_a_slope_is_a_parameter_and_a_scale_is_none(imported: Any) -> None:
+    nodes = [
+        helper.make_node("PRelu", ["x", "slope"], ["a"], name="slope"),
+        helper.make_node("Mul", ["a", "scale"], ["y"], name="scale"),
+    ]
+    layers = by_name(imported(nodes, {"x": (FLOAT, ["N", 4])}, {"slope": (1,), "scale": (1,)}).model)
+    assert (layers["slope"].num_parameters, layers["scale"].num_parameters) == (1, 0)
+
+
 def test_fused_attention_is_two_products(imported: Any) -> None:
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["q"], name="q"),
@@ -249,10 +272,6 @@ def test_pads_that_are_left_to_the_runtime_are_those_that_fit(imported: Any) -> 
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="conv", auto_pad="SAME_UPPER", strides=[2, 2])]
     shape = imported(nodes, {"x": (FLOAT, [1, 3, 9, 9])}, {"w": (4, 3, 3, 3)}).model.layers[0].shape
     assert (shape["pad_h"], shape["pad_w"], shape["out_height"]) == (1, 1, 5)
-
-
-RELU = [helper.make_node("Relu", ["x"], ["y"])]
-DENSE = [helper.make_node("MatMul", ["x", "w"], ["y"], name="dense")]
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,17 @@ from clustersim.interchange.onnx_model.sizes import parse_sizes
 __all__ = ["import_onnx", "parse_sizes"]
 
 
-def import_onnx(path: str | Path, sizes: Mapping[str, int] | None = None, name: str | None = None) -> Imported:
+def import_onnx(
+    path: str | Path, sizes: Mapping[str, int] | None = None, name: str | None = None, batch: int | None = None
+) -> Imported:
     """Return the model of an ONNX file, called `name` or like the file.
 
-    The first dimension of the first input is the batch. `sizes` are those of its other dimensions that have none.
+    It works on `batch` samples, by default the first dimension of its first input (1 where that is open). `sizes`
+    are those of other dimensions that are open.
     """
     if find_spec("onnx") is None:
         raise InputError("onnx is not installed; pip install 'clustersim[onnx]'", got="no onnx")
     from clustersim.interchange.onnx_model.graph import read_graph
     from clustersim.interchange.onnx_model.layers import model_of
 
-    return model_of(read_graph(Path(path), sizes or {}), name or Path(path).stem)
+    return model_of(read_graph(Path(path), sizes or {}, batch), name or Path(path).stem)

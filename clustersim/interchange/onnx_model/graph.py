@@ -61,13 +61,16 @@ class Graph:
         )
 
 
-def read_graph(path: Path, sizes: Mapping[str, int]) -> Graph:
-    """Return the graph of a file, every open dimension filled: the batch with 1, others from `sizes`."""
+def read_graph(path: Path, sizes: Mapping[str, int], batch: int | None = None) -> Graph:
+    """Return the graph of a file, every open dimension filled: from `sizes`, and a leading one with 1.
+
+    With a `batch` no dimension is taken for it.
+    """
     proto = _load(path)
     graph = proto.graph
     constants = {each.name for each in graph.initializer}
     fed = [each for each in graph.input if each.name not in constants]
-    batch = _fill(path, fed, graph, sizes)
+    leading = _fill(path, fed, graph, sizes, batch is None)
     _forget_weights(graph)
     found = Graph(
         path,
@@ -75,7 +78,7 @@ def read_graph(path: Path, sizes: Mapping[str, int]) -> Graph:
         {each.name: _sizes(each) for each in fed},
         [each.name for each in graph.output],
         {each.name: tuple(each.dims) for each in graph.initializer if each.data_type in _REAL},
-        batch,
+        batch or leading,
         max((each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")), default=1),
     )
     for name, kind in inferred_types(proto).items():
@@ -113,19 +116,19 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _fill(path: Path, fed: list[Any], graph: onnx.GraphProto, sizes: Mapping[str, int]) -> int:
-    """Give every open dimension of the inputs its size, here and where it is named again; return the batch."""
+def _fill(path: Path, fed: list[Any], graph: onnx.GraphProto, sizes: Mapping[str, int], is_batch_first: bool) -> int:
+    """Give every open dimension of the inputs its size, here and where it is named again; return the leading one."""
     if not fed or not _dims(fed[0]):
         raise _refused(path, "its first input has no batch: a model to train reads at least one tensor of samples")
     first = _dims(fed[0])[0]
     known = dict(sizes)
-    if first.dim_param:
+    if first.dim_param and is_batch_first:
         known.setdefault(first.dim_param, 1)
     opened = {_name(each, place): size for each in fed for place, size in enumerate(_dims(each)) if not size.dim_value}
     unused = [name for name in sizes if name not in opened]
     if unused:
         raise InputError(unknown_name("open dimension", unused[0], opened or ["none"]).mistakes)
-    if not first.dim_value:
+    if not first.dim_value and is_batch_first:
         known.setdefault(_name(fed[0], 0), 1)
     missing = [name for name in opened if name not in known]
     if missing:

@@ -73,8 +73,8 @@ TRAINED_INPUTS: Mapping[str, tuple[int, ...]] = {
 def is_parameter(op: str, shape: Sequence[int]) -> bool:
     """Return whether a constant of this shape is trained where an operator has parameters.
 
-    One number is a scale. Products have vectors (one number a channel) and no tables, which are of sines;
-    sums have biases and tables of positions, but no square ones, which are masks.
+    One number is a scale, but for a PRelu's slope. Products have vectors (one number a channel) and no tables, which
+    are of sines; sums have biases and tables of positions, but no square ones, which are masks.
 
     >>> is_parameter("Mul", (64, 1, 1)), is_parameter("Mul", (128, 64)), is_parameter("Add", (1, 1, 128, 128))
     (True, False, False)
@@ -82,7 +82,9 @@ def is_parameter(op: str, shape: Sequence[int]) -> bool:
     sides = [size for size in shape if size > 1]
     if op in ("Mul", "Div"):
         return len(sides) == 1
-    return bool(sides) and not (op in ("Add", "Sub") and len(sides) == 2 and sides[0] == sides[1] == shape[-1])
+    return op == "PRelu" or (
+        bool(sides) and not (op in ("Add", "Sub") and len(sides) == 2 and sides[0] == sides[1] == shape[-1])
+    )
 
 
 _NAMES = {
