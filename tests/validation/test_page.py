@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clustersim.validation.figures import by_case_data, by_size_data, curves_data, draw_by_size, scatter_data
-from clustersim.validation.figures.marks import clipped, marks, status
+from clustersim.validation.figures.marks import clipped, marks, size_axis, status
 from clustersim.validation.markdown import budget_points, validation_page
 from clustersim.validation.page import validation_html
 from clustersim.validation.verdict import CaseVerdict, Compared, Skipped, Verdict, worst_first
@@ -71,6 +71,11 @@ def test_errors_by_size_have_the_median_of_each_size(verdict: Verdict) -> None:
     assert (data.sizes, data.medians) == ([8, 16], [pytest.approx(1.005), pytest.approx(0.0625)])
     assert draw_by_size(data).title.startswith("The median error is largest at 8")
     assert by_size_data(Verdict("0", verdict.cases[2:])) is None
+
+
+def test_sizes_are_marked_at_powers_of_two() -> None:
+    assert size_axis([3, 30, 32])["tickvals"] == [4, 8, 16, 32]
+    assert size_axis([3])["tickvals"] == [3]
 
 
 def test_an_error_beyond_the_figure_is_at_its_edge() -> None:

@@ -61,5 +61,8 @@ def draw_by_case(data: ByCase) -> Figure:
             showlegend=True,
             legend=legend(),
         ),
-        narrow={"yaxis": {"tickfont": {"size": 10}}, "xaxis": {"nticks": 5}},
+        narrow={
+            "yaxis": {"tickfont": {"size": 10}},
+            "xaxis": {"nticks": 5, "tickangle": 0, "title": {"text": "error (%)"}},
+        },
     )

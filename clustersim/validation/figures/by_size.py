@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from clustersim.report.figure import Figure, Json, axis, layout
+from clustersim.report.figure import Figure, Json, layout
 from clustersim.report.words import gpus, percent
-from clustersim.validation.figures.marks import clipped, error_axis, marks
+from clustersim.validation.figures.marks import clipped, error_axis, marks, size_axis
 from clustersim.validation.verdict import Compared, Verdict
 
 
@@ -54,8 +54,8 @@ def draw_by_size(data: BySize) -> Figure:
         layout=layout(
             400,
             shapes=[{**band, "fillcolor": "@box", "line": {"width": 0}, "layer": "below"}],
-            xaxis=axis("GPUs", type="log", tickvals=data.sizes, ticktext=[str(size) for size in data.sizes]),
+            xaxis=size_axis(data.sizes),
             yaxis=error_axis(errors),
         ),
-        narrow={"yaxis": {"nticks": 5}},
+        narrow={"yaxis": {"nticks": 5, "title": {"text": "error (%)"}}},
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.figure import Figure, Json, layout, legend
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.words import gpus, percent, plot_text
-from clustersim.validation.figures.marks import log_axis, told
+from clustersim.validation.figures.marks import log_axis, size_axis, told
 from clustersim.validation.verdict import CaseVerdict, Compared, Verdict
 
 MOST_LINES = 12
@@ -88,7 +88,7 @@ def draw_curves(data: Curves) -> Figure:
         traces=traces,
         layout=layout(
             460,
-            xaxis=axis("GPUs", type="log", tickvals=sizes, ticktext=[str(size) for size in sizes]),
+            xaxis=size_axis(sizes),
             yaxis=log_axis(f"{data.metric} ({data.unit})", values),
             showlegend=len(data.lines) > 1,
             legend=legend(),

@@ -73,6 +73,13 @@ def error_axis(errors: list[float]) -> Json:
     return axis("error (%): simulated / measured − 1", range=[-reach, reach], nticks=9)
 
 
+def size_axis(sizes: list[int]) -> Json:
+    """Return a logarithmic axis of numbers of GPUs, with the powers of two between the least and the most."""
+    powers = [2**power for power in range(min(sizes).bit_length() - 1, max(sizes).bit_length() + 1)]
+    ticks = [size for size in powers if min(sizes) <= size <= max(sizes)] or sizes
+    return axis("GPUs", type="log", tickvals=ticks, ticktext=[str(size) for size in ticks], tickangle=0)
+
+
 def log_axis(title: str, values: list[float]) -> Json:
     """Return a logarithmic axis over whole decades around the values."""
     low, high = floor(log10(min(values)) - 0.05), ceil(log10(max(values)) + 0.05)

@@ -22,11 +22,12 @@ class Scatter:
 
 
 def scatter_data(verdict: Verdict) -> tuple[Scatter, ...]:
-    """Return the points metric by metric, the metric with the most scored points first."""
+    """Return the points metric by metric, that with the most scored points first; an image is a sample as any other."""
     groups: dict[tuple[str, str], list[tuple[str, Compared]]] = {}
     for case in verdict.cases:
         for point in case.points:
-            groups.setdefault((point.metric, point.unit), []).append((case.name, point))
+            unit = "samples/s" if point.metric == "samples_per_s" else point.unit
+            groups.setdefault((point.metric, unit), []).append((case.name, point))
     found = [_scatter(metric, unit, points) for (metric, unit), points in groups.items()]
     return tuple(sorted(found, key=lambda each: (-each.num_scored, -len(each.points), each.metric, each.unit)))
 
