@@ -1,10 +1,28 @@
-"""Results in other tools' formats: Perfetto traces, CSV tables, update logs.
+"""Results in other tools' formats, and models and profiles out of theirs.
 
-Reads results and writes files; simulates nothing and draws nothing.
+Out go Perfetto traces, CSV tables and update logs; in come torch modules, ONNX files, Hugging Face configs and
+torch.profiler traces. Simulates nothing and draws nothing; torch and onnx are loaded when they are used.
 """
 
 from clustersim.interchange.csv_table import csv_rows, write_csv
+from clustersim.interchange.hf_config import import_hf
+from clustersim.interchange.imported import Imported
+from clustersim.interchange.onnx_model import import_onnx
 from clustersim.interchange.perfetto import trace_events, write_perfetto
+from clustersim.interchange.torch_model import InputSpec, import_torch, parse_input
 from clustersim.interchange.update_log import update_lines, write_updates
 
-__all__ = ["csv_rows", "trace_events", "update_lines", "write_csv", "write_perfetto", "write_updates"]
+__all__ = [
+    "Imported",
+    "InputSpec",
+    "csv_rows",
+    "import_hf",
+    "import_onnx",
+    "import_torch",
+    "parse_input",
+    "trace_events",
+    "update_lines",
+    "write_csv",
+    "write_perfetto",
+    "write_updates",
+]

@@ -17,6 +17,7 @@ from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
 from clustersim.workload.profile import read_profile
 from clustersim.workload.workload_file import read_workload_file
+from clustersim.workload.write_workload import workload_text, write_workload_file
 
 __all__ = [
     "COMPRESSIONS",
@@ -44,4 +45,6 @@ __all__ = [
     "precision_on",
     "read_profile",
     "read_workload_file",
+    "workload_text",
+    "write_workload_file",
 ]

@@ -397,6 +397,15 @@ def test_the_command_writes_what_a_scenario_takes(
     assert capsys.readouterr().out == Path("my-net.yaml").read_text()
 
 
+def test_a_file_may_be_called_like_a_library(tmp_path: Path) -> None:
+    import json
+
+    file = tmp_path / "json.py"
+    file.write_text(HEAD + "def build():\n    return nn.Linear(4, 2)\n")
+    assert import_torch(f"{file}:build", [parse_input("4")]).model.num_parameters == 10
+    assert sys.modules["json"] is json
+
+
 def test_what_needs_numbers_while_it_builds_is_built_on_the_cpu(traced: Any) -> None:
     code = """
     def build():

@@ -79,12 +79,13 @@ def _broken(place: str, error: BaseException) -> InputError:
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise InputError(f"there is no file '{path}'", got=str(path))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_imported"  # a file may be called json.py
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, path
     assert spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
     with _on_path(path.resolve().parent):
-        sys.modules[path.stem] = module  # dataclasses and pickles look their module up
+        sys.modules[name] = module  # dataclasses and pickles look their module up
         spec.loader.exec_module(module)
     return module
 
