@@ -1,4 +1,5 @@
-"""Reads other people's kernel timings, CSV files in one folder: DeepBench, convnet-benchmarks and TrioSim."""
+"""Reads other people's kernel timings, CSV files in one folder: DeepBench, convnet-benchmarks,
+cnn-benchmarks and TrioSim."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clustersim.hardware import Gpu, load_gpu
-from clustersim.workload.catalogue import load_model
+from clustersim.workload.catalogue import MODELS, load_model
 from clustersim.workload.kernel_model import Phase
 from clustersim.workload.layer import Layer
 
@@ -108,6 +109,22 @@ def caffe_layers(folder: Path, network: str) -> dict[str, tuple[float, float]]:
         for row in _rows(folder / "convnet-benchmarks" / "caffe_titanx_per_layer.csv")
         if row["network"] == network
     }
+
+
+def torch_networks(folder: Path) -> Iterator[tuple[str, str, float]]:
+    """Yield cnn-benchmarks' networks in Torch with cuDNN 5.1, batch 16: model, GPU, seconds forward and backward.
+
+    AlexNet is left out: its page does not say which of the three.
+    """
+    gpus = {
+        "titan_xm_cudnn51": "titan-x-maxwell",
+        "titan_xp_cudnn51": "titan-x-pascal",
+        "1080Ti_cudnn51": "gtx-1080-ti",
+    }
+    for row in _rows(folder / "cnn-benchmarks" / "cnn_benchmarks.csv"):
+        model = row["model"].replace("-v1", "").replace("resnet-", "resnet")
+        if row["set"] in gpus and row["use_cudnn"] == "1" and model in MODELS and model != "alexnet":
+            yield model, gpus[row["set"]], float(row["total_ms_mean"]) * 1e-3
 
 
 def operators(folder: Path, network: str) -> Iterator[tuple[str, float, float, float]]:

@@ -254,6 +254,23 @@ def test_kernels_left_out_of_the_fit_are_met_as_the_goals_ask() -> None:
     assert all(errors["never_seen"][f"{name} fp32"]["geometric_mean"] < 0.4 for name in gpus)
 
 
+def test_networks_that_no_fit_has_seen_are_predicted_from_sheets_as_the_goal_asks() -> None:
+    """Geometric mean at most 30 %, and nothing twice too fast or too slow, at the largest batch that was published."""
+    networks = fit_document()["errors"]["whole_networks"]["networks"]
+    wanted = {"alexnet", "googlenet", "vgg16", "resnet50", "inception-v3"}
+    gpus = {"k80", "titan-x-maxwell", "titan-x-pascal", "p100", "v100", "v100-32gb"}
+    errors = {name: list(batches.values())[-1] for name, batches in networks.items()}
+    asked = [
+        size
+        for name, size in errors.items()
+        if name.split()[0] in wanted and name.split()[1] in gpus and name.split()[2] == "fp32"
+    ]
+    assert len(asked) > 20
+    assert math.expm1(math.fsum(abs(size) for size in asked) / len(asked)) < 0.2
+    assert math.expm1(math.fsum(abs(size) for size in errors.values()) / len(errors)) < 0.2
+    assert max(abs(size) for size in errors.values()) < math.log(2)
+
+
 # GPU, phase that asks for it, rows, columns, inner dimension, milliseconds: every 12th FP32 product of DeepBench
 # (baidu-research/DeepBench at da81ba7, results/train, Apache-2.0) whose shape was left out of the fit, sorted.
 LEFT_OUT: list[tuple[str, Phase, int, int, int, float]] = [
