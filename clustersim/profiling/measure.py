@@ -9,7 +9,7 @@ import torch
 
 from clustersim.profiling.copies import num_copies
 from clustersim.profiling.layers import TracedLayer
-from clustersim.profiling.phases import Phases, phases_of
+from clustersim.profiling.phases import Phases, Written, phases_of
 from clustersim.profiling.timer import Call, Timer, Timing
 
 
@@ -18,18 +18,18 @@ def measure_layer(
 ) -> dict[str, Any]:
     """Return what a profile has about one layer's times.
 
-    In a forward pass a layer reads what the one before has just written, so `forward_s` is with a warm cache; in a
-    backward pass it reads what was kept long ago, so those are with a cold one. `cold` and `warm` have all three
-    where there is a difference. `host_s` is what launching takes, `spread_s` the interquartile ranges added.
+    As in training, what its neighbours have just written is in the cache, and weights and kept inputs come from
+    memory; `warm` has the same three with all of it in the cache, where that makes a difference. `host_s` is what
+    launching takes, `spread_s` the interquartile ranges of the three, added.
     """
     copies = num_copies(traced.num_bytes, cache_bytes)
-    phases = [phases_of(traced, precision, device) for _ in range(copies)]
-    cold, timings = _times(phases, timer)
-    row: dict[str, Any] = {**cold, "spread_s": sum(each.spread_s for each in timings)}
+    written = Written.of(traced, device)
+    phases = [phases_of(traced, precision, device, written) for _ in range(copies)]
+    times, timings = _times(phases, timer)
+    row: dict[str, Any] = {**times, "spread_s": sum(each.spread_s for each in timings)}
     row |= {"samples": min(each.num_samples for each in timings), "timing": timings[0].method}
     if copies > 1:
-        warm = _times(phases[:1], timer)[0]
-        row |= {"forward_s": warm["forward_s"], "cold": cold, "warm": warm}
+        row["warm"] = _times(phases[:1], timer)[0]
     forward, backward = phases[0].launch
     launch_s = {"forward": timer.host_s(forward), "backward": timer.host_s(backward) if backward else 0.0}
     if launch_s["forward"] is not None:

@@ -40,20 +40,37 @@ class Phases:
     launch: tuple[Call, Call | None]
 
 
-def phases_of(traced: TracedLayer, precision: str, device: torch.device) -> Phases:
-    """Return the phases of a layer, with memory that no other call touches."""
+@dataclass(frozen=True)
+class Written:
+    """What a layer's neighbours have just written: its inputs going forward, its output's gradient going back."""
+
+    inputs: list[Tensor]
+    gradient: Tensor
+
+    @classmethod
+    def of(cls, traced: TracedLayer, device: torch.device) -> Written:
+        inputs = [x.tensor(device).requires_grad_(x.needs_gradient) for x in traced.inputs]
+        return cls(inputs, traced.output.tensor(device))
+
+
+def phases_of(traced: TracedLayer, precision: str, device: torch.device, written: Written) -> Phases:
+    """Return the phases of a layer, with weights and kept inputs that no other call touches.
+
+    What is `written` may be shared by many, so that it is in the cache while the rest comes from memory.
+    """
     module = copy.deepcopy(traced.layer.module)
     if isinstance(module, nn.RNNBase):
         module.flatten_parameters()  # a copy's weights are apart, and cuDNN would join them again in each call
-    inputs = [x.tensor(device).requires_grad_(x.needs_gradient) for x in traced.inputs]
-    forward = partial(_forward, module, inputs, precision, device)
-    through_autograd = _Backward(_out_of_place(module), inputs, precision, device)
+    inputs = Written.of(traced, device).inputs
+    gradient = written.gradient
+    forward = partial(_forward, module, written.inputs, precision, device)
+    through_autograd = _Backward(_out_of_place(module), inputs, gradient, precision, device)
     op = traced.layer.op
     data: Call | None
     weights: Call | None
     both: Call | None = None
     if op in _WRITTEN_OUT:
-        data, weights, both = _WRITTEN_OUT[op](module, inputs, traced, precision, device)
+        data, weights, both = _WRITTEN_OUT[op](module, inputs, gradient, precision)
         if not traced.inputs[0].needs_gradient:
             data = both = None
     elif op in SPLIT_BY_DIFFERENCE:
@@ -75,14 +92,14 @@ def _forward(module: nn.Module, inputs: list[Tensor], precision: str, device: to
 class _Backward:
     """A layer's backward pass through autograd, again and again after one forward pass."""
 
-    def __init__(self, module: nn.Module, inputs: list[Tensor], precision: str, device: torch.device):
+    def __init__(self, module: nn.Module, inputs: list[Tensor], gradient: Tensor, precision: str, device: torch.device):
         self.forward = partial(_forward, module, inputs, precision, device)
         self.leaves = [x for x in inputs if x.requires_grad]
         self.parameters = list(module.parameters()) or [
             weight for weight in [getattr(module, "weight", None)] if isinstance(weight, Tensor)
         ]
         self.output: Tensor | None = None
-        self.gradient: Tensor | None = None
+        self.gradient = gradient
 
     def of(self, wanted: list[Tensor]) -> Call | None:
         """Return the call that gives these gradients, None where there are none to give."""
@@ -90,7 +107,6 @@ class _Backward:
             return None
         if self.output is None:
             self.output = self.forward()
-            self.gradient = torch.ones_like(self.output)
         return partial(torch.autograd.grad, self.output, wanted, self.gradient, retain_graph=True)
 
 
@@ -103,13 +119,10 @@ def _out_of_place(module: nn.Module) -> nn.Module:
     return module
 
 
-def _convolution(
-    module: Any, inputs: list[Tensor], traced: TracedLayer, precision: str, device: torch.device
-) -> tuple[Call, Call, Call]:
+def _convolution(module: Any, inputs: list[Tensor], gradient: Tensor, precision: str) -> tuple[Call, Call, Call]:
     """Return `aten::convolution_backward` for the data, for weights and bias, and for all of them."""
     x = inputs[0].detach().to(operand_dtype(precision))
     weight = module.weight.detach().to(x.dtype)
-    gradient = traced.output.tensor(device)
     has_bias = module.bias is not None
     sizes = [module.out_channels] if has_bias else None
     shared = (sizes, module.stride, module.padding, module.dilation, False, [0, 0], module.groups)
@@ -126,14 +139,12 @@ def _convolution(
     )
 
 
-def _product(
-    module: Any, inputs: list[Tensor], traced: TracedLayer, precision: str, device: torch.device
-) -> tuple[Call, Call, None]:
+def _product(module: Any, inputs: list[Tensor], gradient: Tensor, precision: str) -> tuple[Call, Call, None]:
     """Return the two matrix products of y = x W^T + b: dx = dy W, and dW = dy^T x with db = the sum of dy."""
     weight = module.weight.detach().to(operand_dtype(precision))
     outputs, features = weight.shape
     x = inputs[0].detach().to(weight.dtype).reshape(-1, features)
-    gradient = traced.output.tensor(device).reshape(-1, outputs)
+    gradient = gradient.reshape(-1, outputs)
 
     def data() -> list[Tensor]:
         return [(gradient @ weight).to(inputs[0].dtype)]
@@ -158,5 +169,5 @@ def _gradient_sum(traced: TracedLayer, device: torch.device) -> Call | None:
     return add
 
 
-_Written = Callable[[Any, list[Tensor], TracedLayer, str, torch.device], tuple[Call, Call, Call | None]]
-_WRITTEN_OUT: dict[str, _Written] = {"convolution": _convolution, "fully-connected": _product}
+_Products = Callable[[Any, list[Tensor], Tensor, str], tuple[Call, Call, Call | None]]
+_WRITTEN_OUT: dict[str, _Products] = {"convolution": _convolution, "fully-connected": _product}
