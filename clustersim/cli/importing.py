@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from clustersim.interchange.imported import Imported
 
 importing = typer.Typer(
-    name="import", help="Make workloads of what other tools have.", no_args_is_help=True, rich_markup_mode=None
+    name="import",
+    help="Make workloads and profiles of what other tools have.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 _Output = Annotated[
@@ -39,9 +42,10 @@ def torch_model(
     output: _Output = None,
     name: _Name = None,
 ) -> None:
-    """Trace a torch module, on tensors without numbers, into a workload: no weights, no GPU.
+    """Trace any torch module into a workload.
 
-    NAME is a function or class that takes no arguments, or a module. A scenario takes the file as its model.
+    It runs on tensors without numbers, so no weights and no GPU are needed. NAME is a function or class that takes
+    no arguments, or a module. A scenario takes the file as its model.
     """
     from clustersim.interchange.torch_model import import_torch, parse_input
 
@@ -61,9 +65,9 @@ def hf_config(
     output: _Output = None,
     name: _Name = None,
 ) -> None:
-    """Make a workload of a Hugging Face config.json: no weights, no network.
+    """Make a workload of a Hugging Face config.json.
 
-    A model_type that is not known is told with those that are.
+    No weights and no network are needed. A model_type that is not known is told with those that are.
     """
     from clustersim.interchange.hf_config import import_hf
 
@@ -88,7 +92,10 @@ def onnx_model(
     output: _Output = None,
     name: _Name = None,
 ) -> None:
-    """Make a workload of an ONNX file. Export it in training mode, or what only training has is missing."""
+    """Make a workload of an ONNX file.
+
+    Export it in training mode, or what only training has is missing.
+    """
     from clustersim.interchange.onnx_model import import_onnx, parse_sizes
 
     _write(import_onnx(model, parse_sizes(sizes or []), name or _stem(output), batch), output)

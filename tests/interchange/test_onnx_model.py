@@ -292,6 +292,11 @@ def test_pads_that_are_left_to_the_runtime_are_those_that_fit(imported: Any) -> 
             [2, 4],
             "MatMulInteger 'q' computes with whole numbers: a quantised model is not trained",
         ),
+        (
+            [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Conv", ["y"], ["y"], name="conv")],
+            [2, 4],
+            "Conv 'conv' is not as ONNX has it (IndexError: ",
+        ),
     ],
 )
 def test_what_cannot_be_imported_is_told_with_its_file(tmp_path: Path, nodes: Any, sides: Sides, message: str) -> None:
@@ -306,6 +311,13 @@ def test_a_dimension_that_is_not_open_is_refused(tmp_path: Path) -> None:
     path = save(tmp_path / "net.onnx", DENSE, {"x": (FLOAT, ["N", "tokens", 4])}, {"w": (4, 8)})
     with pytest.raises(InputError, match="no open dimension is called 'token'; did you mean 'tokens'"):
         import_onnx(path, {"token": 5})
+
+
+def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+    path = save(tmp_path / "net.onnx", DENSE, {"x": (FLOAT, ["N", 4])}, {"w": (4, 8)})
+    path.write_bytes(path.read_bytes().replace(b"dense", b"den\xc1e"))
+    with pytest.raises(InputError, match="a name in it is no text in UTF-8"):
+        import_onnx(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"name: net\n", b"\x08\x07\x12", b"\xff" * 40])

@@ -98,6 +98,8 @@ def _load(path: Path) -> onnx.ModelProto:
         raise _refused(path, f"this is not an ONNX file: {_first_line(error)}") from None
     if not proto.graph.node:
         raise _refused(path, "this is not an ONNX file: it has no operators")
+    if not all(isinstance(name, str) for name in _names(proto.graph)):
+        raise _refused(path, "this is not an ONNX file, or not a whole one: a name in it is no text in UTF-8")
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
     for node in proto.graph.node:
@@ -106,6 +108,14 @@ def _load(path: Path) -> onnx.ModelProto:
                 path, f"{node.op_type} '{node.name}' does work that depends on data; export the model without it"
             )
     return proto
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[object]:
+    """Yield every name of a graph; protobuf gives bytes where one is no text."""
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (each.name for each in node.attribute)
+    yield from (each.name for each in (*graph.initializer, *graph.input, *graph.output, *graph.value_info))
 
 
 def _refused(path: Path, message: str) -> InputError:

@@ -85,10 +85,24 @@ class _Walk:
             )
         if self._is_view(node) or not any(output in self.graph.real for output in node.outputs):
             return []
-        costs = RECIPES.get(node.op, elementwise)(self, node)
+        costs = self._costs(node)
         share, rest = divmod(sum(math.prod(self.graph.weights[weight]) for weight in mine), len(costs))
         name = node.name.strip("/")
         return [self._layer(name, cost, share + (rest if index == 0 else 0)) for index, cost in enumerate(costs)]
+
+    def _costs(self, node: Node) -> list[Cost]:
+        try:
+            return RECIPES.get(node.op, elementwise)(self, node)
+        except InputError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # an input or attribute is not there
+            raise InputError(
+                Mistake(
+                    f"{node.op} '{node.name}' is not as ONNX has it ({type(error).__name__}: {error})",
+                    file=str(self.graph.path),
+                    got=node.op,
+                )
+            ) from None
 
     def _is_view(self, node: Node) -> bool:
         """Return whether an operator shows data another way: one row picked by a constant is cut out, not copied."""
