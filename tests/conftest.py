@@ -6,6 +6,6 @@ import os
 
 from hypothesis import settings
 
-settings.register_profile("same", derandomize=True)
-settings.register_profile("fuzz", print_blob=True)
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("fuzz", print_blob=True, deadline=None)
 settings.load_profile("fuzz" if os.environ.get("CLUSTERSIM_FUZZ") else "same")
