@@ -196,6 +196,11 @@ WRONG = [
         None,
         "hidden_size: expected a whole number from 1 to 2,147,483,647 (got 0)",
     ),
+    (
+        '{"model_type": "gpt2", "n_layer": 10001}',
+        None,
+        "n_layer: expected a whole number from 1 to 10,000 (got 10001)",
+    ),
     ('{"model_type": "bert", "hidden_size": 100}', None, "expected a multiple of num_attention_heads, 12 (got 100)"),
     (
         '{"model_type": "llama", "num_key_value_heads": 5}',

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
@@ -48,6 +48,7 @@ counts = st.integers(0, 10**15)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=12)
 
 
+@settings(deadline=None)
 @given(
     layers=st.lists(st.tuples(names.filter(str.strip), counts, counts, counts, counts, counts), min_size=1, max_size=5)
 )

@@ -71,7 +71,7 @@ def _sizes(config: Config, vocabulary: int, positions: int, unused: int) -> _Siz
     config.split("hidden_size", features, "num_attention_heads", heads)
     positions = config.size("max_position_embeddings", positions)
     sizes = _Sizes(
-        layers=config.size("num_hidden_layers", 12),
+        layers=config.layers("num_hidden_layers", 12),
         features=features,
         heads=heads,
         width=config.size("intermediate_size", 3072),

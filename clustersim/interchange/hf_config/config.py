@@ -14,6 +14,7 @@ from clustersim.reading.tree import Place
 
 DEFAULT_TOKENS = 1024
 _LARGEST = 2**31 - 1
+_MOST_LAYERS = 10_000
 _MAX_BYTES = 8 << 20  # the names of twenty thousand classes take one
 
 
@@ -65,15 +66,19 @@ class Config:
         if self.mistakes:
             raise InputError(in_order(self.mistakes))
 
-    def size(self, key: str, default: int | None = None) -> int:
+    def layers(self, key: str, default: int) -> int:
+        """Return how many blocks there are; more than any model has would fill the memory with them."""
+        return self.size(key, default, most=_MOST_LAYERS)
+
+    def size(self, key: str, default: int | None = None, most: int = _LARGEST) -> int:
         """Return a whole number of at least 1."""
         value = self.values.get(key)
         if value is None and default is not None:
             return default
         if value is None:
             self.wrong(key, "is missing")
-        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
-            allowed = f"a whole number from 1 to {_LARGEST:,}"
+        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            allowed = f"a whole number from 1 to {most:,}"
             self.wrong(key, f"expected {allowed} (got {str(value)[:60]})", value, allowed)
         else:
             return value

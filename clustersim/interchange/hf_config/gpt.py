@@ -11,7 +11,7 @@ from clustersim.workload.catalogue.transformer import attention
 def gpt2(net: Net, config: Config) -> None:
     """Write GPT-2, with its head unless `architectures` says GPT2Model."""
     kind = config.architecture(["GPT2LMHeadModel", "GPT2Model"])
-    features, heads, layers = config.size("n_embd", 768), config.size("n_head", 12), config.size("n_layer", 12)
+    features, heads, layers = config.size("n_embd", 768), config.size("n_head", 12), config.layers("n_layer", 12)
     vocabulary, positions = config.size("vocab_size", 50_257), config.size("n_positions", 1024)
     width, function = config.size("n_inner", 4 * features), config.text("activation_function", "gelu_new")
     config.split("n_embd", features, "n_head", heads)
@@ -36,7 +36,7 @@ def gpt_neox(net: Net, config: Config) -> None:
     """Write GPT-NeoX: turned positions, both branches of a block on the same input, a head of its own."""
     kind = config.architecture(["GPTNeoXForCausalLM", "GPTNeoXModel"])
     features, heads = config.size("hidden_size", 6144), config.size("num_attention_heads", 64)
-    layers, vocabulary = config.size("num_hidden_layers", 44), config.size("vocab_size", 50_432)
+    layers, vocabulary = config.layers("num_hidden_layers", 44), config.size("vocab_size", 50_432)
     width, function = config.size("intermediate_size", 24_576), config.text("hidden_act", "gelu")
     bias, parallel = config.flag("attention_bias", True), config.flag("use_parallel_residual", True)
     tied = config.flag("tie_word_embeddings", False)

@@ -45,7 +45,7 @@ def qwen2(net: Net, config: Config) -> None:
 def _decoder(net: Net, config: Config, default: _Defaults) -> None:
     causal, plain, scored = (f"{default.prefix}{end}" for end in ("ForCausalLM", "Model", "ForSequenceClassification"))
     kind = config.architecture([causal, plain, scored])
-    features, layers = config.size("hidden_size", 4096), config.size("num_hidden_layers", 32)
+    features, layers = config.size("hidden_size", 4096), config.layers("num_hidden_layers", 32)
     vocabulary, width = config.size("vocab_size", default.vocabulary), config.size("intermediate_size", default.width)
     attention = _attention_sizes(config, features, default)
     function, tied = config.text("hidden_act", "silu"), config.flag("tie_word_embeddings", False)

@@ -23,8 +23,8 @@ def t5(net: Net, config: Config) -> None:
     """Write a T5; encoder and decoder get as many tokens each, and one sample is both."""
     config.architecture(["T5ForConditionalGeneration"])
     features, heads = config.size("d_model", 512), config.size("num_heads", 8)
-    layers = config.size("num_layers", 6)
-    decoders, vocabulary = config.size("num_decoder_layers", layers), config.size("vocab_size", 32_128)
+    layers = config.layers("num_layers", 6)
+    decoders, vocabulary = config.layers("num_decoder_layers", layers), config.size("vocab_size", 32_128)
     projection = config.text("feed_forward_proj", "relu")
     buckets, tied = config.size("relative_attention_num_buckets", 32), config.flag("tie_word_embeddings", True)
     inner, width = heads * config.size("d_kv", 64), config.size("d_ff", 2048)

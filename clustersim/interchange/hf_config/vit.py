@@ -17,7 +17,7 @@ def vit(net: Net, config: Config) -> None:
     net.sample = "image"
     kind = config.architecture(["ViTForImageClassification", "ViTModel"])
     features, heads = config.size("hidden_size", 768), config.size("num_attention_heads", 12)
-    layers, width = config.size("num_hidden_layers", 12), config.size("intermediate_size", 3072)
+    layers, width = config.layers("num_hidden_layers", 12), config.size("intermediate_size", 3072)
     function, labels = config.text("hidden_act", "gelu"), config.labels()
     channels, size, patch = (
         config.size("num_channels", 3),
