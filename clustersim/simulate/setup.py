@@ -174,7 +174,7 @@ class Setup:
 
     def _with_codec(self, plan: Iteration, workload: Workload) -> Iteration:
         """Return an iteration in which gradients are encoded and decoded."""
-        compression, plain, gpu = self.compression, workload.gradient_bytes_per_parameter, load_gpu(workload.gpu)
+        compression, plain, gpu = self.compression, workload.gradient_bytes_per_parameter, workload.gpu
         sizes = [bucket.num_bytes / plain for bucket in plan.buckets]
         encode_s = [compression.encode_s(size, plain, gpu) for size in sizes]
         decode_s = sum(compression.decode_s(size, plain, self.wire.num_back, gpu) for size in sizes)

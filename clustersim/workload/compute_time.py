@@ -100,7 +100,7 @@ def build_workload(
         gradient_bytes_per_parameter=gradient_bytes,
         memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
         assumptions=assumptions,
-        gpu=gpu.name,
+        gpu=gpu,
     )
 
 

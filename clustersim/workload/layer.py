@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from clustersim.hardware import Gpu
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -93,8 +95,8 @@ class Workload:
     optimizer_s: float
     gradient_bytes_per_parameter: float
     memory_bytes: Mapping[str, float]  # weights, gradients, optimizer, activations, ...
+    gpu: Gpu
     assumptions: tuple[str, ...] = ()
-    gpu: str = ""  # the sheet of the GPU it is on
 
     @property
     def forward_s(self) -> float:

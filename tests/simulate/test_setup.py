@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import clustersim
+from clustersim import hardware
 from clustersim.hardware.sheet import Gpu
 from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads, setup
@@ -67,3 +69,13 @@ def test_the_oldest_work_is_forgotten(built: list[tuple[object, ...]]) -> None:
     assert len(built) == 65
     Setup(point, shared).workload("k80", 1)
     assert len(built) == 66
+
+
+def test_a_sheet_of_the_users_own_forecasts_as_the_shipped_one_that_it_copies(tmp_path: Path) -> None:
+    sheet = (Path(hardware.__file__).parent / "gpus" / "p40.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(sheet.replace("name: p40", "name: mine"))
+    ours, shipped = (
+        clustersim.sweep(load_scenario({**SCENARIO, "topology": {**SCENARIO["topology"], "gpu": gpu}}))
+        for gpu in (str(tmp_path / "mine.yaml"), "p40")  # of which no rates were published
+    )
+    assert [run.samples_per_s for run in ours.runs] == [run.samples_per_s for run in shipped.runs]
