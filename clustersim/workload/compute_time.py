@@ -17,7 +17,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
-from clustersim.units import format_duration
+from clustersim.units import format_duration, format_size
 from clustersim.workload.layer import LayerTime, Model, Workload
 from clustersim.workload.layer_times import Estimate, Library, estimate_layers
 from clustersim.workload.memory import memory_per_gpu
@@ -97,10 +97,19 @@ def build_workload(
         precision=precision,
         layers=layers,
         optimizer_s=_measured_optimizer_s(model, optimizer, compute) or _optimizer_s(model, gpu, precision, optimizer),
-        gradient_bytes_per_parameter=gradient_bytes,
+        gradient_bytes_per_parameter=gradient_bytes * model.weight_share,
         memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
-        assumptions=assumptions,
+        assumptions=(*assumptions, *_compressed(model)),
         gpu=gpu,
+    )
+
+
+def _compressed(model: Model) -> tuple[str, ...]:
+    if model.weight_share == 1:
+        return ()
+    return (
+        f"Weights of {model.name} are stored in {format_size(model.weight_bytes)}; what is exchanged for them is "
+        "assumed to shrink alike, and no kernel to be quicker.",
     )
 
 

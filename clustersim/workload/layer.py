@@ -37,13 +37,23 @@ class Layer:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the catalogue or of a workload file, layers in forward order."""
+    """A model of the catalogue or of a workload file, layers in forward order.
+
+    `weight_share` is the bytes that its weights take beside those of 32-bit floats, where they are stored as something
+    shorter: half, clustered, pruned.
+    """
 
     name: str
     title: str
     layers: tuple[Layer, ...]
     sample: str = "image"  # what one sample is: image, sequence, ...
     source: str = ""
+    weight_share: float = 1.0
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of one copy of the weights, as they are stored."""
+        return 4.0 * self.weight_share * self.num_parameters
 
     @property
     def num_parameters(self) -> int:

@@ -66,13 +66,14 @@ def memory_per_gpu(
     Activations are what the backward pass will need of a batch (`activation_elements`), and the largest output
     twice more as the gradients that a layer reads and writes; workspace is a buffer for algorithms, the context what
     CUDA itself takes, and slack what the allocator rounds up (`SLACK`). `gradient_bytes` is a gradient's size in
-    memory, by default the precision's. Left out: gradients' communication buffers.
+    memory, by default the precision's. A compressed model's weights
+    take its `weight_share`. Left out: gradients' communication buffers.
     """
     number = PRECISIONS[precision]
     parameters = float(model.num_parameters)
     largest = max((layer.output_elements for layer in model.layers), default=0.0)
     held = {
-        "weights": parameters * (number.weight_bytes + number.master_bytes),
+        "weights": parameters * model.weight_share * (number.weight_bytes + number.master_bytes),
         "gradients": parameters * (number.gradient_bytes if gradient_bytes is None else gradient_bytes),
         "optimizer": parameters * optimizer.state_bytes_per_parameter,
         "activations": (activation_elements(model) + 2 * largest) * batch * number.activation_bytes,

@@ -221,3 +221,14 @@ def test_describe_says_title_and_size_in_one_line():
     assert describe("resnet-50") == "ResNet-50 v1.5: 25.6 M parameters, 8.18 GFLOP forward per image"
     assert describe("gpt-3") == "GPT-3 175B, 2048 tokens: 175 G parameters, 735 TFLOP forward per sequence"
     assert all("\n" not in describe(name) for name in MODELS)
+
+
+@pytest.mark.parametrize(
+    ("name", "megabytes"),
+    [("fp16", 2.4), ("pruned-8-bit", 0.66), ("pruned-6-bit", 0.47)],
+)
+def test_compressed_squeezenets_have_the_papers_bytes_and_the_dense_models_layers(name, megabytes):
+    dense, compressed = (load_model(f"squeezenet-1.0{suffix}") for suffix in ("", f"-{name}"))
+    assert compressed.layers == dense.layers
+    assert compressed.weight_bytes / dense.weight_bytes == pytest.approx(megabytes / 4.8)
+    assert dense.weight_bytes == pytest.approx(4.8 * 2**20, rel=0.01)

@@ -252,3 +252,14 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, content: bytes) ->
 def test_a_missing_profile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read this profile: No such file"):
         workload(compute=ComputeSpec(profile=str(tmp_path / "none.json")))
+
+
+def test_a_compressed_model_exchanges_and_holds_fewer_bytes_and_computes_as_long() -> None:
+    dense, short = (
+        build_workload(load_model(name), load_gpu("v100"), 32, "fp32", OptimizerSpec(), ComputeSpec())
+        for name in ("squeezenet-1.0", "squeezenet-1.0-pruned-8-bit")
+    )
+    assert short.gradient_bytes / dense.gradient_bytes == pytest.approx(0.66 / 4.8)
+    assert short.memory_bytes["weights"] / dense.memory_bytes["weights"] == pytest.approx(0.66 / 4.8)
+    assert short.compute_s == dense.compute_s
+    assert "assumed to shrink alike" in short.assumptions[-1]

@@ -20,7 +20,7 @@ from clustersim.workload.catalogue.inception import inception_v3, inception_v3_a
 from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.nin import nin
 from clustersim.workload.catalogue.resnet import resnet
-from clustersim.workload.catalogue.squeezenet import squeezenet
+from clustersim.workload.catalogue.squeezenet import compressed_squeezenet, squeezenet
 from clustersim.workload.catalogue.vgg import vgg
 from clustersim.workload.layer import Model
 
@@ -111,6 +111,13 @@ MODELS = Catalogue(
         "resnet101": resnet(101),
         "resnet152": resnet(152),
         "squeezenet-1.0": squeezenet,
+        "squeezenet-1.0-fp16": compressed_squeezenet("squeezenet-1.0-fp16", "weights of 16 bits", 2.4),
+        "squeezenet-1.0-pruned-8-bit": compressed_squeezenet(
+            "squeezenet-1.0-pruned-8-bit", "pruned and clustered to 8 bits", 0.66
+        ),
+        "squeezenet-1.0-pruned-6-bit": compressed_squeezenet(
+            "squeezenet-1.0-pruned-6-bit", "pruned and clustered to 6 bits", 0.47
+        ),
         "vgg11": vgg("A"),
         "vgg13": vgg("B"),
         "vgg16": vgg("D"),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from clustersim.workload.builder import Builder, Tensor
 from clustersim.workload.layer import Model
+
+_MEGABYTES = 4.8  # of 32-bit floats, as the paper counts
 
 
 def squeezenet() -> Model:
@@ -20,6 +25,22 @@ def squeezenet() -> Model:
     x = net.relu("relu_conv10", net.conv("conv10", x, 1000, kernel=1))
     net.loss("loss", net.global_pool("pool10", x))
     return net.model()
+
+
+def compressed_squeezenet(name: str, what: str, megabytes: float) -> Callable[[], Model]:
+    """Return a maker of SqueezeNet whose weights are stored in so many megabytes; the uncompressed ones take 4.8.
+
+    The small sizes are the paper's table 2, where Deep Compression (Han et al., 2016) prunes two weights of three and
+    clusters the rest into 8 or 6 bits; 16 bits are half. Layers and FLOP are the dense model's: no GPU here is quicker
+    for such weights.
+    """
+
+    def make() -> Model:
+        title = f"SqueezeNet 1.0, {what} ({megabytes:g} MB)"
+        source = "arXiv:1602.07360, tables 1 and 2; arXiv:1510.00149"
+        return replace(squeezenet(), name=name, title=title, source=source, weight_share=megabytes / _MEGABYTES)
+
+    return make
 
 
 def _fire(net: Builder, name: str, x: Tensor, squeeze: int) -> Tensor:
