@@ -1,4 +1,4 @@
-"""Fits the kernel model's constants to published kernel timings and writes `clustersim/workload/kernel_fit.yaml`.
+"""Fits the kernel model's constants to published kernel timings and writes them to `clustersim/workload`.
 
     python tools/fit_kernels.py FOLDER
 

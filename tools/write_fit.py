@@ -1,4 +1,4 @@
-"""Writes `kernel_fit.yaml`: the constants, where they come from, and how far they are off."""
+"""Writes `kernel_fit.yaml`, the constants and where they come from, and `kernel_errors.yaml`, how far they are off."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from ruamel.yaml import YAML
 
-PATH = Path(__file__).resolve().parent.parent / "clustersim" / "workload" / "kernel_fit.yaml"
+WORKLOAD = Path(__file__).resolve().parent.parent / "clustersim" / "workload"
 
 HEADER = """\
 # Constants of the kernel model, written by tools/fit_kernels.py: change the tool, not this file.
-# kernel_model.py has the formula and kernel_constants.py says what each constant is. An error is a factor less 1:
+# kernel_model.py has the formula, kernel_constants.py says what each constant is, and kernel_errors.yaml how far off.
+"""
+ERRORS_HEADER = """\
+# How far the constants of kernel_fit.yaml are off, written with them by tools/fit_kernels.py. An error is a factor less 1:
 # median, geometric mean and ninth decile of max(model / measured, measured / model), and the bias with its sign.
 """
 RULE = (
@@ -116,7 +119,7 @@ def write_fit(
     scores: Mapping[str, Any],
     networks: Mapping[str, Any],
 ) -> None:
-    """Write the constants, rounded to four digits."""
+    """Write the constants, rounded to four digits, and their errors."""
     document = {
         "origin": ORIGIN,
         "chips": {
@@ -129,13 +132,17 @@ def write_fit(
         },
         "gpus": GPUS,
         "element_wise": {name: _generation(name, table) for name, table in element_wise.items()},
-        "errors": {"rule": RULE, **scores, "whole_networks": networks},
     }
+    _write("kernel_fit.yaml", HEADER, document)
+    _write("kernel_errors.yaml", ERRORS_HEADER, {"rule": RULE, **scores, "whole_networks": networks})
+
+
+def _write(name: str, header: str, document: Mapping[str, Any]) -> None:
     yaml = YAML()
     yaml.width = 118
     yaml.representer.ignore_aliases = lambda _: True
-    with PATH.open("w", encoding="utf-8") as file:
-        file.write(HEADER)
+    with (WORKLOAD / name).open("w", encoding="utf-8") as file:
+        file.write(header)
         yaml.dump(document, file)
 
 

@@ -85,7 +85,7 @@ class KernelConstants:
 
 @lru_cache(maxsize=1)
 def fit_document() -> Mapping[str, Any]:
-    """Return `kernel_fit.yaml` as it stands: constants, their origin, and the residuals of the fit."""
+    """Return `kernel_fit.yaml` as it stands: constants and their origin."""
     from ruamel.yaml import YAML
 
     document: Mapping[str, Any] = YAML(typ="safe", pure=True).load(FIT_FILE.read_text(encoding="utf-8"))
