@@ -16,8 +16,8 @@ HEADER = """\
 # kernel_model.py has the formula, kernel_constants.py says what each constant is, and kernel_errors.yaml how far off.
 """
 ERRORS_HEADER = """\
-# How far the constants of kernel_fit.yaml are off, written with them by tools/fit_kernels.py. An error is a factor less 1:
-# median, geometric mean and ninth decile of max(model / measured, measured / model), and the bias with its sign.
+# How far the constants of kernel_fit.yaml are off, written with them by tools/fit_kernels.py. An error is a factor
+# less 1: median, geometric mean and ninth decile of max(model / measured, measured / model), and the bias with its sign.
 """
 RULE = (
     "fitted: kernels whose shapes the stored constants have seen; left_out: every kernel, by constants that have not "
