@@ -17,7 +17,7 @@ HEADER = """\
 """
 ERRORS_HEADER = """\
 # How far the constants of kernel_fit.yaml are off, written with them by tools/fit_kernels.py. An error is a factor
-# less 1: median, geometric mean and ninth decile of max(model / measured, measured / model), and the bias with its sign.
+# less 1: median, geometric mean and ninth decile of max(model / measured, measured / model), and the signed bias.
 """
 RULE = (
     "fitted: kernels whose shapes the stored constants have seen; left_out: every kernel, by constants that have not "
