@@ -106,7 +106,6 @@ Size = Annotated[float, *_field("size")]
 Bandwidth = Annotated[float, *_field("rate")]
 SampleRate = Annotated[float, *_field("sample rate")]
 FlopRate = Annotated[float, *_field("flop rate")]
-Flop = Annotated[float, *_field("flop")]
 
 
 def format_duration(seconds: float) -> str:

@@ -7,11 +7,16 @@ from typing import Any
 
 from clustersim.report.words import percent, plural
 from clustersim.results import Run, Sweep
-from clustersim.results.budget import Kind, KnownError, known_error
+from clustersim.results.budget import Kind, KnownError, known_error, model_kind
 
 
 def error_of_such(sweep: Sweep, run: Run) -> KnownError | None:
-    """Return the error of the validated forecasts nearest to a run; None where none is near."""
+    """Return the error of the validated forecasts nearest to a run; None where none is near.
+
+    Where network adapters stand idle that a real library would use, no validated forecast is like it.
+    """
+    if run.adapters is not None and run.adapters[0] < run.adapters[1]:
+        return None
     kind = kind_of(sweep, run)
     return None if kind is None else known_error(kind)
 
@@ -26,7 +31,7 @@ def kind_of(sweep: Sweep, run: Run) -> Kind | None:
         transport=str(_value(sweep, run, "transport") or "ideal"),
         num_gpus=run.num_gpus,
         num_hosts=len({name.rpartition("/")[0] or name for name in run.rank_names}),
-        model=str(_value(sweep, run, "model")),
+        model=model_kind(_value(sweep, run, "model")),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from math import log2
+from pathlib import PurePath
 from statistics import median
 from typing import Any
 
@@ -52,6 +53,19 @@ class Kind:
             + 1.0 * (self.model != other.model)
             + 0.5 * abs(log2(self.num_gpus / other.num_gpus))
         )
+
+
+def model_kind(model: Any) -> str:
+    """Return what a model is called, of the catalogue or a file.
+
+    >>> model_kind("squeezenet-1.0"), model_kind("nets/my-net.workload.yaml"), model_kind("net.yml")
+    ('squeezenet-1.0', 'my-net', 'net')
+    """
+    name = PurePath(str(model)).name
+    for ending in (".yaml", ".yml"):
+        if name.endswith(ending):
+            name = name.removesuffix(ending).removesuffix(".workload")
+    return name
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ class Run:
     `samples_per_s` is gradients applied times samples of a gradient over it. `facts` are figures of the strategy
     itself, such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's gradients, where
     it has any of its own; `updates`, the update log; `cycles`, every worker's iterations. `more_updates` are the update
-    logs of the other replicates that were played.
+    logs of the other replicates that were played. `adapters` are how many of its network adapters messages leave a host
+    by, and how many it has for the GPUs in use, where they leave one.
     """
 
     axes: Mapping[str, Any]
@@ -122,6 +123,7 @@ class Run:
     jobs: tuple[JobRun, ...] = ()
     gradients: Mapping[str, int] = field(default_factory=dict)
     window_s: float | None = None
+    adapters: tuple[int, int] | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
     worker_staleness: tuple[float | None, ...] = ()
     updates: UpdateLog = field(default_factory=UpdateLog, repr=False)
@@ -154,6 +156,8 @@ class Run:
         values = dict(document)
         if values["interval"] is not None:
             values["interval"] = Interval.from_dict(values["interval"])
+        if values.get("adapters") is not None:
+            values["adapters"] = tuple(values["adapters"])
         values["published"] = tuple(Published(**row) for row in values.get("published", ()))
         values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))

@@ -142,6 +142,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
         gradients=_gradients(outcomes),
         window_s=sum(outcome.window_s for outcome in outcomes),
+        adapters=_adapters(setup, first),
         facts=point.strategy.facts(point.num_gpus),
         worker_staleness=first.worker_staleness(),
         updates=first.updates,
@@ -259,6 +260,12 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
             warnings.append(f"no message left a host by: {', '.join(unused)}; changing it changes nothing")
         if strategy.overlaps_backward and len(run.buckets) == 1:
             warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
+    if run.adapters is not None and run.adapters[0] < run.adapters[1]:
+        used, there = run.adapters
+        warnings.append(
+            f"messages leave a host by {used} of its {there} network adapters; a library that uses all of them, as NCCL "
+            "does with several rings at once, is faster than this forecast"
+        )
     return (*warnings, *strategy.warnings())
 
 
@@ -274,6 +281,21 @@ def _missed_spells(setup: Setup, outcomes: list[Outcome]) -> list[str]:
                 f"{', '.join(map(format_duration, missed))} change nothing; more num_iterations would reach them"
             )
     return told
+
+
+def _adapters(setup: Setup, outcome: Outcome) -> tuple[int, int] | None:
+    """Return by how many links messages leave a host, and how many it has, at most one a GPU in use; None if none do.
+
+    It is the host that has most of them.
+    """
+    links, hosts = setup.topology.links, setup.topology.node_hosts
+    leaves = (hosts[links.src] >= 0) & (hosts[links.src] != hosts[links.dst])
+    host, num_hosts = hosts[links.src[leaves]], int(hosts.max()) + 1
+    used = np.bincount(host, outcome.link_bytes[leaves] > 0, num_hosts)
+    gpus = np.bincount(hosts[setup.topology.gpus[outcome.gpus]], minlength=num_hosts)
+    there = np.where(used > 0, np.minimum(np.bincount(host, minlength=num_hosts), gpus), 0)
+    most = int(there.argmax())
+    return (int(used[most]), int(there[most])) if there[most] else None
 
 
 def _network_kinds(setup: Setup) -> set[str]:

@@ -11,9 +11,10 @@ from clustersim.validation.verdict import CaseVerdict, Compared, Verdict
 _INTRODUCTION = """\
 # How right the forecasts are
 
-This page is written by `clustersim validate --markdown docs/validation.md` (`make validation`) and checked by
-tests. Every figure is one that somebody else measured and published; `validate/<case>/source.md` says on what
-hardware, what was given to the simulator, and what it leaves out. Error is simulated / measured - 1.
+This page is written by `clustersim validate --markdown docs/validation.md` (`make validation`); tests hold its
+measured figures to the cases, and its simulated ones in the quickest cases. Every figure is one that somebody else
+measured and published; `validate/<case>/source.md` says on what hardware, what was given to the simulator, and what
+it leaves out. Error is simulated / measured - 1.
 
 What calibrates is decided by rule: rates of a single GPU, and microbenchmarks of links and collectives. These
 figures stand under *calibrates* and are never scored, and nothing is fitted to a figure that is. What is only

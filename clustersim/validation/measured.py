@@ -57,11 +57,6 @@ class Measured:
     columns: tuple[tuple[str, int], ...]
 
     @property
-    def is_scored(self) -> bool:
-        """Whether the error of this figure counts."""
-        return self.role == "prediction" and self.provenance == "read"
-
-    @property
     def overrides(self) -> list[str]:
         """What `--set` would be given."""
         return [f"{key}={value}" for key, value in self.settings]

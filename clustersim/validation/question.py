@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
 from clustersim.results import Run, Spans
+from clustersim.results.budget import model_kind
 from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
@@ -51,8 +52,7 @@ class Answer:
     """What came of a question: a document with the metrics, or mistakes in the input, or why it failed.
 
     `group` is the same for points that differ in nothing but how they synchronise, `way` says how that is, and
-    `features` say
-    what kind of training it was; a collective is none.
+    `features` say what kind of training it was; a collective is none.
     """
 
     document: Mapping[str, Any] | None = None
@@ -123,5 +123,5 @@ def features(point: Point, run: Run) -> dict[str, Any]:
         "transport": point.transport,
         "num_gpus": point.num_gpus,
         "num_hosts": len({name.rpartition("/")[0] or name for name in run.rank_names}),
-        "model": Path(point.model).name.partition(".")[0],
+        "model": model_kind(point.model),
     }

@@ -65,3 +65,17 @@ def test_the_page_names_the_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     html = nearest(sweep, sweep.runs[0])
     assert sentence(FOUND) in html
     assert all(f"<li>{case}</li>" in html for case in FOUND.cases)
+
+
+def test_no_validated_forecast_is_like_one_whose_network_adapters_stand_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_error, "known_error", lambda kind: FOUND)
+    sweep = asking(strategy={"kind": "all-reduce"})
+    run = sweep.runs[0]
+    assert error_of_such(sweep, replace(run, adapters=(8, 8))) == FOUND
+    assert error_of_such(sweep, replace(run, adapters=(1, 8))) is None
+
+
+def test_a_model_is_called_in_a_report_as_it_is_in_the_budget() -> None:
+    for model, name in (("squeezenet-1.0", "squeezenet-1.0"), ("nets/mine.workload.yaml", "mine")):
+        sweep = asking(strategy={"kind": "all-reduce"}, model=model)
+        assert kind_of(sweep, sweep.runs[0]).model == name

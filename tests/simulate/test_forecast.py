@@ -268,6 +268,21 @@ def test_other_jobs_leave_less_of_the_links_between_switches_only(scenario):
     assert busy.iteration_s == clustersim.simulate(star).iteration_s  # a star has no links between switches
 
 
+@pytest.mark.parametrize(
+    ("num_gpus", "algorithm", "adapters"),
+    [(4, "ring", None), (8, "ring", (1, 4)), (8, "hierarchical", (4, 4))],
+)
+def test_a_ring_that_leaves_hosts_by_one_of_their_adapters_says_so(scenario, num_gpus, algorithm, adapters):
+    host = {"template": "dgx-h100", "num_gpus": 4, "nics": 4}
+    scenario["topology"] = {"kind": "star", "num_hosts": 2, "host": host, "link": "infiniband-ndr"}
+    strategy = {"kind": "all-reduce", "algorithm": algorithm}
+    result = clustersim.sweep({**scenario, "num_gpus": num_gpus, "strategy": strategy})
+    assert result.runs[0].adapters == adapters
+    told = any("by 1 of its 4 network adapters" in warning for warning in result.warnings)
+    assert told == (adapters == (1, 4))
+    assert clustersim.results.Run.from_dict(result.runs[0].to_dict()).adapters == adapters
+
+
 def test_a_sweep_is_no_single_run(scenario):
     with pytest.raises(InputError, match="a sweep of 2 points"):
         clustersim.simulate({**scenario, "num_gpus": [1, 2]})
