@@ -263,8 +263,8 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
     if run.adapters is not None and run.adapters[0] < run.adapters[1]:
         used, there = run.adapters
         warnings.append(
-            f"messages leave a host by {used} of its {there} network adapters; a library that uses all of them, as NCCL "
-            "does with several rings at once, is faster than this forecast"
+            f"messages leave a host by {used} of its {there} network adapters; a library that uses all of them, as "
+            "NCCL does with several rings at once, is faster than this forecast"
         )
     return (*warnings, *strategy.warnings())
 

@@ -96,6 +96,18 @@ def test_the_readme_says_what_the_page_says() -> None:
     assert f"{float(ordered[1]):.0f} % of the ways" in readme
 
 
+@pytest.mark.parametrize("num_gpus", [32, 128])
+def test_the_readme_tells_firecaffe_as_the_page_does(num_gpus: int) -> None:
+    """Hours and speedups, each forecast with its error."""
+    page = PAGE.read_text("utf-8")
+    readme = (data_folder("docs").parent / "README.md").read_text("utf-8")
+    row = next(line for line in readme.splitlines() if line.startswith(f"| {num_gpus} | "))
+    for metric, unit, digits in (("time_to_train_s", " h", 1), ("speedup", "x", 1)):
+        found = re.search(rf"\| {num_gpus} \|  \| {metric} \| ([\d.]+) \| [\d.]+ \| \w \| ([+-][\d.]+)% ", page)
+        assert found is not None
+        assert f"| {float(found[1]):.{digits}f}{unit} | {float(found[2]):+.0f} % |" in row
+
+
 def test_all_cases_load_together() -> None:
     assert [case.name for case in load_cases()] == CASES
     assert json.dumps([row.where for case in load_cases() for row in case.rows])
