@@ -180,6 +180,49 @@ def test_the_profile_is_one_that_forecasts_read(tmp_path: Path, capsys: pytest.C
     assert json.loads(capsys.readouterr().out)["schema"] == "clustersim.profile/1"
 
 
+# precision
+
+
+def autocast(document: dict[str, Any], kind: str, only: str = "aten::") -> dict[str, Any]:
+    """Put into each forward operator the one that autocast calls inside it, with inputs of another type."""
+    for event in list(document["traceEvents"]):
+        if "Input type" in event["args"] and event["name"].startswith(only):
+            types = [kind] * len(event["args"]["Input type"])
+            inner = {**event, "dur": event["dur"] / 2, "args": {**event["args"], "Input type": types}}
+            document["traceEvents"].append(inner)
+    return document
+
+
+@pytest.mark.parametrize(("kind", "precision"), [("c10::BFloat16", "amp-bf16"), ("c10::Half", "amp-fp16")])
+def test_what_autocast_casts_inside_an_operator_is_the_precision(tmp_path: Path, kind: str, precision: str) -> None:
+    imported = import_kineto(write(tmp_path, autocast(recorded(), kind)))
+    assert {row["precision"] for row in imported.document["layers"]} == {precision}
+    assert imported.document["whole"][0]["precision"] == precision
+    assert not any("precision" in note for note in imported.notes)
+
+
+def test_layers_of_two_precisions_are_noted(tmp_path: Path) -> None:
+    path = write(tmp_path, autocast(recorded(), "c10::Half", only="aten::linear"))
+    imported = import_kineto(path)
+    assert {row["precision"] for row in imported.document["layers"]} == {"amp-fp16"}
+    assert any("1 of 2 layers that multiply matrices compute in another" in note for note in imported.notes)
+    assert not any("another precision" in note for note in import_kineto(path, precision="amp-fp16").notes)
+
+
+@pytest.mark.parametrize(("major", "doubtful"), [(None, True), (7, False), (8, True), (9, True)])
+def test_tf32_is_noted_where_float_may_be_that(tmp_path: Path, major: int | None, doubtful: bool) -> None:
+    document = recorded()
+    if major is not None:
+        document["deviceProperties"][0]["computeMajor"] = major
+    path = write(tmp_path, document)
+    imported = import_kineto(path)
+    assert imported.document["whole"][0]["precision"] == "fp32"
+    assert any("TF32 is recorded as float" in note for note in imported.notes) == doubtful
+    assert not any("TF32" in note for note in import_kineto(path, precision="fp32").notes), "it was said"
+    mixed = import_kineto(write(tmp_path, autocast(document, "c10::Half")))
+    assert not any("TF32" in note for note in mixed.notes)
+
+
 # what is wrong with a file
 
 
@@ -293,3 +336,30 @@ def test_a_real_trace_of_torch(tmp_path: Path, named: bool) -> None:
     assert document["whole"][0]["optimizer_s"] > 0
     if named:
         assert [row["name"] for row in document["layers"]][:4] == list(layers)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("first", ["convolution", "embedding"])
+@pytest.mark.parametrize("precision", ["fp32", "amp-bf16", "amp-fp16"])
+def test_a_real_trace_under_autocast_has_its_precision(tmp_path: Path, first: str, precision: str) -> None:
+    import torch
+    from torch import nn
+    from torch.profiler import ProfilerActivity, profile
+
+    parts = {
+        "convolution": [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10)],
+        "embedding": [nn.Embedding(20, 8), nn.Flatten(), nn.Linear(56, 10)],
+    }
+    inputs = {"convolution": torch.randn(5, 3, 8, 8), "embedding": torch.randint(20, (5, 7))}[first]
+    model, labels = nn.Sequential(*parts[first]), torch.randint(10, (5,))
+    half = torch.float16 if precision == "amp-fp16" else torch.bfloat16
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+        with torch.autocast("cpu", dtype=half, enabled=precision != "fp32"):
+            loss = nn.functional.cross_entropy(model(inputs), labels)
+        loss.backward()
+    path = tmp_path / "trace.json"
+    profiler.export_chrome_trace(str(path))
+    imported = import_kineto(path)
+    assert {row["op"] for row in imported.document["layers"]} >= {first, "fully-connected"}
+    assert {row["precision"] for row in imported.document["layers"]} == {precision}
+    assert not any("TF32" in note or "another precision" in note for note in imported.notes)

@@ -126,29 +126,30 @@ class _Numbers:
     def _own_name(self, event: Event) -> str | None:
         """Return the name of a module without modules inside, or of an operator with a gradient between modules."""
         if is_module(event):
-            return None if any(map(is_module, _all_children(event))) else module_name(event)
+            return None if any(map(is_module, all_children(event))) else module_name(event)
         outermost = event.kind == "op" and (event.parent is None or event.parent.kind == "range")
         if not outermost or event.sequence is None or event.name.startswith(_BACKWARD) or _is_counter(event):
             return None
         around = event.parent
         while around is not None and not is_module(around):
             around = around.parent
-        if around is not None and not any(map(is_module, _all_children(around))):
+        if around is not None and not any(map(is_module, all_children(around))):
             return None
         short = event.name.removeprefix("aten::")
         return short if around is None else f"{module_name(around)}/{short}"
 
 
-def _all_children(event: Event) -> Iterator[Event]:
+def all_children(event: Event) -> Iterator[Event]:
+    """Yield what ran inside an event, at any depth, in the order in which it began."""
     for child in event.children:
         yield child
-        yield from _all_children(child)
+        yield from all_children(child)
 
 
 def _known_ops(event: Event) -> Iterator[Event]:
     if event.name in KIND_OF and event.kind == "op":
         yield event
-    for child in _all_children(event):
+    for child in all_children(event):
         if child.kind == "op" and child.name in KIND_OF and not _is_counter(child):
             yield child
 

@@ -8,12 +8,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from clustersim.interchange.kineto.layers import PHASES, Attributed, TracedLayer, attribute
+from clustersim.interchange.kineto.layers import PHASES, Attributed, TracedLayer, all_children, attribute
 from clustersim.interchange.kineto.trace import Event, Trace, read_trace
 from clustersim.workload import load_model
 
 _PRECISIONS = {"float": "fp32", "c10::BFloat16": "amp-bf16", "c10::Half": "amp-fp16"}
 _FIRST = ("convolution", "fully-connected", "embedding")  # layers whose input says how large a batch is
+_PRODUCTS = ("convolution", "fully-connected", "matmul", "lstm", "attention")  # layers that autocast casts the input of
+_AMPERE = 8  # the compute capability from which TF32 is to be had
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ def import_kineto(
             "loss.backward() included"
         )
     first = _first_operator(found)
-    where = {
+    where: dict[str, Any] = {
         "batch": batch or _batch(trace, first),
-        "precision": precision or _precision(trace, first),
+        "precision": precision or _precision(trace, found, first),
         "layout": layout or _layout(first),
     }
     notes = [f"{len(found.layers)} layers over {found.num_steps} step(s); times are medians."]
@@ -58,6 +60,8 @@ def import_kineto(
         notes.append(note)
     rows = [_row(names[name], layer, where, found.num_steps) for name, layer in found.layers.items()]
     notes += _doubts(trace, found, rows)
+    if precision is None:
+        notes += _doubts_of_precision(trace, found, where["precision"])
     name = device or trace.device or "CPU"
     return ImportedProfile(_document(trace, found, rows, where, name, model), tuple(notes))
 
@@ -110,13 +114,35 @@ def _batch(trace: Trace, first: Event | None) -> int:
     )
 
 
-def _precision(trace: Trace, first: Event | None) -> str:
-    """Return the type that the first layer computes in; an embedding's is that of its table."""
-    values = None if first is None else first.args.get("Input type")
-    kind = values[0] if isinstance(values, list) and values else None
-    if kind in _PRECISIONS:
-        return _PRECISIONS[kind]
+def _precision(trace: Trace, found: Attributed, first: Event | None) -> str:
+    """Return the precision of the layers that multiply matrices: the shorter one where any has it.
+
+    Where none of them says it the first layer does; an embedding's precision is that of its table.
+    """
+    known = _product_precisions(found)
+    if not known and first is not None:
+        known = [kind for kind in [_computes_in(first)] if kind is not None]
+    if known:
+        return next((kind for kind in known if kind != "fp32"), "fp32")
     raise trace.refused("does not say what the precision was; give it as --precision, such as fp32 or amp-bf16")
+
+
+def _product_precisions(found: Attributed) -> list[str]:
+    """Return what each layer that multiplies matrices computes in, of those where the trace says it."""
+    kinds = (_computes_in(layer.first) for layer in found.layers.values() if layer.op in _PRODUCTS)
+    return [kind for kind in kinds if kind is not None]
+
+
+def _computes_in(op: Event) -> str | None:
+    """Return an operator's precision: under autocast its inputs are float and it casts them inside."""
+    inside = (kind for each in (op, *all_children(op)) for kind in _types(each))
+    short = next((_PRECISIONS[kind] for kind in inside if kind in _PRECISIONS and kind != "float"), None)
+    return short or next((_PRECISIONS.get(kind) for kind in _types(op)[:1]), None)
+
+
+def _types(op: Event) -> list[str]:
+    values = op.args.get("Input type")
+    return [str(value) for value in values] if isinstance(values, list) else []
 
 
 def _layout(first: Event | None) -> str:
@@ -165,3 +191,20 @@ def _doubts(trace: Trace, found: Attributed, rows: Sequence[dict[str, Any]]) -> 
             "The trace has no ProfilerStep marks: all of it is taken for one step; call prof.step() in the loop."
         )
     return notes
+
+
+def _doubts_of_precision(trace: Trace, found: Attributed, precision: str) -> list[str]:
+    """Return what the types of inputs leave open about a precision that was read from them."""
+    kinds = _product_precisions(found)
+    if precision != "fp32" and (num_unlike := sum(kind != precision for kind in kinds)):
+        return [
+            f"{num_unlike} of {len(kinds)} layers that multiply matrices compute in another precision than "
+            f"{precision}, under which all of them stand."
+        ]
+    older = trace.compute_major is not None and trace.compute_major < _AMPERE
+    if precision == "fp32" and not older and any(work.kernel for work in trace.work):
+        return [
+            "TF32 is recorded as float: on an Ampere GPU or a newer one it cannot be told from fp32. Give --precision "
+            "tf32 where it was on."
+        ]
+    return []

@@ -59,6 +59,7 @@ class Trace:
     events: tuple[Event, ...]
     work: tuple[Work, ...]
     steps: tuple[Event, ...]
+    compute_major: int | None  # the first GPU's compute capability before the point, None where it is not said
 
     def refused(self, message: str) -> InputError:
         return InputError(Mistake(message, file=self.file))
@@ -82,7 +83,16 @@ def read_trace(path: str | Path) -> Trace:
             "ProfilerActivity.CUDA]",
         )
     steps = tuple(event for event in events if event.name.startswith("ProfilerStep#"))
-    return Trace(str(path), _device(document), tuple(events), tuple(_work(raw, events, ops)), steps)
+    device = _device(document)
+    major = device.get("computeMajor")
+    return Trace(
+        file=str(path),
+        device=str(device.get("name", "")),
+        events=tuple(events),
+        work=tuple(_work(raw, events, ops)),
+        steps=steps,
+        compute_major=major if isinstance(major, int) else None,
+    )
 
 
 def _document(path: Path) -> Any:
@@ -186,10 +196,11 @@ def module_name(event: Event) -> str:
     return event.name.removeprefix(_MODULE)
 
 
-def _device(document: Mapping[str, Any]) -> str:
+def _device(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a trace says about its first GPU, nothing where there is none."""
     devices = document.get("deviceProperties")
     first = devices[0] if isinstance(devices, list) and devices else None
-    return str(first.get("name", "")) if isinstance(first, dict) else ""
+    return first if isinstance(first, dict) else {}
 
 
 def _wrong(path: str | Path, message: str) -> InputError:
