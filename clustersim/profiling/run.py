@@ -16,7 +16,7 @@ from torch import Tensor
 from clustersim.profiling.campaign import NO_LAYOUT, Campaign, Point
 from clustersim.profiling.cuda_timer import CudaTimer
 from clustersim.profiling.device import Device, open_device, software
-from clustersim.profiling.document import assemble, file_stem, write_document
+from clustersim.profiling.document import TOOL_VERSION, assemble, file_stem, write_document
 from clustersim.profiling.layers import TracedLayer, trace_layers
 from clustersim.profiling.ledger import Ledger
 from clustersim.profiling.measure import measure_layer
@@ -66,7 +66,14 @@ class _Run:
             "cudnn_deterministic": False,
             "num_threads": torch.get_num_threads(),
         }
-        self.identity = {"model": campaign.model, "device": device.record, "software": software(), "flags": self.flags}
+        self.identity = {
+            "model": campaign.model,
+            "device": device.record,
+            "software": software(),
+            "flags": self.flags,
+            "kernel_s": campaign.kernel_s,
+            "tool": TOOL_VERSION,
+        }
         stem = file_stem(campaign.model, device.record["name"], campaign.autotune or not device.is_cuda)
         self.path = folder / f"{stem}.json"
         self.ledger = Ledger(folder / f"{stem}.ledger.jsonl", self.identity)

@@ -44,7 +44,8 @@ def profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def run(model: str, batch: str = "2", precision: str = "fp32", layout: str = "nchw", **more: Any) -> dict[str, Any]:
         compact = more.pop("compact", False)
-        campaign = make_campaign(model, more.pop("device", "cpu"), batch, precision, layout, kernel_ms=0.1, **more)
+        more = {"kernel_ms": 0.1} | more
+        campaign = make_campaign(model, more.pop("device", "cpu"), batch, precision, layout, **more)
         path, document = run_campaign(campaign, tmp_path, lambda share, what: None, compact)
         if document["layers"]:
             assert json.loads(path.read_text()) == document
@@ -143,6 +144,19 @@ def test_an_interrupted_campaign_goes_on_where_it_stopped(profile: Any, monkeypa
     assert len(measured) == num_kinds, "nothing was measured twice"
     assert profile("tiny-images", "2,4") == document
     assert len(measured) == num_kinds
+
+
+def test_what_was_measured_with_other_care_is_refused(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clustersim.profiling import run
+    from clustersim.profiling.trouble import ProfilingError
+
+    document = profile("tiny-images", whole_only=True)
+    with pytest.raises(ProfilingError, match=r"measured with kernel_s = 0\.0001, and this is 0\.02; .*never mixed"):
+        profile("tiny-images", whole_only=True, kernel_ms=20.0)
+    assert profile("tiny-images", whole_only=True) == document
+    monkeypatch.setattr(run, "TOOL_VERSION", "0")
+    with pytest.raises(ProfilingError, match="measured with tool = '1', and this is '0'"):
+        profile("tiny-images", whole_only=True)
 
 
 def test_a_batch_that_does_not_fit_is_skipped_with_the_larger_ones(
