@@ -46,8 +46,7 @@ class ComputeSpec(Spec):
     )
     profile: str | None = Field(
         default=None,
-        description="layer times measured on the cluster's kind of GPU: a clustersim.profile/1 file, or a shipped "
-        "one by its name",
+        description="layer times measured on the cluster's kind of GPU: a clustersim.profile/1 file",
     )
 
     layout: Literal["nchw", "nhwc"] | None = Field(
@@ -91,12 +90,13 @@ def build_workload(
     number = precision_on(gpu, precision)
     estimate = estimate_layers(model, gpu, batch, precision, library=compute.library)
     layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate)
+    update_s = _measured_optimizer_s(model, optimizer, compute)
     return Workload(
         model=model,
         batch=batch,
         precision=precision,
         layers=layers,
-        optimizer_s=_measured_optimizer_s(model, optimizer, compute) or _optimizer_s(model, gpu, precision, optimizer),
+        optimizer_s=_optimizer_s(model, gpu, precision, optimizer) if update_s is None else update_s,
         gradient_bytes_per_parameter=gradient_bytes * model.weight_share,
         memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
         assumptions=(*assumptions, *_compressed(model)),

@@ -18,7 +18,6 @@ from clustersim.workload.between_batches import BatchCurve
 from clustersim.workload.layer import Layer, LayerTime, Model
 
 MAX_BYTES = 100_000_000
-SHIPPED = Path(__file__).resolve().parent.parent / "profiles"
 PHASES = ("forward_s", "backward_data_s", "backward_weights_s")
 
 
@@ -183,21 +182,13 @@ class Profile:
 
 
 def read_profile(path: str | Path) -> Profile:
-    """Return a profile by path, or a shipped one by name; a file that is none is an InputError.
-
-    A file that has changed is read again.
-    """
-    file = shipped_profiles().get(str(path), Path(path))
+    """Return a profile; a file that is none is an InputError, and one that has changed is read again."""
+    file = Path(path)
     try:
         stat = file.stat()
     except OSError as error:
         raise InputError(Mistake(f"cannot read this profile: {error.strerror}", file=str(path))) from None
     return _read(file, stat.st_mtime_ns, stat.st_size)
-
-
-def shipped_profiles() -> dict[str, Path]:
-    """Return the profiles that come with clustersim, by name: `MODEL-DEVICE`."""
-    return {file.stem: file for file in sorted(SHIPPED.glob("*.json"))}
 
 
 @lru_cache(maxsize=16)

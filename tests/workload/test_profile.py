@@ -44,7 +44,9 @@ def rows_of(estimates: dict[int, tuple[LayerTime, ...]], factor: float = 1.0) ->
 
 
 def model_rows(*batches: int, factor: float = 1.0) -> list[Row]:
-    return rows_of({batch: estimate_layers(NIN, H200, batch, "fp32").layers for batch in batches}, factor)
+    return rows_of(
+        {batch: estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers for batch in batches}, factor
+    )
 
 
 def write(folder: Path, rows: list[Row], **more: Any) -> Path:
@@ -79,12 +81,20 @@ def test_between_two_batches_a_time_lies_between_theirs(
 
 @pytest.mark.parametrize("batch", [3, 11, 16, 23, 40, 64, 200])
 def test_a_gpu_that_steps_as_the_model_does_is_predicted_exactly(batch: int) -> None:
-    exact = estimate_layers(NIN, H200, batch, "fp32").layers
+    exact = estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers
     curve = BatchCurve(NIN, H200, "fp32", batch)
-    known = {batch: estimate_layers(NIN, H200, batch, "fp32").layers for batch in (8, 32, 64)}
+    known = {batch: estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers for batch in (8, 32, 64)}
     for index, time in enumerate(exact):
         measured = [1.3 * known[each][index].forward_s for each in (8, 32, 64)]
         assert curve.seconds(index, 0, [8, 32, 64], measured) == pytest.approx(1.3 * time.forward_s)
+
+
+def test_beyond_measured_batches_kernels_shrink_as_kernels_do_without_the_gaps_of_their_issue() -> None:
+    """Of NIN at one image, issuing takes longer than the kernels; measured kernels have no such gaps in them."""
+    small, large = (estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers for batch in (1, 64))
+    curve = BatchCurve(NIN, H200, "fp32", 1)
+    for index, time in enumerate(small):
+        assert curve.seconds(index, 0, [64], [large[index].forward_s]) == pytest.approx(time.forward_s)
 
 
 def test_a_kernel_that_fills_no_wave_costs_the_same_at_any_batch() -> None:
@@ -103,7 +113,7 @@ def test_a_layer_that_the_model_does_not_know_goes_by_the_batch() -> None:
 def test_beyond_the_measured_batches_times_are_estimated_and_said_to_be(tmp_path: Path, batch: int) -> None:
     path = write(tmp_path, model_rows(8, 32, factor=2.0))
     built = build(path, batch)
-    expected = estimate_layers(NIN, H200, batch, "fp32").layers
+    expected = estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers
     assert [time.forward_s for time in built.layers] == pytest.approx([2.0 * time.forward_s for time in expected])
     assert built.provenance() == pytest.approx({"measured": 0, "published": 0, "estimated": 1})
     assert any("are estimated from measured ones at other batches" in sentence for sentence in built.assumptions)
@@ -203,14 +213,6 @@ def test_a_profile_that_has_changed_is_read_again(tmp_path: Path) -> None:
     first = build(write(tmp_path, model_rows(8)))
     again = build(write(tmp_path, model_rows(8, factor=3.0)))
     assert again.forward_s == pytest.approx(3 * first.forward_s)
-
-
-def test_a_shipped_profile_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from clustersim.workload import profile
-
-    monkeypatch.setattr(profile, "SHIPPED", tmp_path)
-    write(tmp_path, model_rows(8)).rename(tmp_path / "nin-nvidia-h200.json")
-    assert build(Path("nin-nvidia-h200")).provenance()["measured"] == 1
 
 
 def test_a_scenario_runs_on_measured_times(tmp_path: Path) -> None:
