@@ -65,7 +65,7 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
         ),
         ("jobs: [{num_gpus: 9}]", "jobs.0.num_gpus", 19, "job 0: 9 GPUs are asked for, but the cluster 'star' has 8"),
         ("jobs: [{placement: [8, 9, 1, 2]}]", "jobs.0.placement", 20, "there is no GPU 9: 'star' has 8 GPUs"),
-        ("jobs: [{batch: {per_gpu: 8000}}]", "jobs.0.batch.per_gpu", 26, "and this needs 30.9 GB: weights 244 MB"),
+        ("jobs: [{batch: {per_gpu: 8000}}]", "jobs.0.batch.per_gpu", 26, " GB: weights 244 MB + gradients 244 MB"),
         (
             "jobs: 2\nnum_gpus: 3\nstrategy: {kind: async, servers: {on: own-hosts, num: 2}}",
             "strategy.servers.num",

@@ -25,8 +25,8 @@ SHIPPED = {
     "dgx-h100-ndr": (1024, "h100"),
     "ec2-g4dn-12xlarge": (16, "t4"),
     "ec2-p2-8xlarge": (64, "k80"),
-    "hkbu-2080ti-100gib": (32, "rtx-2080-ti"),
-    "hkbu-2080ti-10gbe": (32, "rtx-2080-ti"),
+    "hkbu-2080ti-100gib": (64, "rtx-2080-ti"),
+    "hkbu-2080ti-10gbe": (64, "rtx-2080-ti"),
 }
 
 
