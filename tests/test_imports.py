@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 HEAVY = ["torch", "scipy", "plotly", "numba", "networkx", "pandas"]
 NOT_FOR_HELP = [*HEAVY, "numpy", "pydantic", "ruamel", "rich", "simpy"]
@@ -48,3 +52,44 @@ def test_unknown_names_are_attribute_errors() -> None:
         "else: raise SystemExit('no error')"
     )
     assert "clustersim" in loaded_by(statement)
+
+
+# a module's doctests are left out for want of an extra only
+
+MISSING = """
+import importlib.util, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in NAMES:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name in NAMES else find_spec(name, package)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def collected_without(names: list[str], folder: Path, *rooms: str) -> subprocess.CompletedProcess[str]:
+    """Return pytest's collection of rooms as it is where some libraries are not installed."""
+    (folder / "missing.py").write_text(f"NAMES = {names}\n{MISSING}")
+    command = [sys.executable, "-m", "pytest", "-p", "missing", "-p", "no:cacheprovider", "-q", "--collect-only"]
+    return subprocess.run(
+        [*command, *(f"clustersim/{room}" for room in rooms)],
+        capture_output=True, text=True, timeout=120, check=False,
+        cwd=Path(__file__).parents[1], env={**os.environ, "PYTHONPATH": str(folder)},
+    )  # fmt: skip
+
+
+def test_without_an_extra_the_doctests_that_need_none_are_collected(tmp_path: Path) -> None:
+    done = collected_without(["torch", "onnx"], tmp_path, "interchange", "profiling")
+    assert done.returncode == 0, done.stdout
+    assert "clustersim/profiling/campaign.py" in done.stdout
+    assert "clustersim/interchange/onnx_model/sizes.py" in done.stdout
+    assert "clustersim/profiling/net.py" not in done.stdout
+
+
+def test_a_module_that_does_not_import_fails_the_run(tmp_path: Path) -> None:
+    done = collected_without(["numpy"], tmp_path, "workload")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "No module named 'numpy'" in done.stdout

@@ -73,7 +73,7 @@ def test_source_distribution_can_be_tested(built: Path) -> None:
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    assert {"Makefile", "constraints.txt", "LICENSE", "README.md", "tests/test_packaging.py"} <= names
+    assert {"Makefile", "conftest.py", "constraints.txt", "LICENSE", "README.md", "tests/test_packaging.py"} <= names
 
 
 def test_wheel_works_outside_the_checkout(installed: Path, tmp_path: Path) -> None:

@@ -1,0 +1,25 @@
+"""Leaves out the modules that need an extra which is not installed, so that no doctest is looked for in them.
+
+Every other module has to import: one that fails to by mistake fails the run, and does not silently lose its doctests.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+_ONNX_MODEL = ("graph", "layers", "operators", "shapes")
+_TORCH_MODEL = ("functions", "layers", "operators", "passes", "record", "target", "trouble")
+_PROFILING = (
+    "cuda_timer", "device", "layers", "measure", "models/*", "modules", "net", "node", "optimizers", "phases",
+    "precision", "run", "whole",
+)  # fmt: skip
+
+NEEDS = {
+    "onnx": [f"clustersim/interchange/onnx_model/{name}.py" for name in _ONNX_MODEL],
+    "torch": [
+        *(f"clustersim/interchange/torch_model/{name}.py" for name in _TORCH_MODEL),
+        *(f"clustersim/profiling/{name}.py" for name in _PROFILING),
+    ],
+}
+
+collect_ignore_glob = [path for extra, paths in NEEDS.items() if find_spec(extra) is None for path in paths]
