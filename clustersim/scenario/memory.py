@@ -19,7 +19,7 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
     """
     held = memory_per_gpu(model, batch or point.per_gpu_batch, point.precision, point.optimizer)
     parameters, compression = float(model.num_parameters), compression_of(point)
-    sent = compression.wire_bytes(PRECISIONS[point.precision].wire_bytes)
+    sent = compression.wire_bytes(PRECISIONS[point.precision].wire_bytes * model.weight_share)
     is_gathered = not compression.adds_on_the_way and point.strategy.updates_on_gpu
     others = {
         "residuals": parameters * compression.residual_bytes_per_parameter,

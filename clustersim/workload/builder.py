@@ -141,9 +141,9 @@ class Builder:
         """
         shape = _window(x, _pair(kernel), _pair(stride), _pair(pad), ceil)
         y = replace(x, height=shape["out_height"], width=shape["out_width"])
-        kept_beside = 0.0 if mean else None
+        kept_bytes = 0.0 if mean else None
         return self._add(
-            Layer(name, "pooling", 0.0, 0.0, 0.0, 0, x.elements, y.elements, shape, kept_beside=kept_beside), y
+            Layer(name, "pooling", 0.0, 0.0, 0.0, 0, x.elements, y.elements, shape, kept_bytes=kept_bytes), y
         )
 
     def global_pool(self, name: str, x: Tensor, height: int = 1, width: int = 1) -> Tensor:

@@ -20,7 +20,8 @@ class Layer:
 
     `flop_backward_data` is 0 for a layer whose input needs no gradient, `flop_backward_weights` for a
     product of two activations. `output_elements` is what the layer writes, `input_elements` what it reads, and
-    `kept_beside` what it keeps for the backward pass besides those, where it is not what such layers usually keep.
+    `kept_bytes` the bytes that it keeps for the backward pass besides those in any precision, such as masks and places,
+    where they are not what such layers usually keep.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Layer:
     input_elements: float
     output_elements: float
     shape: Mapping[str, int] = field(default_factory=dict)
-    kept_beside: float | None = None
+    kept_bytes: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.units import format_size
 from clustersim.workload.layer import Layer, Model
 from clustersim.workload.optimizer import OptimizerSpec
-from clustersim.workload.precision import PRECISIONS
+from clustersim.workload.precision import PRECISIONS, Precision
 
 WORKSPACE_BYTES = 64 * 1024.0**2
 """Scratch space for convolutions. Assumed: between the 8 MiB that Caffe allows an algorithm (cudnn_conv_layer.cpp)
@@ -23,39 +25,137 @@ CONTEXT_BYTES = 300e6
 """The CUDA context, its kernels and the libraries' handles. Assumed: an idle process shows some hundred MB."""
 
 # What gradients need (PyTorch, tools/autograd/derivatives.yaml): the input of some layers, the output of others.
-KEEPS_INPUT = frozenset(
-    {"convolution", "fully-connected", "matmul", "batch-norm", "layer-norm", "gelu", "pooling", "lrn", "lstm"}
+PRODUCTS = frozenset({"convolution", "transposed-convolution", "fully-connected", "matmul", "lstm", "gru", "rnn"})
+NORMS = frozenset({"batch-norm", "instance-norm", "group-norm", "layer-norm", "rms-norm", "lrn"})
+GATES = frozenset({"gelu", "silu", "mish", "hardswish", "elu", "leaky-relu", "prelu", "softplus"})
+TIMES = frozenset({"multiply", "divide"})
+KEEPS_INPUT = PRODUCTS | NORMS | GATES | TIMES | {"pooling"}
+KEEPS_OUTPUT = frozenset(
+    {"relu", "softmax", "log-softmax", "sigmoid", "tanh", "exp", "sqrt", "lstm", "gru", "rnn", "loss"}
 )
-KEEPS_OUTPUT = frozenset({"relu", "softmax", "lstm", "loss"})
-KEPT_BESIDE = {  # for each element of the output
-    "dropout": 0.25,  # a mask of one byte
-    "lrn": 3.0,  # the squares, their mean, and its power
-    "pooling": 2.0,  # where each maximum was, an int64
-}
+FIXED_BYTES = {"dropout": 1.0, "pooling": 8.0}  # for each element of the output: a mask; each maximum's place, an int64
+WIDE = frozenset({"group-norm", "layer-norm", "softmax", "log-softmax", "exp", "softplus", "loss"})
+"""What CUDA's autocast computes in fp32, whatever it reads (docs of torch.amp, 'CUDA Ops that can autocast to
+float32'). Products it computes in 16 bits; everything else goes by what it reads."""
 
 
-def kept_elements(layer: Layer, reader: Layer | None) -> float:
-    """Return the elements of one sample that a layer leaves in memory for the backward pass.
+@dataclass(frozen=True)
+class _Kept:
+    """What is kept of one layer: bytes of its output, and bytes beside it."""
 
-    That is its output, if its own gradient needs it or that of the next layer, `reader`, and what it keeps beside it. A
-    layer that is overwritten in place (by an activation, or by a residual connection before one) keeps nothing; of
+    output: float
+    beside: float
+
+
+def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
+    """Return the bytes of one element of each layer's output.
+
+    Without autocast, those of an activation. Under it products write 16 bits, and what is safer in fp32 writes that
+    (`WIDE`, a table's rows, an `lrn` by its power); others write what they read. An addition writes the wider of what
+    the layer before it and the addition before that wrote (at first, the first layer), or of its own parameters.
+    """
+    narrow, wide = number.activation_bytes, number.weight_bytes
+    written: list[float] = []
+    before = stream = wide
+    for index, layer in enumerate(model.layers):
+        if layer.op in PRODUCTS:
+            before = narrow
+        elif layer.op in WIDE or layer.op in ("embedding", "lrn"):
+            before = wide
+        elif layer.op == "add":
+            before = stream = wide if layer.num_parameters else max(before, stream)
+        if not index:
+            stream = before
+        written.append(before)
+    return tuple(written)
+
+
+def kept_bytes(model: Model, precision: str) -> tuple[float, ...]:
+    """Return the bytes of one sample that each layer leaves in memory for the backward pass.
+
+    That is its output, if its own gradient needs it or that of the next layer, and what it keeps beside it: masks and
+    places, whose size no precision changes, and factors. A product under autocast keeps the 16-bit copy that it reads.
+    A layer that is overwritten in place (by an activation, or by a residual connection before one) keeps nothing; of
     branches only the next in the list is looked at, and it reads an output if that is no larger than what it reads.
     """
-    beside = KEPT_BESIDE.get(layer.op, 0.0) * layer.output_elements if layer.shape or layer.op != "pooling" else 0.0
-    if layer.kept_beside is not None:
-        beside = layer.kept_beside
-    read = reader is not None and reader.op in KEEPS_INPUT and reader.input_elements >= layer.output_elements
-    return beside + (layer.output_elements if layer.op in KEEPS_OUTPUT or read else 0.0)
+    number = PRECISIONS[precision]
+    written = written_bytes(model, number)
+    kept: list[_Kept] = []
+    for index, layer in enumerate(model.layers):
+        reader = model.layers[index + 1] if index + 1 < len(model.layers) else None
+        own = {written[index]} if layer.op in KEEPS_OUTPUT else set()
+        if reader is not None and _keeps_input(reader) and reader.input_elements >= layer.output_elements:
+            own.add(_read_bytes(reader, written[index], number))
+        beside = _fixed_bytes(layer) + _factor_bytes(model, index, kept, written[index], number)
+        kept.append(_Kept(layer.output_elements * sum(own), beside))
+    return tuple(each.output + each.beside for each in kept)
 
 
-def activation_elements(model: Model) -> float:
-    """Return the elements of one sample that are in memory when the backward pass begins, the sample itself included.
+def _keeps_input(layer: Layer) -> bool:
+    """Return whether a gradient needs what the layer reads; one of a product with a mere number does not."""
+    is_scale = layer.op in TIMES and layer.input_elements <= layer.output_elements and not layer.num_parameters
+    return layer.op in KEEPS_INPUT and not is_scale
+
+
+def _read_bytes(reader: Layer, written: float, number: Precision) -> float:
+    if reader.op in PRODUCTS:
+        return number.activation_bytes
+    return number.weight_bytes if reader.op in WIDE else written
+
+
+def _fixed_bytes(layer: Layer) -> float:
+    if layer.kept_bytes is not None:
+        return layer.kept_bytes
+    known = layer.shape or layer.op != "pooling"
+    return FIXED_BYTES.get(layer.op, 0.0) * layer.output_elements if known else 0.0
+
+
+def _factor_bytes(model: Model, index: int, kept: Sequence[_Kept], written: float, number: Precision) -> float:
+    """Return the bytes of what a layer multiplies by, where nobody keeps that already.
+
+    An `lrn` keeps the squares, and in fp32 their mean and its power; an activation that gates the other half of its
+    input keeps what it multiplies that with. The second factor of a product of two activations is taken to be the
+    output of the nearest layer above that is as large.
+    """
+    layer = model.layers[index]
+    if layer.op == "lrn":
+        return layer.output_elements * (number.activation_bytes + 2 * number.weight_bytes)
+    if layer.op in GATES and layer.input_elements == 2 * layer.output_elements:
+        return layer.output_elements * written
+    if layer.op not in TIMES or not index:
+        return 0.0
+    other = layer.input_elements - model.layers[index - 1].output_elements
+    above = next((at for at in reversed(range(index - 1)) if model.layers[at].output_elements == other), None)
+    return 0.0 if other <= 0 or (above is not None and kept[above].output) else other * written
+
+
+def activation_bytes(model: Model, precision: str) -> float:
+    """Return the bytes of one sample that are in memory when the backward pass begins, the sample itself included.
 
     Attention counts as the products, softmax and dropout that its layers say; a kernel that fuses them keeps less.
     """
-    readers = (*model.layers[1:], None)
-    first = model.layers[0].input_elements if model.layers else 0.0
-    return first + sum(kept_elements(layer, reader) for layer, reader in zip(model.layers, readers, strict=True))
+    if not model.layers:
+        return 0.0
+    number, first = PRECISIONS[precision], model.layers[0]
+    return first.input_elements * _read_bytes(first, number.weight_bytes, number) + sum(kept_bytes(model, precision))
+
+
+def weight_copy_bytes(model: Model, precision: str) -> float:
+    """Return the bytes of the 16-bit copies of weights that autocast makes for products, and keeps for backward.
+
+    A matrix that another layer owns has a copy of its own.
+    """
+    number = PRECISIONS[precision]
+    if number.operand_bytes >= number.weight_bytes:
+        return 0.0
+    return number.operand_bytes * sum(_multiplied(layer) for layer in model.layers if layer.op in PRODUCTS)
+
+
+def _multiplied(layer: Layer) -> float:
+    """Return the weights that a product reads: its own, or those of the layer that it is tied to."""
+    is_tied = layer.op == "fully-connected" and not layer.num_parameters and layer.shape
+    sizes = ("inputs", "outputs", "count")
+    return float(math.prod(layer.shape[size] for size in sizes) if is_tied else layer.num_parameters)
 
 
 def memory_per_gpu(
@@ -63,21 +163,25 @@ def memory_per_gpu(
 ) -> dict[str, float]:
     """Return the bytes one GPU holds in data-parallel training, by what they are for.
 
-    Activations are what the backward pass will need of a batch (`activation_elements`), and the largest output
+    Activations are what the backward pass will need of a batch (`activation_bytes`), and the largest output
     twice more as the gradients that a layer reads and writes; workspace is a buffer for algorithms, the context what
     CUDA itself takes, and slack what the allocator rounds up (`SLACK`). `gradient_bytes` is a gradient's size in
-    memory, by default the precision's. A compressed model's weights
-    take its `weight_share`. Left out: gradients' communication buffers.
+    memory, by default the precision's. A compressed model's weights take its `weight_share`; autocast's copies of
+    weights (`weight_copy_bytes`) stand apart. Left out: gradients' communication buffers.
     """
     number = PRECISIONS[precision]
     parameters = float(model.num_parameters)
-    largest = max((layer.output_elements for layer in model.layers), default=0.0)
+    sizes = zip(model.layers, written_bytes(model, number), strict=True)
+    largest = max((layer.output_elements * size for layer, size in sizes), default=0.0)
     held = {
         "weights": parameters * model.weight_share * (number.weight_bytes + number.master_bytes),
         "gradients": parameters * (number.gradient_bytes if gradient_bytes is None else gradient_bytes),
         "optimizer": parameters * optimizer.state_bytes_per_parameter,
-        "activations": (activation_elements(model) + 2 * largest) * batch * number.activation_bytes,
+        "activations": (activation_bytes(model, precision) + 2 * largest) * batch,
     }
+    copies = weight_copy_bytes(model, precision)
+    if copies:
+        held["weight copies"] = copies
     slack = SLACK * sum(held.values())
     return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack}
 

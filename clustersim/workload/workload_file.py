@@ -9,8 +9,9 @@ FLOP and activations are one sample's; seconds are those of the scenario's whole
 the unit of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is
 left out is zero. Parameters and activations are taken as fp32, 4 bytes each; a size with a
 prefix (`97.5 MiB`) is taken to the nearest parameter. An imported model's file says more, each where it is not
-what follows from the rest: `input_bytes`, `kept_bytes` (`Layer.kept_beside`), `backward_data_flop`,
-`backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`).
+what follows from the rest: `input_bytes`, `kept_bytes` (in any precision), `backward_data_flop`,
+`backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). Beside the layers,
+`weight_share` is what stored weights take of fp32 ones (`Model.weight_share`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _QUANTITIES = {
 _LIMITS = Limits(num_events=500_000)
 """Of a workload file: a tool may have written it, with some dozen values for each of many layers."""
 
-_MODEL_KEYS = ("name", "layers", "sample", "source")
+_MODEL_KEYS = ("name", "layers", "sample", "source", "weight_share")
 _LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape")
 
 
@@ -64,6 +65,7 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
     name = reader.text(top.get("name"), "name")
     sample = reader.text(top.get("sample"), "sample") or "sample"
     source = reader.text(top.get("source"), "source") or str(path)
+    weight_share = reader.share(top.get("weight_share"), "weight_share")
     layers = [
         _written_layer(reader, node, f"layers.{index}")
         for index, node in enumerate(reader.sequence(top.get("layers"), "layers"))
@@ -73,7 +75,7 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
         raise InputError(in_order(reader.mistakes))
     made = _layers(layers)
     times = tuple(_given_time(layer, written) for layer, written in zip(made, layers, strict=True))
-    return Model(name, name, made, sample, source), times if any(times) else None
+    return Model(name, name, made, sample, source, weight_share), times if any(times) else None
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,6 @@ def _layers(layers: Sequence[_Written]) -> tuple[Layer, ...]:
         data, weights = backward_flop(flop, parameters[index] > 0, trained_below[index] > 0)
         data, weights = layer.given("backward_data_flop", data), layer.given("backward_weights_flop", weights)
         read = layer.given("input_bytes", BYTES_PER_ELEMENT * inputs[index]) / BYTES_PER_ELEMENT
-        kept = layer.quantities["kept_bytes"]
         made.append(
             Layer(
                 layer.name,
@@ -141,7 +142,7 @@ def _layers(layers: Sequence[_Written]) -> tuple[Layer, ...]:
                 read,
                 outputs[index],
                 layer.shape,
-                kept_beside=None if kept is None else kept / BYTES_PER_ELEMENT,
+                kept_bytes=layer.quantities["kept_bytes"],
             )
         )
     return tuple(made)
@@ -219,6 +220,20 @@ class _Reader:
             allowed = f"a multiple of {BYTES_PER_ELEMENT} bytes, one for each fp32 parameter"
             message = f"expected {allowed}, such as {whole} (got {node.value})"
             self.mistake(node, key, message, got=node.value, allowed=allowed)
+        return value
+
+    def share(self, node: Node | None, key: str) -> float:
+        """Return a number above 0 and at most 1; 1 where it is not given."""
+        if node is None:
+            return 1.0
+        text = node.value if isinstance(node.value, str) else "a list or a map"
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 < value <= 1:
+            allowed = "a number above 0 and at most 1"
+            self.mistake(node, key, f"expected {allowed} (got {text})", got=text, allowed=allowed)
         return value
 
     def shape(self, node: Node | None, key: str, op: str) -> Mapping[str, int]:

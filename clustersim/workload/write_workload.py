@@ -31,6 +31,8 @@ def workload_text(model: Model) -> str:
     """
     head = {"name": model.name, "sample": model.sample, "source": model.source}
     lines = [f"{key}: {_scalar(value)}" for key, value in head.items() if value]
+    if model.weight_share != 1:
+        lines.append(f"weight_share: {_number(model.weight_share)}")
     read = passed_on([layer.output_elements for layer in model.layers])
     trained = [0, *accumulate(layer.num_parameters for layer in model.layers)]
     rows = [
@@ -67,8 +69,8 @@ def _row(layer: Layer, input_elements: float, backward: tuple[float, float]) -> 
     parts |= {key: _number(BYTES_PER_ELEMENT * elements) for key, elements in sizes.items() if elements}
     if layer.input_elements != input_elements:
         parts["input_bytes"] = _number(BYTES_PER_ELEMENT * layer.input_elements)
-    if layer.kept_beside is not None:
-        parts["kept_bytes"] = _number(BYTES_PER_ELEMENT * layer.kept_beside)
+    if layer.kept_bytes is not None:
+        parts["kept_bytes"] = _number(layer.kept_bytes)
     for key, flop, usual in zip(
         ("backward_data_flop", "backward_weights_flop"),
         (layer.flop_backward_data, layer.flop_backward_weights),

@@ -96,6 +96,14 @@ def test_residuals_and_what_is_gathered_take_memory(scenario, kind):
     assert held["gathered"] == pytest.approx(8 * PARAMETERS * compression.wire_bytes(4))
 
 
+def test_gathered_gradients_of_a_compressed_model_are_as_small_as_those_on_the_wire(scenario):
+    dense, short = (run({**scenario, "model": f"squeezenet-1.0{end}"}, "int8") for end in ("", "-pruned-8-bit"))
+    share = load_model("squeezenet-1.0-pruned-8-bit").weight_share
+    compression = made("int8")
+    sizes = [compression.wire_bytes(4 * share), compression.wire_bytes(4)]
+    assert short.memory_parts["gathered"] / dense.memory_parts["gathered"] == pytest.approx(sizes[0] / sizes[1])
+
+
 def test_encoding_delays_the_buckets_behind_it(scenario):
     """With overlap, encoding is part of backward: slower encoders hide no less communication, but compute longer."""
     scenario["strategy"] = {"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"}

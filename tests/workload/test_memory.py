@@ -8,7 +8,8 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import OptimizerSpec, check_memory, load_model, memory_overflow, memory_per_gpu
 from clustersim.workload.builder import Builder
-from clustersim.workload.memory import SLACK, activation_elements, kept_elements
+from clustersim.workload.layer import Layer, Model
+from clustersim.workload.memory import SLACK, activation_bytes, kept_bytes, weight_copy_bytes
 from clustersim.workload.published_rates import published_rates
 
 MOMENTUM = OptimizerSpec()
@@ -52,15 +53,16 @@ def test_a_chain_keeps_what_its_gradients_need_and_nothing_twice() -> None:
     x = net.relu("relu", net.batch_norm("norm", net.conv("conv", x, 4, 3, pad=1)))
     x = net.pool("pool", x, 2, 2)
     net.loss("loss", net.fully_connected("fc", x, 10))
-    assert activation_elements(net.model()) == 3 * 64 + 4 * 64 + 4 * 64 + 4 * 16 * (1 + 2) + 10
+    elements, places = 3 * 64 + 4 * 64 + 4 * 64 + 4 * 16 + 10, 8 * 4 * 16
+    assert activation_bytes(net.model(), "fp32") == 4 * elements + places
+    assert activation_bytes(net.model(), "fp16") == 2 * elements + places
+    assert activation_bytes(net.model(), "amp-bf16") == 2 * elements + places + 2 * 10  # the loss is in fp32
 
 
 def test_a_mean_keeps_no_places_and_an_unshaped_pooling_neither() -> None:
     net = Builder("means", "Two means")
     x = net.global_pool("all", net.pool("mean", net.input(4, 8, 8), 2, 2, mean=True))
-    pooled, last = net.model().layers
-    assert kept_elements(pooled, last) == x.elements * 16
-    assert kept_elements(last, None) == 0
+    assert kept_bytes(net.model(), "fp32") == (4 * x.elements * 16, 0)
 
 
 def test_every_batch_that_somebody_trained_with_fits_its_gpu() -> None:
@@ -69,11 +71,56 @@ def test_every_batch_that_somebody_trained_with_fits_its_gpu() -> None:
         check_memory(held, load_gpu(curve.gpu))
 
 
-def test_mixed_precision_halves_activations_and_keeps_fp32_weights() -> None:
+def test_mixed_precision_halves_activations_but_not_places_and_keeps_fp32_weights_beside_copies() -> None:
     model = load_model("resnet50")
     single, mixed = (memory_per_gpu(model, 32, precision, MOMENTUM) for precision in ("fp32", "amp-fp16"))
-    assert mixed["activations"] == single["activations"] / 2
+    places = 8 * 64 * 56 * 56 * 32
+    loss = 1000 * 32
+    assert mixed["activations"] - places - 4 * loss == pytest.approx((single["activations"] - places - 4 * loss) / 2)
     assert mixed["weights"] == single["weights"]
+    products = sum(layer.num_parameters for layer in model.layers if layer.op in ("convolution", "fully-connected"))
+    assert mixed["weight copies"] == 2 * products
+    assert weight_copy_bytes(model, "fp32") == weight_copy_bytes(model, "fp16") == 0
+
+
+def layers_of(*sizes: tuple[str, int, int]) -> Model:
+    return Model(
+        "m", "m", tuple(Layer(f"{n}", op, 0, 0, 0, 0, read, wrote) for n, (op, read, wrote) in enumerate(sizes))
+    )
+
+
+@pytest.mark.parametrize("op", ["sigmoid", "tanh", "exp", "relu"])
+def test_a_function_whose_gradient_is_made_of_its_result_keeps_that(op: str) -> None:
+    assert kept_bytes(layers_of(("add", 10, 5), (op, 5, 5), ("copy", 5, 5)), "fp32") == (0, 20, 0)
+
+
+@pytest.mark.parametrize("op", ["silu", "gelu", "rms-norm", "group-norm", "transposed-convolution", "gru", "rnn"])
+def test_a_function_whose_gradient_is_made_of_its_input_keeps_that(op: str) -> None:
+    kept = kept_bytes(layers_of(("add", 10, 5), (op, 5, 5), ("copy", 5, 5)), "fp32")
+    assert kept[0] == 20
+    assert kept[1] == (20 if op in ("gru", "rnn") else 0)
+
+
+def test_rotations_and_copies_keep_nothing() -> None:
+    assert kept_bytes(layers_of(("add", 10, 5), ("rotary", 5, 5), ("copy", 5, 5), ("add", 10, 5)), "fp32") == (0,) * 4
+
+
+def test_a_product_of_two_activations_keeps_both_each_once() -> None:
+    gated = layers_of(("fully-connected", 3, 5), ("silu", 5, 5), ("fully-connected", 3, 5), ("multiply", 10, 5))
+    assert kept_bytes(gated, "fp32") == (20, 0, 20, 20)  # beside the last: what silu wrote
+    squeezed = layers_of(("silu", 5, 5), ("pooling", 5, 1), ("sigmoid", 1, 1), ("multiply", 6, 5))
+    assert kept_bytes(squeezed, "fp32") == (20, 0, 4, 0)  # silu's output is kept for the pooling already
+    assert kept_bytes(layers_of(("add", 10, 5), ("multiply", 5, 5)), "fp32") == (0, 0)  # by a mere number
+
+
+def test_an_activation_that_gates_half_of_its_input_keeps_the_input_and_its_own_result() -> None:
+    assert kept_bytes(layers_of(("fully-connected", 3, 10), ("silu", 10, 5), ("add", 10, 5)), "fp32") == (40, 20, 0)
+
+
+def test_autocast_normalises_in_fp32_and_hands_a_product_a_copy() -> None:
+    stream = layers_of(("embedding", 1, 5), ("layer-norm", 5, 5), ("fully-connected", 5, 5), ("add", 10, 5))
+    assert kept_bytes(stream, "fp32") == (20, 20, 0, 0)
+    assert kept_bytes(stream, "amp-bf16") == (20, 10, 0, 0)
 
 
 def test_plain_fp16_keeps_an_fp32_copy_of_its_weights() -> None:

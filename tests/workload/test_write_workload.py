@@ -1,5 +1,6 @@
 """A written workload file is read back as the same model."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,11 @@ def test_the_whole_catalogue_comes_back_through_one_file(tmp_path: Path) -> None
     for name in MODELS:
         for layer in load_model(name).layers:
             zero = (layer.flop_backward_data == 0, layer.flop_backward_weights == 0, layer.num_parameters == 0)
-            sorts.setdefault((layer.op, zero, layer.kept_beside, *layer.shape), layer)
+            sorts.setdefault((layer.op, zero, layer.kept_bytes, *layer.shape), layer)
     layers = tuple(
         Layer(
             f"layer{n}", each.op, each.flop, each.flop_backward_data, each.flop_backward_weights, each.num_parameters,
-            each.input_elements, each.output_elements, each.shape, each.kept_beside,
+            each.input_elements, each.output_elements, each.shape, each.kept_bytes,
         )
         for n, each in enumerate(sorts.values())
     )  # fmt: skip
@@ -62,6 +63,21 @@ def test_any_numbers_and_names_come_back(tmp_path_factory: pytest.TempPathFactor
     again, _ = read_workload_file(path)
     assert again.layers == made
     assert (again.name, again.sample, again.source) == (model.name, model.sample, model.source)
+
+
+def test_weights_stored_in_fewer_bits_come_back(tmp_path: Path) -> None:
+    model = replace(load_model("nin"), weight_share=0.1375)
+    assert read_workload_file(write_workload_file(model, tmp_path / "short.yaml"))[0].weight_share == 0.1375
+    assert "weight_share" not in workload_text(load_model("nin"))
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "nan", "half", "[1]"])
+def test_a_share_of_weights_is_above_0_and_at_most_1(tmp_path: Path, share: str) -> None:
+    path = tmp_path / "net.yaml"
+    path.write_text(f"name: n\nweight_share: {share}\nlayers:\n  - {{name: a, flop: 8}}\n")
+    with pytest.raises(InputError, match="expected a number above 0 and at most 1") as error:
+        read_workload_file(path)
+    assert error.value.mistakes[0].key == "weight_share"
 
 
 def test_the_same_model_gives_the_same_bytes() -> None:
@@ -96,9 +112,9 @@ def test_given_keys_take_the_place_of_what_would_follow(tmp_path: Path) -> None:
     layer = read_layer(
         tmp_path, ", input_bytes: 40, kept_bytes: 8, backward_data_flop: 3 MFLOP, backward_weights_flop: 5"
     )
-    assert (layer.input_elements, layer.kept_beside) == (10, 2)
+    assert (layer.input_elements, layer.kept_bytes) == (10, 8)
     assert (layer.flop_backward_data, layer.flop_backward_weights) == (3e6, 5)
-    assert read_layer(tmp_path, "").kept_beside is None
+    assert read_layer(tmp_path, "").kept_bytes is None
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ class _Walk:
             _whole(cost.input_elements / batch),
             _whole(cost.output_elements / batch),
             cost.shape,
-            kept_beside=cost.kept_beside,
+            kept_bytes=cost.kept_bytes,
         )
 
 

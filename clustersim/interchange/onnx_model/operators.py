@@ -40,7 +40,7 @@ class Cost:
     weight_gradients: int = 0
     shape: Mapping[str, int] = field(default_factory=dict)
     label: str = ""
-    kept_beside: float | None = None  # as in `Layer`
+    kept_bytes: float | None = None  # as in `Layer`
 
 
 Recipe = Callable[[Known, Node], list[Cost]]
@@ -152,7 +152,7 @@ def _pool(known: Known, node: Node) -> list[Cost]:
     x, y = (known.graph.shape(name, node) for name in (node.inputs[0], node.outputs[0]))
     shape = _window(known, node, x, y, node.attributes["kernel_shape"])
     kept = None if node.op == "MaxPool" else 0.0
-    return [Cost("pooling", math.prod(x), math.prod(y), shape=shape, kept_beside=kept)]
+    return [Cost("pooling", math.prod(x), math.prod(y), shape=shape, kept_bytes=kept)]
 
 
 def _window(known: Known, node: Node, x: Sequence[int], y: Sequence[int], kernel: Sequence[int]) -> dict[str, int]:

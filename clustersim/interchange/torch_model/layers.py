@@ -129,7 +129,7 @@ def _layer(name: str, work: Work, num_parameters: int) -> Layer:
         work.input_elements,
         work.output_elements,
         work.shape,
-        kept_beside=work.kept_beside,
+        kept_bytes=work.kept_bytes,
     )
 
 

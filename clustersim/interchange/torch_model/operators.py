@@ -66,7 +66,7 @@ def kernel_of(
     number = written[0].numel() if op in _WRITES_FIRST else sum(tensor.numel() for tensor in written)
     shape = _window(args, written[0]) if op == "pooling" else {}
     kept = 0.0 if name.startswith("avg_pool") else None  # a mean needs no more than its input's shape
-    return [Kernel(op, read, number, shape=shape, kept_beside=kept)]
+    return [Kernel(op, read, number, shape=shape, kept_bytes=kept)]
 
 
 def op_name(name: str) -> str:

@@ -141,7 +141,7 @@ class Recorder:
                     backward * kernel.weight_gradients * kernel.flop,
                     tuple(sorted(names)),
                     kernel.shape,
-                    kernel.kept_beside,
+                    kernel.kept_bytes,
                 )
             )
 

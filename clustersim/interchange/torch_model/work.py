@@ -28,7 +28,7 @@ class Work:
     flop_backward_weights: float = 0.0
     parameters: tuple[str, ...] = ()
     shape: Mapping[str, int] = field(default_factory=dict)
-    kept_beside: float | None = None
+    kept_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Kernel:
     shape: Mapping[str, int] = field(default_factory=dict)
     label: str = ""
     tensors: tuple[object, ...] | None = None  # those whose parameters it reads, where not all of the call's
-    kept_beside: float | None = None  # as in `Layer`
+    kept_bytes: float | None = None  # as in `Layer`
 
 
 def product(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
