@@ -50,6 +50,10 @@ class BatchCurve:
 
     def _model_s(self, index: int, phase: int, batch: int) -> float:
         if batch not in self._known:
-            self._known[batch] = estimate_layers(self.model, self.gpu, batch, self.precision).layers
+            self._known[batch] = self._estimate(batch)
         layer = self._known[batch][index]
         return (layer.forward_s, layer.backward_data_s, layer.backward_weights_s)[phase]
+
+    def _estimate(self, batch: int) -> tuple[LayerTime, ...]:
+        """Return the model's times of kernels alone, as a profile has them: without waiting for their issue."""
+        return estimate_layers(self.model, self.gpu, batch, self.precision, operator_s=0.0).layers

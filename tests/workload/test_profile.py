@@ -198,6 +198,11 @@ def test_a_measured_step_is_taken_for_the_rule_it_was_measured_with(tmp_path: Pa
     assert build(write(tmp_path, model_rows(8), optimizers=steps, model="other")).optimizer_s < 1.0
 
 
+def test_a_measured_step_of_no_time_is_taken_as_measured(tmp_path: Path) -> None:
+    nothing = [{"rule": "momentum", "step_s": 0.0}]
+    assert build(write(tmp_path, model_rows(8), optimizers=nothing)).optimizer_s == 0
+
+
 # files
 
 
