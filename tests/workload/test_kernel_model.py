@@ -267,6 +267,22 @@ def test_kernels_left_out_of_the_fit_are_met_as_the_goals_ask() -> None:
     assert all(errors["never_seen"][f"{name} fp32"]["geometric_mean"] < 0.4 for name in gpus)
 
 
+def test_tensor_core_kernels_left_out_of_the_fit_are_met_less_well_and_that_is_bounded_too() -> None:
+    """Wider: cuDNN 7 had a tensor-core kernel for some convolutions only, and which gradients of weights took one
+    cannot be told from their shapes, so those are off by half. TF32 has one network, whose 19 kernels are all left out.
+    """
+    left_out = errors_of_the_fit()["left_out"]
+    bounds = {
+        "v100 amp-fp16": 0.3, "v100 amp-fp16, products": 0.2, "v100 amp-fp16, forward": 0.35,
+        "v100 amp-fp16, backward_data": 0.3, "v100 amp-fp16, backward_weights": 0.5, "h100 tf32, vgg13": 0.25,
+    }  # fmt: skip
+    assert {name for name in left_out if "fp32" not in name} == set(bounds)
+    for name, bound in bounds.items():
+        assert left_out[name]["geometric_mean"] < bound
+        assert left_out[name]["median"] < 0.25
+        assert abs(left_out[name]["bias"]) < 0.1
+
+
 def test_networks_that_no_fit_has_seen_are_predicted_from_sheets_as_the_goal_asks() -> None:
     """Geometric mean at most 30 %, and nothing twice too fast or too slow, at the largest batch that was published."""
     networks = errors_of_the_fit()["whole_networks"]["networks"]
@@ -282,6 +298,17 @@ def test_networks_that_no_fit_has_seen_are_predicted_from_sheets_as_the_goal_ask
     assert math.expm1(math.fsum(abs(size) for size in asked) / len(asked)) < 0.2
     assert math.expm1(math.fsum(abs(size) for size in errors.values()) / len(errors)) < 0.2
     assert max(abs(size) for size in errors.values()) < math.log(2)
+
+
+def test_networks_on_a_k40_take_longer_than_predicted_by_a_third_at_most() -> None:
+    """Wider than others: its two networks are Caffe's, whose iteration has more than kernels in it, and Kepler's
+    constants stand on a Titan Black's 14 kernels; both networks are predicted too fast, by 28 to 34 %.
+    """
+    whole = errors_of_the_fit()["whole_networks"]
+    assert whole["summary"]["k40 fp32"]["geometric_mean"] < 0.35
+    errors = [error for name, sizes in whole["networks"].items() if " k40 " in name for error in sizes.values()]
+    assert len(errors) == 3
+    assert all(-0.3 < error < 0 for error in errors)
 
 
 # GPU, phase that asks for it, rows, columns, inner dimension, milliseconds: every 12th FP32 product of DeepBench
