@@ -16,7 +16,7 @@ import typer
 from clustersim import __version__
 from clustersim.cli.clusters import topology
 from clustersim.cli.collectives import collective
-from clustersim.cli.failure import tell_failure
+from clustersim.cli.failure import INTERRUPTED, tell_failure, tell_interrupt
 from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
 from clustersim.cli.importing import importing
@@ -78,4 +78,6 @@ def main(arguments: list[str] | None = None) -> int:
         return tell_failure(error, as_json="--json" in arguments)
     except SystemExit as exit:  # typer's own: the reader of a pipe went away, or a shell asked for completions
         return exit.code if isinstance(exit.code, int) else 0
+    if status == INTERRUPTED:
+        return tell_interrupt(as_json="--json" in arguments)
     return status if isinstance(status, int) else 0

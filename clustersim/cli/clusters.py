@@ -42,19 +42,20 @@ def show(
     cluster = load_topology(name)
     ends = None if route is None else (_end(route[0]), _end(route[1]))
     document = describe(cluster, ends)
+    if report is None and not no_report and not json:
+        report = Path("runs") / folder_name(cluster.name) / "topology.html"
+    if report is not None:
+        from clustersim.report import write_topology
+
+        report = write_topology(cluster, report)
     if json:
         from clustersim.results.files import to_json
 
         typer.echo(to_json(document, indent=2))
     else:
         typer.echo(f"{cluster.name}\n{description(document)}")
-    if report is None and not no_report and not json:
-        report = Path("runs") / folder_name(cluster.name) / "topology.html"
     if report is not None:
-        from clustersim.report import write_topology
-
-        written = write_topology(cluster, report)
-        typer.echo(f"drawing: {written}", err=json)
+        typer.echo(f"drawing: {report}", err=json)
 
 
 @topology.command()

@@ -12,6 +12,7 @@ import typer
 from clustersim.errors import ClustersimError, InputError, Mistake
 
 ERROR_SCHEMA = "clustersim.error/1"
+INTERRUPTED = 130
 _KEYS = ("file", "line", "column", "key", "got", "allowed", "message")
 
 
@@ -30,11 +31,23 @@ def tell_failure(error: Exception, as_json: bool) -> int:
     else:
         status, mistakes = 1, (Mistake(f"a bug in clustersim: {type(error).__name__}: {error}"),)
         traceback.print_exception(error)
+    _tell_scripts(mistakes, as_json)
+    return status
+
+
+def tell_interrupt(as_json: bool) -> int:
+    """Tell that somebody has stopped the command, and return the exit status for it."""
+    message = "interrupted: a file that was not finished has not been written"
+    typer.echo(message, err=True)
+    _tell_scripts((Mistake(message),), as_json)
+    return INTERRUPTED
+
+
+def _tell_scripts(mistakes: tuple[Mistake, ...], as_json: bool) -> None:
     if sys.stdout is not None:  # which it is where the process was started with its output closed
         if as_json:
             typer.echo(json.dumps(error_document(mistakes), ensure_ascii=False, indent=2))
         sys.stdout.flush()
-    return status
 
 
 def error_document(mistakes: tuple[Mistake, ...]) -> dict[str, Any]:

@@ -42,8 +42,10 @@ def validate(
 
     with progress(quiet) as tell:
         verdict = compare(cases or (), tell, workers)
+    written = _write(verdict, report, markdown, budget)
     _print(verdict, json)
-    _write(verdict, report, markdown, budget, told_on_stderr=json)
+    for kind, path in written.items():
+        typer.echo(f"{kind}: {path}", err=json)
     return _status(verdict, most)
 
 
@@ -74,10 +76,8 @@ def _print(verdict: Verdict, json: bool) -> None:
         typer.echo(verdict_text(verdict))
 
 
-def _write(
-    verdict: Verdict, report: Path | None, markdown: Path | None, budget: Path | None, told_on_stderr: bool
-) -> None:
-    """Write the files that were asked for, and say where each is."""
+def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget: Path | None) -> dict[str, Path]:
+    """Write the files that were asked for; return where each is."""
     from clustersim.results.files import to_json, write_atomically
     from clustersim.validation.markdown import budget_points, validation_page
 
@@ -93,8 +93,7 @@ def _write(
 
         document = budget_document(verdict.version, budget_points(verdict))
         written["budget"] = write_atomically(budget, to_json(document, indent=1) + "\n")
-    for kind, path in written.items():
-        typer.echo(f"{kind}: {path}", err=told_on_stderr)
+    return written
 
 
 def _status(verdict: Verdict, most: float | None) -> int:

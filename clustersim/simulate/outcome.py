@@ -20,7 +20,7 @@ class Outcome:
     would have ended. `link_bytes` [num_links] are what an iteration sends, on average. `updates` are the rows of the
     update log that count. `recovery_share` is how many seconds of recovery from failures each second of an iteration
     costs in the long run, where there are failures. `jobs` are the figures of all jobs, where several share the
-    cluster.
+    cluster. `pushed` [num_ranks] is how many workers' gradients each rank hands to the model in one row of the log.
     """
 
     times: Timesheet
@@ -30,7 +30,7 @@ class Outcome:
     link_bytes: np.ndarray
     updates: UpdateLog
     algorithms: tuple[str, ...]
-    pushing: Sequence[int]
+    pushed: np.ndarray
     gradients_per_update: int
     in_step: bool
     shortcuts: tuple[str, ...]
@@ -40,7 +40,8 @@ class Outcome:
     @property
     def iteration_s(self) -> float:
         """The mean time of one worker's cycle, its share of recovery included: the workers' time over their cycles."""
-        return self._cycle_s(slice(None)) * (1 + (self.recovery_share or 0.0))
+        seconds = self.weights * np.nan_to_num(self.times.end_s - self.times.begin_s)
+        return float(seconds.sum() / self.done.sum()) * (1 + (self.recovery_share or 0.0))
 
     @property
     def applied_share(self) -> float:
@@ -50,15 +51,15 @@ class Outcome:
 
     @property
     def window_s(self) -> float:
-        """How long the workers take for the gradients that count: as many cycles, shared among all who push."""
-        return self._cycle_s(list(self.pushing)) * (1 + (self.recovery_share or 0.0)) * self._num_gradients_each
+        """How long the workers take for the gradients that count: as many cycles, shared among all."""
+        return self.iteration_s * sum(self.gradients) / len(self.gpus)
 
     @property
     def update_s(self) -> float:
         """The mean time between two updates of the model, of which each takes as many gradients that are applied."""
         if EVERYBODY in self.updates.worker:
             return self.iteration_s
-        return self.window_s / (self.gradients[0] / self.gradients_per_update)
+        return self.window_s / (int(self.updates.is_accepted.sum()) / self.gradients_per_update)
 
     @property
     def measured_s(self) -> float:
@@ -67,19 +68,12 @@ class Outcome:
         return float(seconds.sum() / len(self.gpus))
 
     @property
-    def _num_gradients_each(self) -> float:
-        return sum(self.gradients) / len(self.pushing)
-
-    def _cycle_s(self, ranks: slice | list[int]) -> float:
-        seconds = (self.weights * np.nan_to_num(self.times.end_s - self.times.begin_s))[ranks]
-        return float(seconds.sum() / self.done[ranks].sum())
-
-    @property
     def staleness(self) -> np.ndarray:
         """[num_gradients] staleness of each gradient that was applied and counts."""
         if EVERYBODY in self.updates.worker:
             return np.zeros(int(np.count_nonzero(self.weights)), dtype=np.int64)
-        applied: np.ndarray = self.updates.staleness[self.updates.is_accepted]
+        accepted = self.updates.is_accepted
+        applied: np.ndarray = np.repeat(self.updates.staleness[accepted], self.pushed[self.updates.worker][accepted])
         return applied
 
     @property
@@ -87,8 +81,8 @@ class Outcome:
         """How many gradients that count were applied, and how many dropped."""
         if EVERYBODY in self.updates.worker:
             return int(np.count_nonzero(self.weights)), 0
-        applied = int(self.updates.is_accepted.sum())
-        return applied, len(self.updates) - applied
+        pushed, accepted = self.pushed[self.updates.worker], self.updates.is_accepted
+        return int(pushed[accepted].sum()), int(pushed[~accepted].sum())
 
     def worker_staleness(self) -> tuple[float | None, ...]:
         """Return the mean staleness of each worker's gradients [num_ranks], None for one that has none of its own."""
@@ -151,7 +145,7 @@ def outcome_of(job: Job) -> Outcome:
         sheet = times.select(slice(0, times.num_begun))
         times = sheet.cut_off(window.end_s, job.input_stage is not None)
         updates = job.updates.part(window.first_row, window.last_row)
-        num_cycles = len(updates) * job.num_ranks / len(job.pushing)
+        num_cycles = int(job.pushed[updates.worker].sum())
         weights, done = window_weights(times, window, ~np.isnan(sheet.end_s), num_cycles)
         link_bytes = job.network.link_bytes
     outcome = Outcome(
@@ -162,7 +156,7 @@ def outcome_of(job: Job) -> Outcome:
         link_bytes=link_bytes,
         updates=updates,
         algorithms=job.algorithms,
-        pushing=job.pushing,
+        pushed=job.pushed,
         gradients_per_update=job.gradients_per_update,
         in_step=window is None,
         shortcuts=(*job.shortcuts, *job.network.shortcuts),

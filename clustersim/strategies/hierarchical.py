@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import simpy
 
 from clustersim.collectives import BROADCAST, REDUCE
@@ -42,7 +43,9 @@ class Hierarchical(Stale):
         groups = by_host(job.hosts)
         rule = self.rule(len(groups))
         bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
-        job.pushing, job.gradients_per_update = [group[0] for group in groups], 1
+        job.gradients_per_update = 1
+        job.pushed = np.zeros(job.num_ranks, dtype=np.int64)
+        job.pushed[[group[0] for group in groups]] = [len(group) for group in groups]
         job.window = window_of(job, rule, len(groups), tell)
         for group in groups:
             meeting = _HostMeeting(job, group, bank)

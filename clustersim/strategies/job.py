@@ -33,8 +33,9 @@ class Job:
 
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
     `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
-    on, or what lies in its `window`. `pushing` are the ranks that hand gradients to the model, all or one a host;
-    an update takes `gradients_per_update` of theirs. `shortcuts` says in words what is not played as it happens.
+    on, or what lies in its `window`. `pushed` [num_ranks] says how many workers' gradients a rank hands to the model at a
+    time, its own or the sum of its host's; an update takes `gradients_per_update` of such. `shortcuts` says in words what
+    is not played as it happens.
     `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
     the cluster.
     """
@@ -59,13 +60,13 @@ class Job:
     window: Window | None = None
     hosts_in_use: set[int] = field(default_factory=set)
     server_hosts: list[int] = field(default_factory=list)
-    pushing: list[int] = field(init=False)
+    pushed: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
 
     def __post_init__(self) -> None:
         room = 1 if self.num_iterations == ENDLESS else self.num_iterations
         self.times = Timesheet.blank(self.num_ranks, room, len(self.buckets))
-        self.pushing = list(range(self.num_ranks))
+        self.pushed = np.ones(self.num_ranks, dtype=np.int64)
         self.gradients_per_update = self.num_ranks
         self.hosts_in_use.update(self.hosts.tolist())
 

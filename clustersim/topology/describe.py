@@ -20,7 +20,7 @@ def describe(topology: Topology, route: tuple[Hashable, Hashable] | None = None)
     number of links on the longest route between two GPUs. Both are null where there is only one GPU.
     """
     several = topology.num_gpus > 1
-    document: dict[str, Any] = {
+    return {
         "schema": "clustersim.topology/1",
         "name": topology.name,
         "num_hosts": topology.num_hosts,
@@ -28,10 +28,8 @@ def describe(topology: Topology, route: tuple[Hashable, Hashable] | None = None)
         "num_links": int(np.count_nonzero(topology.links.src != topology.links.dst)),
         "bisection_bytes_per_s": bisection_bytes_per_s(topology) if several else None,
         "diameter_hops": diameter_hops(topology) if several else None,
+        "route": None if route is None else describe_route(topology, *route),
     }
-    if route is not None:
-        document["route"] = describe_route(topology, *route)
-    return document
 
 
 def describe_route(topology: Topology, src: Hashable, dst: Hashable) -> dict[str, Any]:

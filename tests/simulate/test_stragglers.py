@@ -208,5 +208,21 @@ def test_gradients_applied_over_their_time_are_the_samples_per_second(scenario: 
     assert run.gradients["applied"] * 8 / run.window_s == pytest.approx(run.samples_per_s, rel=1e-9)
     share = run.gradients["applied"] / sum(run.gradients.values())
     assert run.samples_per_s * run.iteration_s == pytest.approx(6 * 8 * share, rel=1e-9)
+    assert sum(count for _, count in run.staleness["histogram"]) == run.gradients["applied"]
     per_update = run.gradients["applied"] * run.update_s / run.window_s
     assert per_update == pytest.approx({"backup": 4, "softsync": 6}.get(kind, 6 if run.staleness["max"] == 0 else 1))
+
+
+@pytest.mark.parametrize("num_gpus", [8, 7])
+def test_a_hosts_sum_counts_as_the_gradients_in_it(scenario: dict[str, Any], num_gpus: int) -> None:
+    topology = {**scenario["topology"], "num_hosts": 4, "host": {"gpu": "k80", "num_gpus": 2}}
+    topology.pop("gpu", None)
+    run = clustersim.simulate(
+        scenario
+        | {"strategy": {"kind": "hierarchical"}, "topology": topology, "num_gpus": num_gpus, "num_iterations": 24}
+        | {"stragglers": [{"kind": "lognormal", "cv": 0.4}]}
+    )
+    assert run.gradients["applied"] == sum(count for _, count in run.staleness["histogram"])
+    assert run.gradients["applied"] * 8 / run.window_s == pytest.approx(run.samples_per_s, rel=1e-9)
+    assert 24 < run.gradients["applied"] <= 48
+    assert run.update_s * 24 == pytest.approx(run.window_s, rel=1e-9)
