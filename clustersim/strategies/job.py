@@ -33,9 +33,9 @@ class Job:
 
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
     `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
-    on, or what lies in its `window`. `pushed` [num_ranks] says how many workers' gradients a rank hands to the model at a
-    time, its own or the sum of its host's; an update takes `gradients_per_update` of such. `shortcuts` says in words what
-    is not played as it happens.
+    on, or what lies in its `window`. `pushed` [num_ranks] says how many workers' gradients a rank hands to the model
+    at a time, its own or the sum of its host's; an update takes `gradients_per_update` of such. `shortcuts` says in
+    words what is not played as it happens.
     `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
     the cluster.
     """
