@@ -10,7 +10,7 @@ from clustersim.report.answer import Tile, answer, rows, tiles
 from clustersim.report.known_error import error_of_such, sentence
 from clustersim.report.page import bullets, card, grid
 from clustersim.report.published import METRICS, comparisons
-from clustersim.report.series import headline, run_label
+from clustersim.report.series import headline, run_label, varied
 from clustersim.report.words import percent, plural, size
 from clustersim.results import Run, Sweep
 
@@ -48,7 +48,9 @@ def all_runs(sweep: Sweep) -> str:
     """Return the table of all runs."""
     headings, body = rows(sweep)
     title = "The one run" if len(body) == 1 else f"All {len(body)} runs"
-    return card(title, "Means over workers and iterations.", grid(headings, body, _WORDS))
+    told = [key for key in varied(sweep) if any(isinstance(run.axes.get(key), str) for run in sweep.runs)]
+    words = [key.rpartition(".")[2] for key in told]
+    return card(title, "Means over workers and iterations.", grid(headings, body, words))
 
 
 def sources(sweep: Sweep) -> str:

@@ -221,3 +221,13 @@ def test_a_page_of_many_large_runs_stays_below_eight_megabytes():
     sweep = replace(make_sweep((64,)), runs=tuple(replace(run, axes={"num_gpus": 64, "bound": n}) for n in range(8)))
     assert len(report_html(sweep).encode()) < 8e6
     assert len(FIGURES["timeline"].make(sweep)) == 6
+
+
+def test_long_settings_are_words_in_the_table_of_runs_and_numbers_are_not():
+    sweep = make_comparison()
+    html = report_html(sweep)
+    body = html[html.index(f"All {len(sweep.runs)} runs") :]
+    head = body[: body.index("</thead>")]
+    assert '<th class="words">strategy</th>' in head
+    assert '<th class="number">GPUs</th>' in head
+    assert '<th class="number">iteration</th>' in head
