@@ -228,6 +228,6 @@ def test_long_settings_are_words_in_the_table_of_runs_and_numbers_are_not():
     html = report_html(sweep)
     body = html[html.index(f"All {len(sweep.runs)} runs") :]
     head = body[: body.index("</thead>")]
-    assert '<th class="words">strategy</th>' in head
+    assert '<th class="words">kind</th>' in head
     assert '<th class="number">GPUs</th>' in head
     assert '<th class="number">iteration</th>' in head
