@@ -188,7 +188,8 @@ def _doubts(trace: Trace, found: Attributed, rows: Sequence[dict[str, Any]]) -> 
         notes.append(f"{found.other_s * 1e3:.3g} ms a step belong to no layer (copies, sums of gradients, scaling).")
     if not trace.steps:
         notes.append(
-            "The trace has no ProfilerStep marks: all of it is taken for one step; call prof.step() in the loop."
+            "The trace has no ProfilerStep marks: all of it is taken for one step; torch writes them where "
+            "the profiler has a schedule= and the loop calls prof.step()."
         )
     return notes
 
