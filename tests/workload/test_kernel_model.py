@@ -353,6 +353,11 @@ def network_s(model: str, gpu: str, batch: int, precision: str = "fp32") -> floa
     return math.fsum(layer.forward_s + layer.backward_s for layer in layers)
 
 
+TOO_FAST = pytest.mark.xfail(
+    strict=True, reason="17 % too fast with each chip's own constants, 5 % with Pascal's together"
+)
+
+
 @pytest.mark.parametrize(
     ("model", "gpu", "batch", "measured_s", "tolerance"),
     [
@@ -363,7 +368,7 @@ def network_s(model: str, gpu: str, batch: int, precision: str = "fp32") -> floa
         ("resnet50", "k80", 32, 32 / 49.48, 0.15),  # MXNet
         ("inception-v3", "k80", 32, 32 / 33.78, 0.15),  # MXNet
         ("resnet50", "v100", 128, 128 / 363.69, 0.15),  # MXNet
-        ("inception-v3", "p100", 64, 64 / 142, 0.2),  # TensorFlow
+        pytest.param("inception-v3", "p100", 64, 64 / 142, 0.15, marks=TOO_FAST),  # TensorFlow
     ],
 )
 def test_whole_networks_that_nothing_was_fitted_to(
