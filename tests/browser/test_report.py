@@ -244,7 +244,7 @@ def test_night_changes_the_ink_and_day_changes_it_back(browser, report):
     assert visit.errors == []
     dark = visit.layout("scaling", "font.color")
     visit.page.emulate_media(color_scheme="light")
-    visit.wait_until(f"document.getElementById('plot-scaling')._fullLayout.font.color !== '{dark}'")
+    visit.wait_until(f"document.getElementById('plot-scaling')._fullLayout?.font.color !== '{dark}'")
     background = visit.page.evaluate("getComputedStyle(document.querySelector('.card')).backgroundColor")
     assert background == "rgb(255, 255, 255)"
 
@@ -253,7 +253,7 @@ def test_paper_gets_the_light_theme_at_its_own_width(browser, report):
     visit = Visit(browser, report, scheme="dark")
     visit.page.set_viewport_size({"width": 703, "height": 1000})
     visit.page.emulate_media(media="print", color_scheme="dark")
-    visit.wait_until("document.getElementById('plot-timeline')._fullLayout.width <= 703")
+    visit.wait_until("document.getElementById('plot-timeline')._fullLayout?.width <= 703")
     assert visit.layout("timeline", "font.color") == "#1b1f24"
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 703
     assert not visit.page.locator(".choice").first.is_visible()
@@ -263,7 +263,7 @@ def test_paper_gets_the_light_theme_at_its_own_width(browser, report):
 def test_turning_the_phone_redraws(browser, report):
     visit = Visit(browser, report, width=390).see("timeline")
     visit.page.set_viewport_size({"width": 844, "height": 390})
-    visit.wait_until("document.getElementById('plot-timeline')._fullLayout.width > 600")
+    visit.wait_until("document.getElementById('plot-timeline')._fullLayout?.width > 600")
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 844
 
 
