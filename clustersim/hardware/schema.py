@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, cast, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -19,6 +19,7 @@ Architecture = Literal[
     "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "hopper", "blackwell", "other"
 ]
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "amp-fp16", "amp-bf16", "amp-fp8"]
+Library = Literal["cuda-copies", "gloo", "ideal", "mpi", "mpi-cuda", "nccl", "nccl-sockets", "tcp"]
 Rate = Annotated[Bandwidth, Field(gt=0)]
 Speed = Annotated[FlopRate, Field(gt=0)]
 Amount = Annotated[Size, Field(gt=0)]
@@ -127,9 +128,11 @@ class CpuFile(SheetFile[Cpu]):
 
 
 class TransportFile(SheetFile[Transport]):
-    """A message library."""
+    """A message library; a user's own says with `library` which shipped one it is like."""
 
     makes = Transport
+
+    library: Library | None = None
 
     overhead_s: Sourced[Duration]
     efficiency: Sourced[Annotated[float, Field(gt=0, le=1)]]
@@ -137,3 +140,11 @@ class TransportFile(SheetFile[Transport]):
     adds: Sourced[bool]
     host_overhead_s: Sourced[Duration] | None = None
     add_s_per_byte: Sourced[Annotated[Duration, Field(gt=0)]] | None = None
+
+    @model_validator(mode="after")
+    def _chooses_as_one_that_is_known(self) -> Self:
+        known = get_args(Library)
+        if self.library is None and self.name not in known:
+            message = f"'{self.name}' is no shipped transport; say whose choices of algorithm it makes"
+            raise InputError(message, got=self.name, allowed=", ".join(known), key="library")
+        return self

@@ -68,6 +68,8 @@ class Transport(Sheet):
     `overhead_s` is paid once a message; `host_overhead_s` instead of it where a message stays inside a host
     and costs something else. `add_s_per_byte` is given where the library's own adding was measured: seconds
     for each received byte that is added; otherwise adding goes as fast as the memory that holds the sum.
+    `library` is the shipped transport whose choices of algorithm `auto` follows: itself, or what a user's own
+    sheet was made from.
     """
 
     overhead_s: float
@@ -76,3 +78,7 @@ class Transport(Sheet):
     adds: bool
     host_overhead_s: float | None = None
     add_s_per_byte: float | None = None
+    library: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "library", self.library or self.name)

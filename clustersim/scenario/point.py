@@ -90,7 +90,10 @@ class Point(Spec):
         default=0.0, ge=0, lt=1, description="share of every link between switches that other jobs take on average"
     )
     placement: Placement = Field(default=Block(), description="which GPUs of the cluster the ranks get")
-    transport: str = Field(default="ideal", description="the message library, which costs time for each message")
+    transport: str = Field(
+        default="ideal",
+        description="the message library, which costs time for each message: its name, or a transport sheet's file",
+    )
     strategy: AnyStrategy = Field(description="how the gradients of the workers meet")
     parallelism: Parallelism = Field(default=Parallelism(), description="how the model is laid over the GPUs")
     precision: str = Field(default="fp32", description="number format of weights, activations and gradients")
@@ -158,7 +161,7 @@ class Point(Spec):
     @field_validator("transport")
     @classmethod
     def _known_transport(cls, value: str) -> str:
-        TRANSPORTS[value]
+        TRANSPORTS.load(value)
         return value
 
     @model_validator(mode="after")

@@ -42,8 +42,8 @@ def time_collective(
     rows = []
     for number, num_bytes in enumerate(sizes):
         sent = 0.0 if op == "barrier" else num_bytes  # a barrier carries nothing, whatever size is asked for
-        name, schedule = schedule_collective(op, algorithm, cluster, gpus, sent, transport)
-        time_s = _play(cluster, gpus, schedule, sent, library, exact)
+        name, schedule = schedule_collective(op, algorithm, cluster, gpus, sent, library.library)
+        time_s = play_collective(cluster, gpus, schedule, sent, library, exact)
         algbw = num_bytes / time_s if time_s > 0 else None
         rows.append(
             {
@@ -66,9 +66,13 @@ def time_collective(
     }
 
 
-def _play(
-    cluster: Topology, gpus: np.ndarray, schedule: Schedule, num_bytes: float, library: Transport, exact: bool
+def play_collective(
+    cluster: Topology, gpus: np.ndarray, schedule: Schedule, num_bytes: float, library: Transport, exact: bool = False
 ) -> float:
+    """Return the seconds that a schedule takes among GPUs [num_ranks] of an idle cluster, from their memory to it.
+
+    With a transport that stages in host memory, the copies out and in count.
+    """
     env = Environment()
     network = network_over(env, cluster, library, exact)
     own = [Node(node) for node in cluster.gpus[gpus]]

@@ -74,7 +74,7 @@ class AmongThemselves(Synchronous):
         if not job.wire.adds:
             return self._gathering(job, num_bytes)
         name, schedule = schedule_collective(
-            "all-reduce", self.algorithm, job.network.topology, job.gpus, num_bytes, job.transport.name, self.dims
+            "all-reduce", self.algorithm, job.network.topology, job.gpus, num_bytes, job.transport.library, self.dims
         )
         nodes = [*job.buffer_nodes(), *switches(schedule, job.network.topology, job.gpus)]
         return Exchange(schedule, nodes, name, follow=schedule.num_steps)
@@ -87,7 +87,7 @@ class AmongThemselves(Synchronous):
             job.network.topology,
             job.gpus,
             num_bytes * job.num_ranks,
-            job.transport.name,
+            job.transport.library,
             self.dims,
         )
         return Exchange(schedule, job.buffer_nodes(), f"{name} all-gather", follow=schedule.num_steps)

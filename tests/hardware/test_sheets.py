@@ -63,7 +63,11 @@ def values(sheet: Sheet) -> dict[str, object]:
     for key, value in vars(sheet).items():
         if isinstance(value, dict) and key != "sources":
             said |= {f"{key}.{part}": each for part, each in value.items()}
-        elif key not in ("name", "title", "sources") and value is not None and (key, value) != ("num_nvlinks", 0):
+        elif (
+            key not in ("name", "title", "library", "sources")
+            and value is not None
+            and (key, value) != ("num_nvlinks", 0)
+        ):
             said[key] = value
     return said
 

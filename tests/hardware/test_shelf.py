@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from clustersim.errors import InputError
-from clustersim.hardware import GPUS, LINKS, load_cpu, load_gpu, load_link, load_transport
+from clustersim.hardware import GPUS, LINKS, TRANSPORTS, load_cpu, load_gpu, load_link, load_transport
+from clustersim.hardware.schema import Library
 
 LINK = """\
 name: mine
@@ -42,6 +44,7 @@ core_bytes_per_s: {value: 10 GB/s, source: s}
 TRANSPORT = """\
 name: mine
 title: My own transport
+library: nccl
 overhead_s: {value: 1 us, source: s}
 efficiency: {value: 0.9, source: s}
 buffers: {value: gpu, source: s}
@@ -243,3 +246,16 @@ def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
     assert "cannot be read: No such file or directory" in mistakes(load_link, tmp_path / "absent.yaml")[0]
     (tmp_path / "folder.yaml").mkdir()
     assert "this is a directory; name a file in it" in mistakes(load_link, tmp_path / "folder.yaml")[0]
+
+
+def test_a_transport_of_the_users_own_says_whose_choices_of_algorithm_it_makes(tmp_path: Path) -> None:
+    assert load_transport(write(tmp_path, TRANSPORT)).library == "nccl"
+    assert load_transport("mpi").library == "mpi"
+    told = mistakes(load_transport, write(tmp_path, TRANSPORT.replace("library: nccl\n", "")))
+    assert len(told) == 1
+    assert "'mine' is no shipped transport; say whose choices of algorithm it makes" in told[0]
+
+
+def test_every_shipped_transport_can_be_what_ones_own_is_like() -> None:
+    assert set(get_args(Library)) == set(TRANSPORTS)
+    assert {load_transport(name).library for name in TRANSPORTS} == set(TRANSPORTS)

@@ -9,6 +9,7 @@ import pytest
 
 import clustersim
 from clustersim import hardware
+from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads, setup
@@ -79,3 +80,32 @@ def test_a_sheet_of_the_users_own_forecasts_as_the_shipped_one_that_it_copies(tm
         for gpu in (str(tmp_path / "mine.yaml"), "p40")  # of which no rates were published
     )
     assert [run.samples_per_s for run in ours.runs] == [run.samples_per_s for run in shipped.runs]
+
+
+OWN_TRANSPORT = """\
+name: mine
+title: MPI as measured here
+library: mpi
+overhead_s: {value: 1 ms, source: our log}
+efficiency: {value: 0.5, source: our log}
+buffers: {value: gpu, source: our log}
+adds: {value: false, source: our log}
+"""
+
+
+def test_a_transport_sheet_is_found_from_the_scenarios_file_and_costs_what_it_says(tmp_path: Path) -> None:
+    """Doubling between two: both send the whole buffer once, at half of the link's rate, after 1 ms."""
+    (tmp_path / "mine.yaml").write_text(OWN_TRANSPORT, encoding="utf-8")
+    (tmp_path / "tiny.yaml").write_text(
+        "{model: squeezenet-1.0, num_gpus: 2, batch: {per_gpu: 4}, transport: mine.yaml, num_iterations: 1, "
+        "topology: {kind: star, num_hosts: 2, gpu: k80, link: 1 GB/s, hop: 0 s, host: {gpudirect: true, gpu: k80}}, "
+        "strategy: {kind: all-reduce, algorithm: doubling, overlap: false, buckets: whole}}",
+        encoding="utf-8",
+    )
+    run = clustersim.sweep(tmp_path / "tiny.yaml").runs[0]
+    assert run.breakdown_s["communication_exposed"] == pytest.approx(1e-3 + 4 * 1_248_424 / 0.5e9, rel=0.01)
+
+
+def test_a_transport_sheet_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.yaml: cannot be read"):
+        load_scenario(SCENARIO | {"transport": "none.yaml"})
