@@ -1,0 +1,89 @@
+"""What one GPU of a group has of a layer, and how a layer is cut into equal parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from clustersim.workload import Layer
+
+
+class IndivisibleError(Exception):
+    """Something has no equal part for each GPU; the text says what."""
+
+
+@dataclass(frozen=True)
+class GroupCall:
+    """A collective among the GPUs over which a layer is split; bytes as nccl-tests count them: the whole buffer."""
+
+    op: str  # all-reduce, all-gather, reduce-scatter, all-to-all
+    bytes_per_sample: float
+
+
+Calls = tuple[GroupCall, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one GPU of the group has of a layer, and what it exchanges around the layer's two passes.
+
+    `layer` has the shape, FLOP, parameters and elements of this GPU. `is_split` says that the parameters are
+    divided; otherwise each GPU has all of them.
+    """
+
+    layer: Layer
+    is_split: bool
+    before_forward: Calls = ()
+    after_forward: Calls = ()
+    before_backward: Calls = ()
+    after_backward: Calls = ()
+
+    @property
+    def calls(self) -> Calls:
+        """All collectives of an iteration."""
+        return self.before_forward + self.after_forward + self.before_backward + self.after_backward
+
+
+def calls_bytes(pieces: Iterable[Piece], op: str) -> float:
+    """Return the bytes of a sample that all calls of one operation move, forward and backward."""
+    return sum(call.bytes_per_sample for piece in pieces for call in piece.calls if call.op == op)
+
+
+def divided(layer: Layer, own: int, whole: int) -> Layer:
+    """Return a layer with own / whole of everything but its shape; parameters are rounded up.
+
+    >>> divided(Layer("fc", "fully-connected", 8.0, 8.0, 8.0, 5, 2.0, 2.0), 1, 2).num_parameters
+    3
+    """
+    share = own / whole
+    return replace(
+        layer,
+        flop=layer.flop * share,
+        flop_backward_data=layer.flop_backward_data * share,
+        flop_backward_weights=layer.flop_backward_weights * share,
+        num_parameters=-(-layer.num_parameters * own // whole),
+        input_elements=layer.input_elements * share,
+        output_elements=layer.output_elements * share,
+        kept_bytes=None if layer.kept_bytes is None else layer.kept_bytes * share,
+    )
+
+
+def part_of(layer: Layer, key: str, degree: int, is_padded: bool = False) -> Layer:
+    """Return a layer with one size of its shape divided, and with it FLOP, parameters and elements.
+
+    A layer without a shape is divided evenly; a padded one has the next multiple of its size.
+    """
+    if key not in layer.shape:
+        return divided(layer, 1, degree)
+    size = layer.shape[key]
+    if not is_padded:
+        check_divides(degree, size, key, layer)
+    own = -(-size // degree)
+    return replace(divided(layer, own, size), shape={**layer.shape, key: own})
+
+
+def check_divides(degree: int, size: int, key: str, layer: Layer) -> None:
+    """Refuse a size that has no equal part for each GPU."""
+    if size % degree:
+        what = {"outputs": "columns", "count": "heads"}.get(key, key)
+        raise IndivisibleError(f"the {size} {what} of '{layer.name}' do not divide by {degree}")

@@ -1,0 +1,303 @@
+"""A model whose layers are divided over a group of GPUs: what each GPU computes and holds, and what they exchange.
+
+Products alternate as in Megatron-LM (Shoeybi et al., arXiv:1909.08053, section 3): a matrix that reads what every GPU
+has whole is cut by columns and leaves its output split; one that reads a split input is cut by rows and its partial
+outputs are added by an all-reduce. Between the two, heads of an attention and element-wise layers work on their
+part. With sequence parallelism (Korthikanti et al., arXiv:2205.05198, section 4.2.2) what lies between row and column
+is split over the tokens, and each all-reduce becomes a reduce-scatter and an all-gather of the same bytes. Left out
+are the gather that Megatron repeats in the backward pass, behind the gradient of data, and the sum of the
+gradients of a normalisation's parameters.
+
+Convolutions are cut by filters (Krizhevsky et al., 2012, the two towers of AlexNet): one that reads all channels
+gathers them first, a grouped one need not where the GPUs divide its groups. Layers that look over neighbouring
+channels (`lrn`, `group-norm`) are treated as local: the border is not exchanged.
+
+A model is a list, and of branches only the order is known: a product that reads as much as an earlier one did, and not
+what was written last, is taken to read the same tensor. The bias of a matrix cut by rows is counted divided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clustersim.errors import InputError
+from clustersim.parallelism.pieces import (
+    Calls,
+    GroupCall,
+    IndivisibleError,
+    Piece,
+    calls_bytes,
+    check_divides,
+    divided,
+    part_of,
+)
+from clustersim.workload import Layer, Model
+
+__all__ = ["GroupCall", "Piece", "calls_bytes", "split_model"]
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+"""Recurrent layers, and how many products of hidden units each has a token."""
+
+WHOLE_FEATURES = frozenset({"layer-norm", "rms-norm"})
+"""Layers that need all features of a token."""
+
+OVER_CLASSES = frozenset({"loss", "softmax", "log-softmax"})
+CLASS_BYTES = 3 * 4.0
+"""Of each token a loss over split classes exchanges in fp32: the largest score, the sum of exponentials and the score
+of the right class (Megatron-LM, core/tensor_parallel/cross_entropy.py)."""
+
+PER_CHANNEL = frozenset({"batch-norm", "instance-norm", "group-norm", "prelu"})
+"""Layers whose parameters belong to channels, and go where these are."""
+
+
+def split_model(
+    model: Model, degree: int, activation_bytes: float, sequence_parallel: bool = False
+) -> tuple[Piece, ...]:
+    """Return what one of `degree` GPUs has of each layer; `activation_bytes` is an element's size on the wire.
+
+    One GPU has every layer as it is. What does not divide is refused with the nearest degree that works. A last
+    layer of classes or words is padded to a multiple, as Megatron-LM pads its vocabulary. A layer that cannot be split
+    is computed by every GPU.
+
+    >>> from clustersim.workload import load_model
+    >>> pieces = split_model(load_model("gpt2-small"), 4, 2.0)
+    >>> [call.op for call in pieces[-1].calls], pieces[-2].layer.shape["outputs"]
+    (['all-reduce'], 12565)
+    """
+    try:
+        return _split(model, degree, activation_bytes, sequence_parallel)
+    except IndivisibleError as error:
+        works = _nearest(model, degree, sequence_parallel)
+        raise InputError(
+            f"{model.name} cannot be split over {degree} GPUs: {error}; the nearest number that works is {works}",
+            got=str(degree),
+            allowed=str(works),
+            key="tensor",
+        ) from None
+
+
+def _split(model: Model, degree: int, activation_bytes: float, sequence_parallel: bool) -> tuple[Piece, ...]:
+    if degree < 1:
+        raise InputError(
+            f"a model is split over at least one GPU (got {degree})", got=str(degree), allowed="1 or more", key="tensor"
+        )
+    if degree == 1:
+        return tuple(Piece(layer, is_split=False) for layer in model.layers)
+    if sequence_parallel and not any(_tokens(layer) > 1 for layer in model.layers):
+        raise InputError(
+            f"{model.name} has no sequence that sequence_parallel could split; drop it",
+            got="true",
+            allowed="false",
+            key="sequence_parallel",
+        )
+    walk = _Walk(degree, activation_bytes, sequence_parallel)
+    readers: list[Layer | None] = [*model.layers[1:], None]
+    return tuple(walk.piece(layer, reader) for layer, reader in zip(model.layers, readers, strict=True))
+
+
+def _nearest(model: Model, degree: int, sequence_parallel: bool) -> int:
+    """Return the degree next to the one that does not work, the smaller of two; one GPU always works."""
+    for other in sorted(range(1, 2 * degree), key=lambda other: (abs(other - degree), other)):
+        try:
+            _split(model, other, 1.0, sequence_parallel)
+        except IndivisibleError:
+            continue
+        return other
+    raise AssertionError("a model was refused on one GPU")
+
+
+def _tokens(layer: Layer) -> int:
+    return layer.shape.get("rows", 1) if layer.op == "fully-connected" else 1
+
+
+class _Walk:
+    """Goes through the layers in forward order, and knows whether the activations are split where it stands."""
+
+    def __init__(self, degree: int, activation_bytes: float, sequence_parallel: bool):
+        self.degree = degree
+        self.bytes = activation_bytes
+        self.by_tokens = sequence_parallel
+        self.is_split = False
+        self.has_split_maps = False  # whether a convolution was split
+        self.written = 0.0  # elements of the last output, of all GPUs together
+        self.shared: set[float] = set()  # elements of inputs that all GPUs have whole, though what follows is split
+        self.product: Layer | None = None  # the last product
+        self.before: Layer | None = None  # the last layer
+
+    def piece(self, layer: Layer, reader: Layer | None) -> Piece:
+        """Return this GPU's part of the next layer; `reader` is the one after it."""
+        made = self._piece(layer, reader)
+        self.written = layer.output_elements
+        if layer.op in GATES and layer.shape:
+            self.written = self._hidden(layer)
+        if layer.op != "fully-connected":  # which may be one of several beside each other, as wide as what they read
+            self.shared.discard(self.written)
+        if layer.op in ("fully-connected", "matmul"):
+            self.product = layer
+        self.before = layer
+        return made
+
+    def _piece(self, layer: Layer, reader: Layer | None) -> Piece:
+        if layer.op == "embedding":
+            return self._embedding(layer)
+        if layer.op == "fully-connected":
+            return self._matrix(layer, reader)
+        if layer.op == "matmul":
+            return self._heads(layer)
+        if layer.op in GATES and layer.shape:
+            return self._recurrent(layer)
+        if layer.op in OVER_CLASSES:
+            return self._over_classes(layer)
+        if layer.op in WHOLE_FEATURES:
+            return self._whole(layer)
+        if layer.flop and layer.num_parameters:
+            return self._filters(layer)
+        return self._local(layer)
+
+    def _embedding(self, layer: Layer) -> Piece:
+        """Cut a table by rows: each GPU looks up the words it has, and what is found is added."""
+        self.is_split = False
+        part = replace(layer, num_parameters=-(-layer.num_parameters // self.degree))
+        after, before = self._joined(layer.output_elements)
+        return Piece(part, is_split=True, after_forward=after, before_backward=before)
+
+    def _matrix(self, layer: Layer, reader: Layer | None) -> Piece:
+        if self.is_split and not self._reads_shared(layer):
+            return self._by_rows(layer)
+        return self._by_columns(layer, is_last=reader is not None and reader.op in OVER_CLASSES)
+
+    def _reads_shared(self, layer: Layer) -> bool:
+        """Return whether a product in a split region reads what an earlier one did: query, key and value one by one."""
+        is_next = self.before is not None and self.before is self.product
+        elements = layer.input_elements
+        return bool(layer.shape) and elements in self.shared and (is_next or elements != self.written)
+
+    def _by_columns(self, layer: Layer, is_last: bool) -> Piece:
+        elements = layer.input_elements
+        calls_for_input = elements not in self.shared or not self.is_split
+        before, after = self._handed_out(layer) if calls_for_input else ((), ())
+        self.shared = {elements} | (self.shared if self.is_split else set())
+        self.is_split = True
+        part = part_of(layer, "outputs", self.degree, is_padded=is_last)
+        return Piece(replace(part, input_elements=elements), is_split=True, before_forward=before, after_backward=after)
+
+    def _by_rows(self, layer: Layer) -> Piece:
+        self.is_split = False
+        part = replace(part_of(layer, "inputs", self.degree), output_elements=layer.output_elements)
+        after, before = self._joined(layer.output_elements)
+        return Piece(part, is_split=True, after_forward=after, before_backward=before)
+
+    def _heads(self, layer: Layer) -> Piece:
+        """Give each GPU some heads of an attention; where every GPU has the operands whole, it computes all."""
+        if not self.is_split:
+            return Piece(layer, is_split=False)
+        return Piece(part_of(layer, "count", self.degree), is_split=True)
+
+    def _recurrent(self, layer: Layer) -> Piece:
+        """Give each GPU some hidden units with their gates; the state is gathered after each token.
+
+        The bytes are those of all tokens. What is written whole is the state, one of the output's parts.
+        """
+        state = GroupCall("all-gather", self._hidden(layer) * self.bytes)
+        state_gradient = GroupCall("reduce-scatter", self._hidden(layer) * self.bytes)
+        before, after = self._gathered(layer) if self.is_split else self._handed_out(layer)
+        self.is_split = False
+        check_divides(self.degree, layer.shape["outputs"] // GATES[layer.op], "hidden units", layer)
+        part = part_of(layer, "outputs", self.degree)
+        written = (layer.output_elements - self._hidden(layer)) / self.degree + self._hidden(layer)
+        part = replace(part, input_elements=layer.input_elements, output_elements=written)
+        return Piece(
+            part,
+            is_split=True,
+            before_forward=before,
+            after_forward=(state,),
+            after_backward=(state_gradient, *after),
+        )
+
+    def _over_classes(self, layer: Layer) -> Piece:
+        """Compare each token's scores: of split classes only three numbers a token are exchanged."""
+        product = self.product
+        of_heads = product is not None and product.op == "matmul"
+        if not self.is_split or (of_heads and layer.op != "loss"):
+            return self._local(layer)
+        rows = product.shape.get("rows", 1) if product is not None else 1
+        exchanged = GroupCall("all-reduce", CLASS_BYTES * rows)
+        made = self._local(layer)
+        self.is_split = layer.op != "loss"
+        return replace(made, after_forward=(exchanged,))
+
+    def _whole(self, layer: Layer) -> Piece:
+        """Gather a split input for a layer that needs all of a token; every GPU then has the same gradient."""
+        if not self.is_split:
+            return self._local(layer)
+        self.is_split = False
+        gather = GroupCall("all-gather", layer.input_elements * self.bytes)
+        return replace(self._local(layer), before_forward=(gather,), after_backward=(gather,) if self.by_tokens else ())
+
+    def _filters(self, layer: Layer) -> Piece:
+        """Give each GPU some filters of a convolution, with the channels that they read."""
+        groups = layer.shape.get("groups", 1)
+        self.is_split |= self.has_split_maps and layer.input_elements != self.written  # behind a branch that ended
+        if groups % self.degree == 0 and self.is_split:
+            return Piece(self._towers(layer, self.degree), is_split=True)
+        if groups > 1 and groups % self.degree and self.degree % groups:
+            raise IndivisibleError(f"the {groups} groups of '{layer.name}' lie across GPUs")
+        before, after = self._gathered(layer) if self.is_split else self._handed_out(layer)
+        if layer.input_elements in self.shared and self.is_split:
+            before = after = ()
+        self.shared = {layer.input_elements} | (self.shared if self.is_split else set())
+        self.is_split = self.has_split_maps = True
+        own_groups = min(groups, self.degree)
+        part = replace(self._towers(layer, own_groups), input_elements=layer.input_elements / own_groups)
+        return Piece(part, is_split=True, before_forward=before, after_backward=after)
+
+    def _towers(self, layer: Layer, own_groups: int) -> Layer:
+        """Return the convolution of one GPU's filters, which lie in a share 1 / `own_groups` of the groups."""
+        part = part_of(layer, "filters", self.degree)
+        if not layer.shape:
+            return part
+        channels, groups = layer.shape["channels"], layer.shape["groups"]
+        return replace(
+            part, shape={**part.shape, "channels": channels // own_groups, "groups": max(1, groups // own_groups)}
+        )
+
+    def _local(self, layer: Layer) -> Piece:
+        """Return a layer that works on what its GPU has: its channels or heads, its tokens, or all."""
+        if self.is_split:
+            has_own = layer.op in PER_CHANNEL and layer.num_parameters > 0
+            part = part_of(layer, "channels", self.degree)
+            return Piece(part if has_own else replace(part, num_parameters=layer.num_parameters), is_split=has_own)
+        if self.by_tokens and not layer.shape:
+            part = divided(layer, 1, self.degree)
+            return Piece(replace(part, num_parameters=layer.num_parameters), is_split=False)
+        return Piece(layer, is_split=False)
+
+    def _handed_out(self, layer: Layer) -> tuple[Calls, Calls]:
+        """Return the calls before forward and after backward of a layer whose input every GPU reads whole.
+
+        Each GPU has a part of the input's gradient: the parts are added. Split tokens are gathered first.
+        """
+        num_bytes = layer.input_elements * self.bytes
+        if self.by_tokens and self.before is not None:
+            if _tokens(layer) > 1:
+                check_divides(self.degree, _tokens(layer), "tokens", layer)
+            gradient = (GroupCall("reduce-scatter", num_bytes),) if layer.flop_backward_data else ()
+            return (GroupCall("all-gather", num_bytes),), gradient
+        return (), (GroupCall("all-reduce", num_bytes),) if layer.flop_backward_data else ()
+
+    def _joined(self, elements: float) -> tuple[Calls, Calls]:
+        """Return the calls after forward and before backward of a layer of which each GPU has a term of the output."""
+        num_bytes = elements * self.bytes
+        if self.by_tokens:
+            return (GroupCall("reduce-scatter", num_bytes),), (GroupCall("all-gather", num_bytes),)
+        return (GroupCall("all-reduce", num_bytes),), ()
+
+    def _gathered(self, layer: Layer) -> tuple[Calls, Calls]:
+        """Return the calls before forward and after backward of a layer that reads a split input whole."""
+        num_bytes = layer.input_elements * self.bytes
+        gradient = (GroupCall("reduce-scatter", num_bytes),) if layer.flop_backward_data else ()
+        return (GroupCall("all-gather", num_bytes),), gradient
+
+    def _hidden(self, layer: Layer) -> float:
+        """Return the elements of a recurrent layer's states, one a token."""
+        return float(layer.shape["outputs"] // GATES[layer.op] * layer.shape["count"] * layer.shape["rows"])
