@@ -1,9 +1,10 @@
 """Results in other tools' formats, and models and profiles out of theirs.
 
 Out go Perfetto traces, CSV tables and update logs; in come torch modules, ONNX files, Hugging Face configs and
-torch.profiler traces. Simulates nothing and draws nothing; torch and onnx are loaded when they are used.
+torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws nothing; torch and onnx are loaded when they are used.
 """
 
+from clustersim.interchange.benchmark_logs import BenchmarkLog, read_benchmark
 from clustersim.interchange.csv_table import csv_rows, write_csv
 from clustersim.interchange.hf_config import import_hf
 from clustersim.interchange.imported import Imported
@@ -13,6 +14,7 @@ from clustersim.interchange.torch_model import InputSpec, import_torch, parse_in
 from clustersim.interchange.update_log import update_lines, write_updates
 
 __all__ = [
+    "BenchmarkLog",
     "Imported",
     "InputSpec",
     "csv_rows",
@@ -20,6 +22,7 @@ __all__ = [
     "import_onnx",
     "import_torch",
     "parse_input",
+    "read_benchmark",
     "trace_events",
     "update_lines",
     "write_csv",

@@ -1,0 +1,83 @@
+"""Logs of communication benchmarks: what a user has measured on the machine that is to be simulated.
+
+Each reader turns one tool's output into seconds of collectives and of copies, and says what it left out. It simulates
+nothing and knows no topology. Whose log a file is shows in its text, so that nobody has to say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from clustersim.interchange.benchmark_logs.measurement import HOST, BenchmarkLog, Collective, Copy, Line, Text
+from clustersim.interchange.benchmark_logs.nccl_tests import is_nccl_tests, read_nccl_tests
+from clustersim.interchange.benchmark_logs.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
+from clustersim.interchange.benchmark_logs.nvbandwidth import (
+    is_nvbandwidth,
+    is_nvbandwidth_json,
+    read_nvbandwidth,
+    read_nvbandwidth_json,
+)
+from clustersim.interchange.benchmark_logs.osu import is_osu, read_osu
+from clustersim.interchange.benchmark_logs.p2p_test import is_p2p_test, read_p2p_test
+from clustersim.reading.files import read_text
+
+__all__ = ["HOST", "READERS", "BenchmarkLog", "Collective", "Copy", "read_benchmark"]
+
+_MOST_BYTES = 64 << 20
+"""Logs with NCCL_DEBUG=INFO are long; anything larger is no log."""
+
+_BEFORE = re.compile(r"\[\d+,\d+\]<std(?:out|err)>: ?|\d+: ")
+"""What mpirun --tag-output and srun --label put before each line."""
+
+
+class Reader(NamedTuple):
+    """One tool's output: what it looks like, and how it is read."""
+
+    is_own: Callable[[Text], bool]
+    read: Callable[[Text], BenchmarkLog]
+
+
+def read_benchmark(path: str | Path) -> BenchmarkLog:
+    """Return what a benchmark's log has measured, whichever of the known tools wrote it.
+
+    A foreign file, one that was cut off in a line and one of a run that failed are told with file and line.
+    """
+    content = read_text(Path(path), _MOST_BYTES)
+    lines = (Line(number, _BEFORE.sub("", line, count=1) if _BEFORE.match(line) else line)
+             for number, line in enumerate(content.splitlines(), start=1))  # fmt: skip
+    text = Text(str(path), tuple(line for line in lines if line.text.strip()))
+    if not text.lines:
+        raise text.mistake(None, "the file is empty", allowed=", ".join(READERS))
+    if text.lines[0].text.lstrip().startswith("{"):
+        return _json(text, content)
+    for reader in READERS.values():
+        if reader.is_own(text):
+            return reader.read(text)
+    raise text.mistake(
+        1, f"this is no log of a benchmark known here (known: {', '.join(READERS)})", allowed=", ".join(READERS)
+    )
+
+
+def _json(text: Text, content: str) -> BenchmarkLog:
+    try:
+        document = json.loads(content)
+    except ValueError as error:
+        line = getattr(error, "lineno", None)
+        raise text.mistake(line, f"this JSON is cut off or broken: {getattr(error, 'msg', error)}") from None
+    if is_nvbandwidth_json(document):
+        return read_nvbandwidth_json(text, document)
+    if is_nccl_tests_json(document):
+        return read_nccl_tests_json(text, document)
+    raise text.mistake(1, "this JSON is of no benchmark known here", allowed="nccl-tests -J, nvbandwidth -j")
+
+
+READERS = {
+    "nccl-tests": Reader(is_nccl_tests, read_nccl_tests),
+    "OSU micro-benchmarks": Reader(is_osu, read_osu),
+    "nvbandwidth": Reader(is_nvbandwidth, read_nvbandwidth),
+    "p2pBandwidthLatencyTest": Reader(is_p2p_test, read_p2p_test),
+}

@@ -1,0 +1,84 @@
+"""What a log of a benchmark says, whichever tool wrote it: seconds of collectives and of copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clustersim.errors import InputError, Mistake
+
+HOST = "host"
+"""The end of a copy that is host memory; other ends are GPU numbers of the host."""
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective as nccl-tests counts it: `num_bytes` is the whole buffer, `time_s` the mean of one call.
+
+    `num_ranks` and `num_hosts` are None where the log does not say. `buffers` is where data lie: `gpu` or `host`.
+    `is_per_rank` where `num_bytes` counts one rank's part, as OSU does: the buffer is `num_ranks` times that.
+    """
+
+    op: str
+    num_bytes: float
+    time_s: float
+    line: int
+    num_ranks: int | None = None
+    num_hosts: int | None = None
+    buffers: str = "gpu"
+    is_per_rank: bool = False
+
+
+@dataclass(frozen=True)
+class Copy:
+    """`num_messages` of `num_bytes` each, sent at once from one place to another, and when the last has arrived.
+
+    `ends` are GPU numbers or `HOST`; None are the two ranks of a run that does not say who they were.
+    """
+
+    num_bytes: float
+    time_s: float
+    line: int
+    ends: tuple[int | str, int | str] | None = None
+    num_messages: int = 1
+    buffers: str = "gpu"
+
+
+@dataclass(frozen=True)
+class BenchmarkLog:
+    """A log that has been read: by which tool, its figures, and in `notes` what was left out and taken to be so."""
+
+    file: str
+    tool: str
+    measurements: tuple[Collective | Copy, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a log with its number from 1; `text` is without what mpirun or srun put before it."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A log as lines."""
+
+    file: str
+    lines: tuple[Line, ...]
+
+    def mistake(self, line: int | None, message: str, got: str | None = None, allowed: str | None = None) -> InputError:
+        """Return the error about a line of the log."""
+        return InputError(Mistake(message, file=self.file, line=line, got=got, allowed=allowed))
+
+    def number(self, line: Line, token: str, what: str) -> float:
+        """Return a token as a finite number above 0."""
+        try:
+            value = float(token)
+        except ValueError:
+            value = -1.0
+        if 0 < value < float("inf"):
+            return value
+        message = f"expected {what}, a number above 0 (got '{token[:40]}'); is the log cut off, or two mixed?"
+        raise self.mistake(line.number, message, token[:40], "a number above 0")
