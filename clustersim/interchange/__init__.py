@@ -1,7 +1,8 @@
 """Results in other tools' formats, and models and profiles out of theirs.
 
-Out go Perfetto traces, CSV tables and update logs; in come torch modules, ONNX files, Hugging Face configs and
-torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws nothing; torch and onnx are loaded when they are used.
+Out go Perfetto traces, CSV tables and update logs; in come torch modules, ONNX files, Hugging Face configs,
+torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws nothing; torch and onnx are
+loaded when they are used.
 """
 
 from clustersim.interchange.benchmark_logs import BenchmarkLog, read_benchmark
