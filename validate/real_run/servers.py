@@ -1,0 +1,170 @@
+"""Parameter servers: rank 0 is the server, in its host's memory, and all other ranks train.
+
+Gradients and parameters travel between memories of hosts over gloo, whatever the ranks compute on: a worker copies its
+gradient to the host, sends it whole, and has the parameters back.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from real_run.diary import Diary, as_columns, iteration_seconds
+from real_run.ranks import Ranks
+from real_run.training import Job, Trainee
+
+_RATE, _MOMENTUM = 1e-6, 0.9
+_GOES_ON, _STOPS = 0.0, 1.0
+
+Log = list[tuple[float, int, int, int]]
+"""Every gradient applied: when, whose, on which version it was computed, and which version it made."""
+
+
+def server_training(ranks: Ranks, job: Job, wait_for_all: bool) -> dict[str, Any]:
+    """Train with a server that waits for all gradients of an iteration, or applies each when it arrives.
+
+    Without waiting, what counts is the time from the first update after the warm-up to the last.
+    """
+    trainee = Trainee(ranks, job)
+    diary = Diary(ranks, trainee.clock)
+    size = sum(each.numel() for each in trainee.parameters)
+    ranks.meet()
+    log: Log = []
+    if ranks.is_first:
+        log = _Server(ranks, trainee).serve(job, wait_for_all)
+    else:
+        _work(ranks, job, trainee, diary, size)
+    rows = [row for own in ranks.gather(diary.rows()) for row in own]
+    if not ranks.is_first:
+        return {}
+    found: dict[str, Any] = {"num_bytes": 4 * size, "workers": list(range(1, ranks.size)), "server": 0}
+    if wait_for_all:
+        rows = [row for row in rows if row[2] < job.num_iterations]
+        seconds = iteration_seconds(rows)
+        found |= {"iteration_s": median(seconds), "iterations_s": seconds}
+    else:
+        found |= _pace(log, job.num_warm_up * (ranks.size - 1))
+    return {**found, "spans": as_columns(rows)}
+
+
+def _work(ranks: Ranks, job: Job, trainee: Trainee, diary: Diary, size: int) -> None:
+    """Train until the server says that it is enough."""
+    clock, factor = trainee.clock, job.factor(ranks.rank)
+    gradient, back = torch.zeros(size), torch.zeros(size + 1)
+    begin, number = clock.mark(), -job.num_warm_up
+    while True:
+        loss = trainee.forward(trainee.graph)
+        clock.stretch(begin, clock.mark(), factor)
+        forward = clock.mark()
+        trainee.backward(loss)
+        clock.stretch(forward, clock.mark(), factor)
+        computed = clock.mark()
+        torch.cat([_flat(each.grad, each) for each in trainee.parameters], out=gradient)
+        copied = clock.mark()
+        clock.settle()
+        dist.send(gradient, dst=0, group=ranks.control)
+        dist.recv(back, src=0, group=ranks.control)
+        arrived = clock.mark()
+        _load(back, trainee)
+        end = clock.mark()
+        for kind, first, last in (
+            ("forward", begin, forward), ("backward", forward, computed), ("copy", computed, copied),
+            ("communication", copied, arrived), ("exposed", computed, arrived), ("copy", arrived, end),
+        ):  # fmt: skip
+            diary.note(kind, number, first, last, "push and pull" if kind == "communication" else "")
+        if float(back[-1]) == _STOPS:
+            return
+        begin, number = end, number + 1
+
+
+class _Server:
+    """Parameters and their momentum in the memory of rank 0's host."""
+
+    def __init__(self, ranks: Ranks, trainee: Trainee):
+        self._ranks, self._workers = ranks, range(1, ranks.size)
+        flat = [each.detach().reshape(-1).cpu() for each in trainee.parameters]
+        self._parameters = torch.cat([*flat, torch.zeros(1)])  # the last number says whether work goes on
+        self._momentum = torch.zeros(len(self._parameters) - 1)
+
+    def serve(self, job: Job, wait_for_all: bool) -> Log:
+        """Serve so many updates of each worker, and return the log."""
+        rounds = job.num_warm_up + job.num_iterations
+        return self._in_step(rounds) if wait_for_all else self._as_they_come(rounds * len(self._workers))
+
+    def _in_step(self, num_rounds: int) -> Log:
+        log: Log = []
+        group = self._ranks.control
+        arrived = [torch.zeros(len(self._momentum)) for _ in self._workers]
+        for number in range(num_rounds):
+            waits = [
+                dist.irecv(box, src=worker, group=group) for worker, box in zip(self._workers, arrived, strict=True)
+            ]
+            total = arrived[0]
+            for wait, box in zip(waits, arrived, strict=True):
+                wait.wait()
+                if box is not total:
+                    total.add_(box)
+            self._update(total, last=number == num_rounds - 1)
+            log += [(self._now_s(), worker, number, number + 1) for worker in self._workers]
+            for send in [dist.isend(self._parameters, dst=worker, group=group) for worker in self._workers]:
+                send.wait()
+        return log
+
+    def _as_they_come(self, num_updates: int) -> Log:
+        """Apply each gradient when it arrives; once enough are applied, each worker's next one ends its work."""
+        log: Log = []
+        read = dict.fromkeys(self._workers, 0)
+        version, left = 0, len(self._workers)
+        box = torch.zeros(len(self._momentum))
+        while left:
+            worker = int(dist.recv(box, src=None, group=self._ranks.control))
+            is_over = version >= num_updates
+            self._update(box, last=is_over)
+            if is_over:
+                left -= 1
+            else:
+                version += 1
+                log.append((self._now_s(), worker, read[worker], version))
+            read[worker] = version
+            dist.send(self._parameters, dst=worker, group=self._ranks.control)
+        return log
+
+    def _update(self, gradient: Tensor, last: bool) -> None:
+        self._momentum.mul_(_MOMENTUM).add_(gradient)
+        self._parameters[:-1].add_(self._momentum, alpha=-_RATE)
+        self._parameters[-1] = _STOPS if last else _GOES_ON
+
+    def _now_s(self) -> float:
+        return self._ranks.common_s(time.perf_counter())
+
+
+def _pace(log: Log, num_before: int) -> dict[str, Any]:
+    """Return the mean time between updates and the staleness of gradients, without the first `num_before` of them."""
+    counted = log[num_before:]
+    window_s = counted[-1][0] - log[num_before - 1][0] if num_before else counted[-1][0] - counted[0][0]
+    staleness = [written - 1 - read for _, _, read, written in counted]
+    names = ("time_s", "worker", "version_read", "version_written")
+    columns = {name: [row[number] for row in counted] for number, name in enumerate(names)}
+    updates = len(counted) if num_before else len(counted) - 1
+    return {
+        "update_s": window_s / updates,
+        "staleness": {"mean": sum(staleness) / len(staleness), "max": max(staleness)},
+        "updates": columns,
+    }
+
+
+def _flat(gradient: Tensor | None, like: Tensor) -> Tensor:
+    return (torch.zeros_like(like) if gradient is None else gradient).detach().reshape(-1).cpu()
+
+
+def _load(back: Tensor, trainee: Trainee) -> None:
+    """Copy parameters that have arrived into the model."""
+    parts = back[:-1].split([each.numel() for each in trainee.parameters])
+    with torch.no_grad():
+        for parameter, part in zip(trainee.parameters, parts, strict=True):
+            parameter.copy_(part.view_as(parameter))

@@ -1,0 +1,78 @@
+"""One model in training on one rank, part by part: forward, backward, update, with synthetic data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from clustersim.profiling.campaign import NO_LAYOUT
+from clustersim.profiling.models import build_model
+from clustersim.profiling.optimizers import DEFAULT, make_optimizer, make_scaler, one_step
+from clustersim.profiling.precision import autocast, use_precision
+from real_run.clock import HostClock, clock_of
+from real_run.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is trained, and for how long; `straggler` is (rank, factor): its compute takes so many times as long."""
+
+    model: str
+    batch: int
+    precision: str
+    layout: str
+    num_iterations: int
+    num_warm_up: int
+    straggler: tuple[int, float] | None = None
+
+    def factor(self, rank: int) -> float:
+        """Return how many times as long a rank's compute takes."""
+        return self.straggler[1] if self.straggler is not None and self.straggler[0] == rank else 1.0
+
+    def document(self) -> dict[str, object]:
+        """Return what a phase of this job has about it."""
+        straggler = None if self.straggler is None else dict(zip(("rank", "factor"), self.straggler, strict=True))
+        return {
+            "model": self.model,
+            "batch": self.batch,
+            "precision": self.precision,
+            "layout": self.layout,
+            "num_warm_up": self.num_warm_up,
+            "straggler": straggler,
+        }
+
+
+class Trainee:
+    """A model with random weights, a batch of random samples and momentum's optimizer, on this rank's device."""
+
+    def __init__(self, ranks: Ranks, job: Job):
+        device = ranks.device.torch
+        use_precision(job.precision, autotune=True)
+        torch.manual_seed(0)
+        graph = build_model(job.model)
+        layout = job.layout if graph.has_images else NO_LAYOUT
+        self.graph = graph.materialise(device, layout)
+        self.graph.train()
+        self.batch = self.graph.batch(job.batch, device, layout)
+        self.precision, self.device = job.precision, device
+        self.parameters = [each for each in self.graph.parameters() if each.requires_grad]
+        self.optimizer = make_optimizer(self.parameters, *DEFAULT)
+        self.scaler = make_scaler(job.precision, device)
+        self.clock: HostClock = clock_of(device)
+
+    def forward(self, module: torch.nn.Module) -> Tensor:
+        """Return the loss of the batch."""
+        self.optimizer.zero_grad(set_to_none=True)
+        with autocast(self.precision, self.device):
+            loss: Tensor = module(*self.batch)
+        return loss
+
+    def backward(self, loss: Tensor) -> None:
+        """Work out the gradients."""
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+
+    def update(self) -> None:
+        """Take one step of the optimizer."""
+        one_step(self.optimizer, self.scaler)
