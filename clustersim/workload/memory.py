@@ -84,11 +84,16 @@ def kept_bytes(model: Model, precision: str) -> tuple[float, ...]:
     for index, layer in enumerate(model.layers):
         reader = model.layers[index + 1] if index + 1 < len(model.layers) else None
         own = {written[index]} if layer.op in KEEPS_OUTPUT else set()
-        if reader is not None and _keeps_input(reader) and reader.input_elements >= layer.output_elements:
+        if reader is not None and _keeps_input(reader) and _reads(reader, layer):
             own.add(_read_bytes(reader, written[index], number))
         beside = _fixed_bytes(layer) + _factor_bytes(model, index, kept, written[index], number)
         kept.append(_Kept(layer.output_elements * sum(own), beside))
     return tuple(each.output + each.beside for each in kept)
+
+
+def _reads(reader: Layer, layer: Layer) -> bool:
+    """Return whether an output is no larger than what the next layer reads; of query, key and value it reads two."""
+    return reader.input_elements >= layer.output_elements or reader.op == "matmul"
 
 
 def _keeps_input(layer: Layer) -> bool:

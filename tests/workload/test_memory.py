@@ -8,6 +8,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import OptimizerSpec, check_memory, load_model, memory_overflow, memory_per_gpu
 from clustersim.workload.builder import Builder
+from clustersim.workload.catalogue.gpt import gpt
 from clustersim.workload.layer import Layer, Model
 from clustersim.workload.memory import SLACK, activation_bytes, kept_bytes, weight_copy_bytes
 from clustersim.workload.published_rates import published_rates
@@ -115,6 +116,15 @@ def test_a_product_of_two_activations_keeps_both_each_once() -> None:
 
 def test_an_activation_that_gates_half_of_its_input_keeps_the_input_and_its_own_result() -> None:
     assert kept_bytes(layers_of(("fully-connected", 3, 10), ("silu", 10, 5), ("add", 10, 5)), "fp32") == (40, 20, 0)
+
+
+def test_attention_keeps_its_value_beside_query_and_key() -> None:
+    """Korthikanti et al., arXiv:2205.05198, equation 1: a layer keeps s b h (34 + 5 a s / h) bytes in 16 bits."""
+    tokens, features, heads = 64, 128, 4
+    model = gpt("g", "G", layers=1, features=features, heads=heads, tokens=tokens)
+    kept = zip(model.layers, kept_bytes(model, "fp16"), strict=True)
+    layer = sum(held for each, held in kept if each.name.startswith("h.0."))
+    assert layer == tokens * features * (34 + 5 * heads * tokens / features)
 
 
 def test_autocast_normalises_in_fp32_and_hands_a_product_a_copy() -> None:
