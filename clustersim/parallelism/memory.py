@@ -1,0 +1,267 @@
+"""What one rank of a layout holds: weights, gradients and optimizer state by what is shared out, activations by what
+is kept.
+
+ZeRO (Rajbhandari et al., arXiv:1910.02054, section 5) over d copies of a model of p parameters: `zero-1` keeps 1/d of
+the optimizer's state and of the fp32 weights behind 16-bit ones, `zero-2` 1/d of the gradients too, `zero-3` 1/d of
+the weights too; the block in use is whole, and with `zero-3` the next one, which is gathered meanwhile. Activations
+that a stage keeps are those of all micro-batches in flight. Recomputation (Chen et al., arXiv:1604.06174; Korthikanti
+et al., arXiv:2205.05198, section 5) keeps the input of each block only (`full`) or drops what attention has for each
+pair of tokens (`selective`, also what a fused attention never stores). With offload the state of the optimizer lies in
+the host's memory (Ren et al., arXiv:2101.06840). Left out: buffers of the collectives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod, sqrt
+
+from clustersim.parallelism.split import Piece
+from clustersim.parallelism.stages import JOINS, cut_points
+from clustersim.workload import PRECISIONS, Layer, Model, OptimizerSpec, Precision
+from clustersim.workload.memory import (
+    CONTEXT_BYTES,
+    PRODUCTS,
+    SLACK,
+    WORKSPACE_BYTES,
+    activation_bytes,
+    kept_bytes,
+    weight_copy_bytes,
+    written_bytes,
+)
+
+
+@dataclass(frozen=True)
+class HeldPart:
+    """Layers that follow one another on a stage, and how many micro-batches have been forward and not yet backward.
+
+    `in_flight` is their number at the peak; `blocks` are where blocks begin in the part (`block_starts`), the first at
+    0, and `again` [num_layers] says whose forward pass is repeated in backward (`recomputed`).
+    """
+
+    pieces: Sequence[Piece]
+    in_flight: float
+    blocks: Sequence[int]
+    again: Sequence[bool]
+
+
+@dataclass(frozen=True)
+class HeldRules:
+    """How a rank trains: samples of a micro-batch, numbers, optimizer, and what its `replicas` share out among them.
+
+    `gradient_bytes` is a gradient's size in memory, the precision's if None.
+    """
+
+    micro_batch: int
+    precision: str
+    optimizer: OptimizerSpec
+    sharding: str | None = None  # zero-1, zero-2, zero-3
+    replicas: int = 1
+    offload: bool = False
+    gradient_bytes: float | None = None
+    weight_share: float = 1.0
+
+    def share_of(self, *levels: str) -> float:
+        """Return the share that a rank has of something that these levels of sharding share out."""
+        return 1 / self.replicas if self.sharding in levels else 1.0
+
+
+def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
+    """Return the bytes that one rank holds at its peak, by what they are for, as `memory_per_gpu` names them.
+
+    `parts` are all that lie on the rank's stage. A last layer tied to an embedding on another stage has a copy of the
+    matrix, with gradients and state of its own. One part of a whole model, one micro-batch in flight and nothing shared
+    out is what `memory_per_gpu` says.
+    """
+    number = PRECISIONS[rules.precision]
+    model = _model([piece.layer for part in parts for piece in part.pieces], rules.weight_share)
+    model = _untied(model)
+    held = _parameters(model, parts, rules, number)
+    gathering, _ = _with_gathers([piece for part in parts for piece in part.pieces])
+    sizes = zip(gathering.layers, written_bytes(gathering, number), strict=True)
+    largest = max((layer.output_elements * size for layer, size in sizes), default=0.0)
+    kept = sum(_activations(part, rules) for part in parts)
+    held["activations"] = kept + 2 * largest * rules.micro_batch
+    slack = SLACK * sum(held.values())
+    return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack}
+
+
+def host_bytes(parts: Sequence[HeldPart], rules: HeldRules) -> float:
+    """Return the bytes that one rank keeps in its host's memory: state and fp32 weights that are offloaded."""
+    if not rules.offload:
+        return 0.0
+    number = PRECISIONS[rules.precision]
+    model = _untied(_model([piece.layer for part in parts for piece in part.pieces], rules.weight_share))
+    state = rules.optimizer.state_bytes_per_parameter + _master_bytes(number)
+    return model.num_parameters * state * rules.share_of("zero-1", "zero-2", "zero-3")
+
+
+def block_starts(layers: Sequence[Layer]) -> list[int]:
+    """Return where the blocks of a model begin: layers whose weights and activations come and go together.
+
+    A block ends where one tensor alone goes on (`cut_points`); what follows an attention up to the next one belongs to
+    it, so that a block of a transformer is one of its layers. A plain chain of n layers with parameters has about
+    sqrt(n) blocks of as many of these (Chen et al., 2016, section 4.1).
+
+    >>> from clustersim.workload import load_model
+    >>> layers = load_model("gpt2-small").layers
+    >>> len(block_starts(layers)), layers[block_starts(layers)[1]].name
+    (14, 'drop')
+    """
+    if not layers:
+        return []
+    if not any(layer.op in JOINS for layer in layers):
+        trained = [number for number, layer in enumerate(layers) if layer.num_parameters]
+        each = ceil(sqrt(len(trained))) or 1
+        return [0, *trained[each::each]]
+    starts = [0, *(cut for cut in cut_points(layers) if 0 < cut < len(layers))]
+    ends = [*starts[1:], len(layers)]
+    attends = [
+        any(layer.op == "matmul" for layer in layers[start:end]) for start, end in zip(starts, ends, strict=True)
+    ]
+    return [
+        start
+        for number, start in enumerate(starts)
+        if attends[number] or number in (0, len(starts) - 1) or not attends[number - 1]
+    ]
+
+
+def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
+    """Return whose forward pass is repeated in backward [num_layers].
+
+    `full` repeats every block of a transformer, but neither its embedding nor its last layer, as Megatron-LM; of other
+    models everything but the last block, whose backward pass comes next. `selective` repeats the products of an
+    attention and what lies between them.
+    """
+    again = [False] * len(layers)
+    if recompute == "full":
+        starts = block_starts(layers)
+        blocks = [range(start, end) for start, end in zip(starts, [*starts[1:], len(layers)], strict=True)]
+        attending = [block for block in blocks if any(layers[number].op == "matmul" for number in block)]
+        for block in attending or blocks[:-1]:
+            again[block.start : block.stop] = [True] * len(block)
+    elif recompute == "selective":
+        for first, last in _attentions(layers):
+            again[first : last + 1] = [True] * (last + 1 - first)
+    return again
+
+
+def _attentions(layers: Sequence[Layer]) -> list[tuple[int, int]]:
+    """Return the first and the last product of each attention: scores, and what they weigh."""
+    products = [number for number, layer in enumerate(layers) if layer.op == "matmul"]
+    return list(zip(products[::2], products[1::2], strict=False))
+
+
+def _activations(part: HeldPart, rules: HeldRules) -> float:
+    """Return the bytes of activations that a part keeps at its peak, those made again for one block included."""
+    model, owners = _with_gathers(part.pieces)
+    kept = [0.0] * len(part.pieces)
+    for owner, size in zip(owners, kept_bytes(model, rules.precision), strict=True):
+        kept[owner] += size
+    if not part.pieces:
+        return 0.0
+    stored = activation_bytes(model, rules.precision) - sum(kept) if model.layers else 0.0  # what comes into the part
+    working = 0.0
+    ends = [*part.blocks[1:], len(part.pieces)]
+    for start, end in zip(part.blocks, ends, strict=True):
+        dropped = _dropped(part, start, end)
+        stored += sum(kept[number] for number in range(start, end) if number not in dropped)
+        working = max(working, sum(kept[number] for number in dropped))
+    return (stored * part.in_flight + working) * rules.micro_batch
+
+
+def _dropped(part: HeldPart, start: int, end: int) -> set[int]:
+    """Return the layers of a block whose outputs are made again; the last of a run keeps its own, which goes on."""
+    return {number for number in range(start, end - 1) if part.again[number] and part.again[number + 1]}
+
+
+def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, number: Precision) -> dict[str, float]:
+    """Return the bytes of weights, gradients and optimizer state, with those of the blocks that are whole in use."""
+    num = float(model.num_parameters)
+    gradient = number.gradient_bytes if rules.gradient_bytes is None else rules.gradient_bytes
+    weights, master, copies = _weights(model, rules, number)
+    all_levels = ("zero-1", "zero-2", "zero-3")
+    on_gpu = 0.0 if rules.offload else 1.0
+    held = {
+        "weights": weights * rules.share_of("zero-3") + master * rules.share_of(*all_levels) * on_gpu,
+        "gradients": num * gradient * rules.share_of("zero-2", "zero-3"),
+        "optimizer": num * rules.optimizer.state_bytes_per_parameter * rules.share_of(*all_levels) * on_gpu,
+    }
+    if copies:
+        held["weight copies"] = copies * rules.share_of("zero-3")
+    in_use = _in_use(parts, rules, weights + copies, num, gradient)
+    if in_use:
+        held["blocks in use"] = in_use
+    return held
+
+
+def _weights(model: Model, rules: HeldRules, number: Precision) -> tuple[float, float, float]:
+    """Return the bytes of what layers read, of fp32 weights that only the update reads, and of autocast's copies.
+
+    Where state is shared out or offloaded, the fp32 weights of layers that read 16 bits go with it.
+    """
+    num = model.num_parameters * model.weight_share
+    copies = weight_copy_bytes(model, number.name)
+    if not _master_bytes(number) or not (rules.sharding or rules.offload) or number.master_bytes:
+        return num * number.weight_bytes, num * number.master_bytes, copies
+    copied = sum(layer.num_parameters for layer in model.layers if layer.op in PRODUCTS) * model.weight_share
+    return (num - copied) * number.operand_bytes, num * number.weight_bytes, copies
+
+
+def _master_bytes(number: Precision) -> float:
+    """Return the bytes of a parameter in fp32 that only the optimizer needs; none where layers read fp32."""
+    if number.master_bytes:
+        return number.master_bytes
+    return number.weight_bytes if number.operand_bytes < number.weight_bytes else 0.0
+
+
+def _in_use(parts: Sequence[HeldPart], rules: HeldRules, weights: float, num: float, gradient: float) -> float:
+    """Return the bytes of blocks that are whole for a while: gradients of one, weights of it and the next one."""
+    if rules.replicas == 1 or rules.sharding not in ("zero-2", "zero-3") or not num:
+        return 0.0
+    sizes = sorted((size for part in parts for size in _block_parameters(part)), reverse=True)
+    gathered = sum(sizes[:2]) * weights / num if rules.sharding == "zero-3" else 0.0
+    return (gathered + sizes[0] * gradient) * (1 - 1 / rules.replicas)
+
+
+def _block_parameters(part: HeldPart) -> list[float]:
+    ends = [*part.blocks[1:], len(part.pieces)]
+    return [
+        float(sum(piece.layer.num_parameters for piece in part.pieces[start:end]))
+        for start, end in zip(part.blocks, ends, strict=True)
+    ]
+
+
+def _model(layers: Sequence[Layer], weight_share: float = 1.0) -> Model:
+    return Model("stage", "stage", tuple(layers), weight_share=weight_share)
+
+
+def _untied(model: Model) -> Model:
+    """Return the model with parameters in a last matrix whose embedding lies elsewhere."""
+    if any(layer.op == "embedding" for layer in model.layers):
+        return model
+    return replace(model, layers=tuple(_with_own_matrix(layer) for layer in model.layers))
+
+
+def _with_own_matrix(layer: Layer) -> Layer:
+    is_tied = layer.op == "fully-connected" and not layer.num_parameters and layer.shape
+    size = prod(layer.shape[key] for key in ("inputs", "outputs", "count")) if is_tied else layer.num_parameters
+    return replace(layer, num_parameters=size)
+
+
+def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, list[int]]:
+    """Return the layers with what they gather as layers of their own, and which piece each belongs to.
+
+    A matrix that gathers split tokens does not keep them: it gathers them again.
+    """
+    layers: list[Layer] = []
+    owners: list[int] = []
+    for number, piece in enumerate(pieces):
+        layer = piece.layer
+        if layer.op != "fully-connected" and any(call.op == "all-gather" for call in piece.before_forward):
+            size = layer.input_elements
+            layers.append(Layer(f"{layer.name} gathered", "concat", 0.0, 0.0, 0.0, 0, size, size))
+            owners.append(number)
+        layers.append(layer)
+        owners.append(number)
+    return _model(layers), owners
