@@ -20,6 +20,12 @@ from clustersim.collectives.closed_form import closed_form, server_seconds, toru
 from clustersim.collectives.composed import scatter_all_gather_broadcast, scatter_gather_reduce
 from clustersim.collectives.double_tree import double_tree_all_reduce
 from clustersim.collectives.doubling import doubling_all_gather, doubling_all_reduce
+from clustersim.collectives.gloo import (
+    gloo_reduce_scatter,
+    gloo_ring_all_reduce,
+    gloo_ring_reduce,
+    gloo_tree_broadcast,
+)
 from clustersim.collectives.halving import halving_doubling_all_reduce, halving_reduce_scatter
 from clustersim.collectives.hierarchical import hierarchical_all_reduce
 from clustersim.collectives.linear import (
@@ -57,6 +63,7 @@ ALL_REDUCE: Registry[Algorithm] = Registry(
     {
         "double-tree": double_tree_all_reduce,
         "doubling": doubling_all_reduce,
+        "gloo-ring": gloo_ring_all_reduce,
         "halving-doubling": halving_doubling_all_reduce,
         "hierarchical": hierarchical_all_reduce,
         "ring": ring_all_reduce,
@@ -78,6 +85,7 @@ ALL_GATHER: Registry[Algorithm] = Registry(
 REDUCE_SCATTER: Registry[Algorithm] = Registry(
     "reduce-scatter algorithm",
     {
+        "gloo-ring": gloo_reduce_scatter,
         "halving": halving_reduce_scatter,
         "pairwise": pairwise_reduce_scatter,
         "ring": ring_reduce_scatter,
@@ -87,6 +95,7 @@ REDUCE_SCATTER: Registry[Algorithm] = Registry(
 BROADCAST: Registry[Algorithm] = Registry(
     "broadcast algorithm",
     {
+        "gloo-tree": gloo_tree_broadcast,
         "linear": linear_broadcast,
         "ring": chain_broadcast,
         "scatter-all-gather": scatter_all_gather_broadcast,
@@ -95,7 +104,13 @@ BROADCAST: Registry[Algorithm] = Registry(
 )
 REDUCE: Registry[Algorithm] = Registry(
     "reduce algorithm",
-    {"linear": linear_reduce, "ring": chain_reduce, "scatter-gather": scatter_gather_reduce, "tree": tree_reduce},
+    {
+        "gloo-ring": gloo_ring_reduce,
+        "linear": linear_reduce,
+        "ring": chain_reduce,
+        "scatter-gather": scatter_gather_reduce,
+        "tree": tree_reduce,
+    },
 )
 SCATTER: Registry[Algorithm] = Registry("scatter algorithm", {"linear": linear_scatter, "tree": tree_scatter})
 GATHER: Registry[Algorithm] = Registry("gather algorithm", {"linear": linear_gather, "tree": tree_gather})

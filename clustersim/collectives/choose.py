@@ -120,10 +120,11 @@ _RINGS: dict[str, Rule] = {
 _NCCL = _RINGS | {"all-reduce": _nccl_all_reduce, "all-to-all": _always("linear")}
 
 _GLOO = _RINGS | {
+    "all-reduce": _always("gloo-ring"),
     "all-to-all": _always("linear"),
-    "broadcast": _always("tree"),
-    "reduce": _always("scatter-gather"),
-    "reduce-scatter": _always("halving"),
+    "broadcast": _always("gloo-tree"),
+    "reduce": _always("gloo-ring"),
+    "reduce-scatter": _always("gloo-ring"),
 }
 
 _MPI: dict[str, Rule] = {

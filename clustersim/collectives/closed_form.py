@@ -12,6 +12,7 @@ from clustersim.collectives.checks import Cost, check_collective
 from clustersim.collectives.composed import scatter_all_gather_broadcast_cost, scatter_gather_reduce_cost
 from clustersim.collectives.double_tree import double_tree_all_reduce_cost
 from clustersim.collectives.doubling import doubling_all_gather_cost, doubling_all_reduce_cost
+from clustersim.collectives.gloo import gloo_ring_reduce_cost, gloo_tree_broadcast_cost
 from clustersim.collectives.halving import halving_doubling_all_reduce_cost, halving_reduce_scatter_cost
 from clustersim.collectives.hierarchical import hierarchical_all_reduce_cost
 from clustersim.collectives.linear import linear_broadcast_cost, linear_scatter_cost
@@ -47,6 +48,7 @@ COSTS: Registry[Registry[CostRule]] = Registry(
             {
                 "double-tree": double_tree_all_reduce_cost,
                 "doubling": doubling_all_reduce_cost,
+                "gloo-ring": ring_all_reduce_cost,
                 "halving-doubling": halving_doubling_all_reduce_cost,
                 "hierarchical": hierarchical_all_reduce_cost,
                 "ring": ring_all_reduce_cost,
@@ -61,6 +63,7 @@ COSTS: Registry[Registry[CostRule]] = Registry(
         "broadcast": _costs(
             "broadcast",
             {
+                "gloo-tree": gloo_tree_broadcast_cost,
                 "linear": linear_broadcast_cost,
                 "ring": chain_cost,
                 "scatter-all-gather": scatter_all_gather_broadcast_cost,
@@ -71,6 +74,7 @@ COSTS: Registry[Registry[CostRule]] = Registry(
         "reduce": _costs(
             "reduce",
             {
+                "gloo-ring": gloo_ring_reduce_cost,
                 "linear": linear_broadcast_cost,
                 "ring": chain_cost,
                 "scatter-gather": scatter_gather_reduce_cost,
@@ -80,6 +84,7 @@ COSTS: Registry[Registry[CostRule]] = Registry(
         "reduce-scatter": _costs(
             "reduce-scatter",
             {
+                "gloo-ring": ring_all_reduce_cost,
                 "halving": halving_reduce_scatter_cost,
                 "pairwise": half_ring_cost,
                 "ring": half_ring_cost,
