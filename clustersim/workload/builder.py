@@ -174,6 +174,15 @@ class Builder:
             name, "layer-norm", x.elements, replace(x, needs_gradient=True), parameters=2 * x.channels
         )
 
+    def rms_norm(self, name: str, x: Tensor) -> Tensor:
+        """Divide each position by the root of its features' mean square; a scale for each feature."""
+        return self._elementwise(name, "rms-norm", x.elements, replace(x, needs_gradient=True), parameters=x.channels)
+
+    def gate(self, name: str, x: Tensor) -> Tensor:
+        """Multiply one half of the features by the SiLU of the other (SwiGLU: Shazeer, 2020)."""
+        assert x.channels % 2 == 0, f"{name}: {x.channels} features have no halves"
+        return self._elementwise(name, "silu", x.elements, replace(x, channels=x.channels // 2))
+
     def dropout(self, name: str, x: Tensor) -> Tensor:
         """Drop elements by chance."""
         return self._elementwise(name, "dropout", x.elements, x)

@@ -8,6 +8,7 @@ from clustersim.errors import InputError
 from clustersim.workload.builder import Builder
 from clustersim.workload.catalogue import MODELS, describe, load_model
 from clustersim.workload.catalogue.alexnet import two_towers
+from clustersim.workload.catalogue.gpt import MEGATRON_SIZES, MEGATRON_VOCABULARY
 from clustersim.workload.layer import Layer, Model
 
 PARAMETERS = {
@@ -25,6 +26,9 @@ PARAMETERS = {
     "gpt2-xl": 1_557_611_200,
     "inception-v3": 23_834_568,  # torchvision, the head cut off
     "inception-v3-aux": 27_161_264,  # torchvision
+    "llama-3.1-8b": 8_030_261_248,  # Hugging Face, meta-llama/Llama-3.1-8B and its larger ones
+    "llama-3.1-70b": 70_553_706_496,
+    "llama-3.1-405b": 405_853_388_800,
     "lstm-lm": 66_034_000,  # PyTorch nn.LSTM, 2 x 1500; recalled: "66M" is what Zaremba et al. are quoted with
     "nin": 7_595_176,  # Caffe model zoo
     "resnet18": 11_689_512,  # torchvision
@@ -77,6 +81,62 @@ def test_parameters_are_the_published_ones_to_the_last(name, published):
 
 def test_gpt3_has_the_parameters_of_its_name():
     assert load_model("gpt-3").num_parameters == pytest.approx(175e9, rel=3e-3)
+
+
+# arXiv:2104.04473, table 1: billions of parameters, TFLOP/s a GPU, GPUs; the figures are recalled.
+MEGATRON = {
+    "megatron-1.7b": 1.7,
+    "megatron-3.6b": 3.6,
+    "megatron-7.5b": 7.5,
+    "megatron-18b": 18.4,
+    "megatron-39b": 39.1,
+    "megatron-76b": 76.1,
+    "megatron-145b": 145.6,
+    "megatron-310b": 310.1,
+    "megatron-530b": 529.6,
+    "megatron-1t": 1008.0,
+}
+
+
+@pytest.mark.parametrize(("name", "billions"), MEGATRON.items())
+def test_megatron_has_the_parameters_of_its_table(name, billions):
+    assert load_model(name).num_parameters / 1e9 == pytest.approx(billions, abs=0.051)
+
+
+@pytest.mark.parametrize(("name", "billions"), [("1.2b", 1.2), ("2.5b", 2.5), ("4.2b", 4.2), ("8.3b", 8.3)])
+def test_the_first_megatron_has_the_parameters_of_its_name(name, billions):
+    assert load_model(f"megatron-{name}").num_parameters / 1e9 == pytest.approx(billions, abs=0.051)
+
+
+def megatron_flop(name, batch):
+    """arXiv:2104.04473, section 4.1: 96 B s l h^2 (1 + s / 6h + V / 16lh), with full recomputation."""
+    layers, features, _, tokens = MEGATRON_SIZES[name]
+    relative = 1 + tokens / (6 * features) + MEGATRON_VOCABULARY / (16 * layers * features)
+    return 96 * batch * tokens * layers * features**2 * relative
+
+
+@pytest.mark.parametrize("name", MEGATRON_SIZES)
+def test_megatron_counts_its_flop_as_its_authors_do(name):
+    model = load_model(name)
+    head = next(layer for layer in model.layers if layer.name == "head")
+    assert 4 * model.flop - head.flop == pytest.approx(megatron_flop(name, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "seconds", "tera"),
+    [("1b", 1, 1.121, 71.9), ("2b", 2, 1.093, 64.2), ("4b", 4, 1.238, 58.5), ("8b", 8, 1.407, 52.2)],
+)
+def test_the_bars_of_megatrons_figure_agree_with_the_sizes_taken_for_them(name, gpus, seconds, tera):
+    assert megatron_flop(f"megatron-{name}", 8) / seconds / gpus / 1e12 == pytest.approx(tera, abs=0.05)
+
+
+def test_llama_multiplies_twice_by_every_parameter_and_attends_to_every_token():
+    model = load_model("llama-3.1-8b")
+    tokens, features, layers = 8192, 4096, 32
+    lookups = next(layer.num_parameters for layer in model.layers if layer.op == "embedding")
+    norms = sum(layer.num_parameters for layer in model.layers if layer.op == "rms-norm")
+    products = 2 * tokens * (model.num_parameters - lookups - norms)
+    assert model.flop == products + layers * 4 * tokens**2 * features
 
 
 def test_medium_lstm_has_the_20_million_parameters_it_is_quoted_with():

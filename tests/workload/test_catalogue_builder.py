@@ -107,3 +107,12 @@ def test_a_residual_sum_reads_two_tensors_and_a_concat_reads_all():
     assert net.add("add", x, x) == x
     assert net.concat("concat", x, x, x).channels == 12
     assert [layer.input_elements for layer in net.layers] == [72, 108]
+
+
+def test_a_gate_halves_its_input_and_a_mean_square_scales_each_feature():
+    net = Builder("gated", "Gated")
+    x = net.gate("gate", net.linear("in", net.rms_norm("norm", Tensor(8, 4)), 6, bias=False, count=2))
+    norm, _, gate = net.model().layers
+    assert (norm.op, norm.num_parameters) == ("rms-norm", 8)
+    assert (gate.op, gate.input_elements, gate.output_elements) == ("silu", 12 * 4, 6 * 4)
+    assert x.channels == 6

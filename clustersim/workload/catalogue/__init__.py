@@ -15,8 +15,9 @@ from clustersim.registry import Registry
 from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, caffenet
 from clustersim.workload.catalogue.bert import bert
 from clustersim.workload.catalogue.googlenet import googlenet, googlenet_aux
-from clustersim.workload.catalogue.gpt import gpt2, gpt3
+from clustersim.workload.catalogue.gpt import MEGATRON_SIZES, gpt2, gpt3, megatron
 from clustersim.workload.catalogue.inception import inception_v3, inception_v3_aux
+from clustersim.workload.catalogue.llama import llama3
 from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.nin import nin
 from clustersim.workload.catalogue.resnet import resnet
@@ -75,7 +76,7 @@ def describe(name: str) -> str:
 
 
 def _short(value: float) -> str:
-    prefix, factor = next((pair for pair in (("T", 1e12), ("G", 1e9)) if value >= pair[1]), ("M", 1e6))
+    prefix, factor = next((pair for pair in (("P", 1e15), ("T", 1e12), ("G", 1e9)) if value >= pair[1]), ("M", 1e6))
     return f"{value / factor:#.3g}".rstrip(".") + f" {prefix}"
 
 
@@ -102,8 +103,12 @@ MODELS = Catalogue(
         "gpt-3": gpt3,
         "inception-v3": inception_v3,
         "inception-v3-aux": inception_v3_aux,
+        "llama-3.1-8b": llama3("8b"),
+        "llama-3.1-70b": llama3("70b"),
+        "llama-3.1-405b": llama3("405b"),
         "lstm-lm": lstm_lm("lstm-lm", hidden=1500),
         "lstm-lm-medium": lstm_lm("lstm-lm-medium", hidden=650),
+        **{name: megatron(name) for name in MEGATRON_SIZES},
         "nin": nin,
         "resnet18": resnet(18),
         "resnet34": resnet(34),

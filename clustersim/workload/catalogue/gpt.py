@@ -1,4 +1,7 @@
-"""GPT-2 (Radford et al., 2019) and GPT-3 (Brown et al., 2020): decoders whose embedding is also the last layer."""
+"""GPT-2 (Radford et al., 2019), GPT-3 (Brown et al., 2020), and the sizes of them that Megatron-LM was measured with.
+
+Decoders whose embedding is also the last layer.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,42 @@ from clustersim.workload.layer import Model
 _VOCABULARY = 50_257
 _GPT2 = "Language models are unsupervised multitask learners (2019), table 2"
 _GPT3 = "arXiv:2005.14165, table 2.1"
+
+MEGATRON_VOCABULARY = 51_200
+"""GPT-2's 50,257 words, padded so that eight GPUs have multiples of 128 of them."""
+
+MEGATRON_SIZES = {  # layers, features, heads, tokens
+    "megatron-1b": (24, 1920, 15, 1024),
+    "megatron-2b": (30, 2304, 18, 1024),
+    "megatron-4b": (36, 3072, 24, 1024),
+    "megatron-8b": (42, 4096, 32, 1024),
+    "megatron-1.2b": (40, 1536, 16, 1024),
+    "megatron-2.5b": (54, 1920, 20, 1024),
+    "megatron-4.2b": (64, 2304, 24, 1024),
+    "megatron-8.3b": (72, 3072, 32, 1024),
+    "megatron-1.7b": (24, 2304, 24, 2048),
+    "megatron-3.6b": (30, 3072, 32, 2048),
+    "megatron-7.5b": (36, 4096, 32, 2048),
+    "megatron-18b": (40, 6144, 48, 2048),
+    "megatron-39b": (48, 8192, 64, 2048),
+    "megatron-76b": (60, 10_240, 80, 2048),
+    "megatron-145b": (80, 12_288, 96, 2048),
+    "megatron-175b": (96, 12_288, 96, 2048),
+    "megatron-310b": (96, 16_384, 128, 2048),
+    "megatron-530b": (105, 20_480, 128, 2048),
+    "megatron-1t": (128, 25_600, 160, 2048),
+}
+_MEGATRON_SOURCES = {
+    (
+        "1b",
+        "2b",
+        "4b",
+        "8b",
+    ): "Megatron-LM, images/scaling-mp.png (2020); assumed: the sizes whose FLOP by the formula of "
+    "arXiv:2104.04473, section 4.1, are its TFLOP/s times its seconds, to three digits",
+    ("1.2b", "2.5b", "4.2b", "8.3b"): "recalled: arXiv:1909.08053, table 1",
+}
+_MEGATRON = "arXiv:2104.04473, table 1"
 
 
 def gpt2(size: str) -> Callable[[], Model]:
@@ -32,19 +71,37 @@ def gpt3() -> Model:
     return gpt("gpt-3", "GPT-3 175B", layers=96, features=12_288, heads=96, tokens=2048, source=_GPT3)
 
 
-def gpt(name: str, title: str, layers: int, features: int, heads: int, tokens: int, source: str = "") -> Model:
+def megatron(name: str) -> Callable[[], Model]:
+    """Return what builds a GPT that Megatron-LM was measured with: `MEGATRON_SIZES`."""
+    layers, features, heads, tokens = MEGATRON_SIZES[name]
+    size = name.removeprefix("megatron-")
+    source = next((text for sizes, text in _MEGATRON_SOURCES.items() if size in sizes), _MEGATRON)
+    title = f"Megatron-LM's GPT {size.upper()}"
+    return lambda: gpt(name, title, layers, features, heads, tokens, source, vocabulary=MEGATRON_VOCABULARY)
+
+
+def gpt(
+    name: str,
+    title: str,
+    layers: int,
+    features: int,
+    heads: int,
+    tokens: int,
+    source: str = "",
+    vocabulary: int = _VOCABULARY,
+) -> Model:
     """Return a GPT with V h + P h + L (12 h^2 + 13 h) + 2 h parameters.
 
     V words and P positions of h features, L layers. The last product uses the embedding's matrix, so its
     gradient is complete when the embedding's is.
     """
     net = Builder(name, f"{title}, {tokens} tokens", sample="sequence", source=source)
-    x = net.embedding("embedding", tokens, features, rows=[_VOCABULARY, tokens])
+    x = net.embedding("embedding", tokens, features, rows=[vocabulary, tokens])
     x = net.dropout("drop", x)
     for number in range(layers):
         x = _block(net, f"h.{number}", x, heads)
     x = net.layer_norm("norm", x)
-    net.loss("loss", net.linear("head", x, _VOCABULARY, bias=False, tied=True))
+    net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=True))
     return net.model()
 
 

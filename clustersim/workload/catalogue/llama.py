@@ -1,0 +1,60 @@
+"""Llama 3 (Grattafiori et al., 2024): decoders with grouped queries, a gated feed-forward layer and an untied head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clustersim.workload.builder import Builder, Tensor
+from clustersim.workload.layer import Model
+
+_SOURCE = "arXiv:2407.21783, table 3"
+_VOCABULARY = 128_256
+_KEY_HEADS = 8
+_SIZES = {  # layers, features, heads, features between
+    "8b": (32, 4096, 32, 14_336),
+    "70b": (80, 8192, 64, 28_672),
+    "405b": (126, 16_384, 128, 53_248),
+}
+DEFAULT_TOKENS = 8192
+"""What Llama 3 was first trained on."""
+
+
+def llama3(size: str, tokens: int = DEFAULT_TOKENS) -> Callable[[], Model]:
+    """Return what builds Llama 3.1 of `8b`, `70b` or `405b` parameters; a sample is so many tokens.
+
+    Scores of all pairs of tokens are computed, masked or not. Rotary positions are left out: they have no parameters
+    and take next to no time.
+    """
+
+    def build() -> Model:
+        layers, features, heads, between = _SIZES[size]
+        name = f"llama-3.1-{size}" if tokens == DEFAULT_TOKENS else f"llama-3.1-{size}-seq{tokens}"
+        title = f"Llama 3.1 {size.upper()}, {tokens} tokens"
+        net = Builder(name, title, sample="sequence", source=_SOURCE)
+        x = net.embedding("embedding", tokens, features, rows=[_VOCABULARY])
+        for number in range(layers):
+            x = _block(net, f"h.{number}", x, heads, between)
+        x = net.rms_norm("norm", x)
+        net.loss("loss", net.linear("head", x, _VOCABULARY, bias=False))
+        return net.model()
+
+    return build
+
+
+def _block(net: Builder, name: str, x: Tensor, heads: int, between: int) -> Tensor:
+    y = _attention(net, f"{name}.attention", net.rms_norm(f"{name}.norm1", x), heads)
+    x = net.add(f"{name}.attention.add", x, y)
+    gated = net.linear(f"{name}.feed_forward.in", net.rms_norm(f"{name}.norm2", x), between, bias=False, count=2)
+    y = net.gate(f"{name}.feed_forward.gate", gated)
+    return net.add(f"{name}.feed_forward.add", x, net.linear(f"{name}.feed_forward.out", y, x.channels, bias=False))
+
+
+def _attention(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
+    """Let groups of query heads share a key and a value (Ainslie et al., 2023); one matrix makes all three."""
+    features, tokens = x.channels, x.height
+    each = features // heads
+    net.linear(f"{name}.qkv", x, features + 2 * _KEY_HEADS * each, bias=False)
+    query, key = Tensor(features, tokens), Tensor(_KEY_HEADS * each, tokens)
+    weights = net.softmax(f"{name}.softmax", net.attention_product(f"{name}.scores", query, key, heads, outputs=tokens))
+    context = net.attention_product(f"{name}.context", weights, key, heads, outputs=each)
+    return net.linear(f"{name}.output", context, features, bias=False)
