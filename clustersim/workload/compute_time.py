@@ -11,13 +11,14 @@ from math import log
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.units import format_duration, format_size
+from clustersim.workload.catalogue import load_model
 from clustersim.workload.layer import LayerTime, Model, Workload
 from clustersim.workload.layer_times import Estimate, Library, estimate_layers
 from clustersim.workload.memory import memory_per_gpu
@@ -35,7 +36,19 @@ class SingleGpuRate(Spec):
     gpu: str | None = Field(
         default=None, description="the GPU it was measured on, by its sheet; the cluster's if not given"
     )
+    model: str | None = Field(
+        default=None,
+        description="the model of the catalogue it was measured with, of the same make; the scenario's if not given",
+    )
     source: str = Field(min_length=1, description="who measured it: document, page, date")
+
+    @field_validator("model")
+    @classmethod
+    def _is_known(cls, model: str | None) -> str | None:
+        """Refuse a model that the catalogue does not have."""
+        if model is not None:
+            load_model(model)
+        return model
 
 
 class ComputeSpec(Spec):
@@ -170,11 +183,14 @@ def _single_gpu_factor(
     model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec, rate: SingleGpuRate, library: Library
 ) -> tuple[float, str]:
     measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
-    factor = rate_factor(model, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, library)
-    there = "" if measured_on.name == gpu.name else f"; {gpu.name} is taken to be off by the same factor"
+    trained = load_model(rate.model) if rate.model else model
+    factor = rate_factor(trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, library)
+    others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
+    there = f"; {' on '.join(reversed(others))} is taken to be off by the same factor" if others else ""
+    of_model = "" if trained.name == model.name else f" of {trained.name}"
     return factor, (
         f"Layer times are {factor:.2f} times their estimates, so that one {measured_on.name} at batch {rate.batch} "
-        f"trains {rate.samples_per_s:g} {model.sample}s/s ({rate.source}){there}."
+        f"trains {rate.samples_per_s:g} {trained.sample}s/s{of_model} ({rate.source}){there}."
     )
 
 

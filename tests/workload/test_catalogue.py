@@ -130,6 +130,25 @@ def test_the_bars_of_megatrons_figure_agree_with_the_sizes_taken_for_them(name, 
     assert megatron_flop(f"megatron-{name}", 8) / seconds / gpus / 1e12 == pytest.approx(tera, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("gpt-12x768x12-seq1024", "gpt2-small"),
+        ("gpt-96x12288x96", "gpt-3"),
+        ("gpt-24x2304x24-seq2048-vocab51200", "megatron-1.7b"),
+    ],
+)
+def test_a_gpt_named_by_its_sizes_is_the_one_of_these_sizes(name, known):
+    assert load_model(name).layers == load_model(known).layers
+    assert name in MODELS
+
+
+@pytest.mark.parametrize("name", ["gpt-12x768x11", "gpt-0x768x12", "gpt-12x768x0", "gpt-12x768x12-seq0"])
+def test_a_gpt_of_sizes_that_do_not_fit_each_other_is_refused(name):
+    with pytest.raises(InputError, match="write gpt-LAYERSxFEATURESxHEADS, heads that divide the features"):
+        load_model(name)
+
+
 def test_llama_multiplies_twice_by_every_parameter_and_attends_to_every_token():
     model = load_model("llama-3.1-8b")
     tokens, features, layers = 8192, 4096, 32

@@ -59,6 +59,23 @@ def test_another_gpu_and_batch_take_the_same_factor_on_their_own_estimates() -> 
     assert "k20x is taken to be off by the same factor" in there.assumptions[0]
 
 
+def test_another_model_takes_the_same_factor_on_its_own_estimates() -> None:
+    known = SingleGpuRate(samples_per_s=45.15, batch=32, model="googlenet-aux", source="a paper")
+    same = workload("k20", 32, rate(45.15, 32), model="googlenet-aux")
+    there = workload("k20", 64, ComputeSpec(single_gpu=known), model="nin")
+    factors = []
+    for built in (same, there):
+        plain = estimate_layers(built.model, load_gpu("k20"), built.batch, "fp32").layers
+        factors.append(built.forward_s / sum(layer.forward_s for layer in plain))
+    assert factors[0] == pytest.approx(factors[1])
+    assert "images/s of googlenet-aux (a paper); nin is taken to be off by the same factor" in there.assumptions[0]
+
+
+def test_a_rate_of_a_model_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="did you mean 'googlenet-aux'"):
+        SingleGpuRate(samples_per_s=1, batch=1, model="googlenet-axu", source="a paper")
+
+
 def test_a_rate_faster_than_the_update_alone_is_refused() -> None:
     with pytest.raises(InputError, match="less than its optimizer's update alone; check samples_per_s"):
         workload("k20", 32, rate(1e6, 32))

@@ -15,7 +15,7 @@ from clustersim.registry import Registry
 from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, caffenet
 from clustersim.workload.catalogue.bert import bert
 from clustersim.workload.catalogue.googlenet import googlenet, googlenet_aux
-from clustersim.workload.catalogue.gpt import MEGATRON_SIZES, gpt2, gpt3, megatron
+from clustersim.workload.catalogue.gpt import MEGATRON_SIZES, any_gpt, gpt2, gpt3, megatron
 from clustersim.workload.catalogue.inception import inception_v3, inception_v3_aux
 from clustersim.workload.catalogue.llama import llama3
 from clustersim.workload.catalogue.lstm import lstm_lm
@@ -27,17 +27,19 @@ from clustersim.workload.layer import Model
 
 
 class Catalogue(Registry[Callable[[], Model]]):
-    """The table of models; a hyphen before a digit makes no difference.
+    """The table of models; a hyphen before a digit makes no difference, and a GPT may be named by its sizes.
 
     >>> MODELS["googlenet"]().name, "alexnet-caffe" in MODELS
     ('googlenet', True)
     """
 
     def __getitem__(self, name: str) -> Callable[[], Model]:
-        return super().__getitem__(self.canonical(name))
+        return any_gpt(name) or super().__getitem__(self.canonical(name))
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and super().__contains__(self.canonical(name))
+        if not isinstance(name, str):
+            return False
+        return any_gpt(name) is not None or super().__contains__(self.canonical(name))
 
     def canonical(self, name: str) -> str:
         """Return how the table spells a name, or the name itself where no model is called so."""

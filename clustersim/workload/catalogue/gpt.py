@@ -5,13 +5,16 @@ Decoders whose embedding is also the last layer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+from clustersim.errors import InputError
 from clustersim.workload.builder import Builder, Tensor
 from clustersim.workload.catalogue.transformer import attention, feed_forward
 from clustersim.workload.layer import Model
 
 _VOCABULARY = 50_257
+_TOKENS = 2048
 _GPT2 = "Language models are unsupervised multitask learners (2019), table 2"
 _GPT3 = "arXiv:2005.14165, table 2.1"
 
@@ -78,6 +81,30 @@ def megatron(name: str) -> Callable[[], Model]:
     source = next((text for sizes, text in _MEGATRON_SOURCES.items() if size in sizes), _MEGATRON)
     title = f"Megatron-LM's GPT {size.upper()}"
     return lambda: gpt(name, title, layers, features, heads, tokens, source, vocabulary=MEGATRON_VOCABULARY)
+
+
+_ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?")
+
+
+def any_gpt(name: str) -> Callable[[], Model] | None:
+    """Return what builds a GPT whose name gives its sizes, None where the name does not.
+
+    `gpt-96x12288x96-seq2048-vocab51200` has 96 layers of 12,288 features and 96 heads; without more, 2048 tokens and
+    GPT-2's vocabulary.
+
+    >>> any_gpt("gpt-12x768x12-seq1024")().num_parameters
+    124439808
+    """
+    found = _ANY.fullmatch(name)
+    if found is None:
+        return None
+    layers, features, heads, tokens, vocabulary = (int(size) if size else 0 for size in found.groups())
+    if not layers * features * heads or features % heads or (found[4] and not tokens) or (found[5] and not vocabulary):
+        allowed = "gpt-LAYERSxFEATURESxHEADS, heads that divide the features"
+        raise InputError(f"'{name}' is no GPT: write {allowed}", got=name, allowed=allowed)
+    tokens, vocabulary = tokens or _TOKENS, vocabulary or _VOCABULARY
+    title = f"GPT of {layers} layers, {features} features and {heads} heads"
+    return lambda: gpt(name, title, layers, features, heads, tokens, "named by its sizes", vocabulary)
 
 
 def gpt(
