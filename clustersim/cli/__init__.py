@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from clustersim import __version__
+from clustersim.cli.calibration import calibrate
 from clustersim.cli.clusters import topology
 from clustersim.cli.collectives import collective
 from clustersim.cli.failure import INTERRUPTED, tell_failure, tell_interrupt
@@ -40,6 +41,7 @@ app.command()(collective)
 app.add_typer(topology)
 app.command()(profile)
 app.command()(validate)
+app.command()(calibrate)
 app.command()(report)
 importing.command("kineto")(import_kineto)
 app.add_typer(importing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
+from clustersim.reading.tree import Node
 from clustersim.results import Run, Spans
 from clustersim.results.budget import model_kind
 from clustersim.scenario import Point, load_scenario
@@ -20,6 +21,7 @@ from clustersim.scenario.overrides import apply_overrides
 from clustersim.simulate import forecast, time_collective
 from clustersim.spec import Spec
 from clustersim.units import Size
+from clustersim.validation.left_out import sheet_without
 
 _WAYS = {"strategy", "compression", "parallelism", "transport"}
 """Keys that say how a job synchronises: points that differ in nothing else are ranked against each other."""
@@ -66,10 +68,8 @@ class Answer:
 def answer(question: Question) -> Answer:
     """Simulate one question. Nothing is raised for what its input or the simulation can cause."""
     try:
-        root, lesser = read_scenario(question.file)
-        if "collective" in root.children:
-            return _collective(question, lesser)
-        return _training(question)
+        asked = read_collective(question)
+        return _training(question) if asked is None else _collective(asked)
     except InputError as error:
         return Answer(mistakes=error.mistakes)
     except Exception as error:  # told under `skipped`, with everything else still compared
@@ -83,23 +83,44 @@ def _training(question: Question) -> Answer:
         lists = ", ".join(scenario.axes)
         message = f"the figure belongs to one point and this is a sweep over {lists}; give these a column"
         raise InputError(message, got=f"{len(points)} points", allowed="one point")
-    point = points[0].point
-    run = forecast(point).run
+    asked = points[0].point
+    run = forecast(_fairly(question, asked)).run
     document = replace(run, axes={}, spans=Spans(), layers=(), links=()).to_dict(detail=False)
-    group, way = group_and_way(point)
-    return Answer(document, group, way, features(point, run))
+    group, way = group_and_way(asked)
+    return Answer(document, group, way, features(asked, run))
 
 
-def _collective(question: Question, lesser: Sequence[Mistake]) -> Answer:
-    root, mistakes = read_scenario(question.file)
+def _fairly(question: Question, point: Point) -> Point:
+    """Return the point with constants of its transport that its own case had no part in."""
+    sheet = sheet_without(question.file.resolve().parent.name, point.transport)
+    if sheet is None:
+        return point
+    overrides = [*question.overrides, f"transport={sheet}"]
+    return load_scenario(question.file, overrides=overrides).points()[0].point
+
+
+def read_collective(
+    question: Question, read: Callable[[Path], tuple[Node, Sequence[Mistake]]] = read_scenario
+) -> CollectiveQuestion | None:
+    """Return the collective that a question asks for; None where it is a training. Every mistake in it is raised.
+
+    `read` gives a file's tree and its lesser mistakes, such as one that keeps what it has read.
+    """
+    root, mistakes = read(question.file)
+    if "collective" not in root.children:
+        return None
     root, wrong = apply_overrides(root, question.overrides)
     try:
         asked = CollectiveQuestion.model_validate_json(json.dumps(root.plain()), strict=True)
     except ValidationError as error:
         found = [problem.mistake for problem in explain(error, root, CollectiveQuestion, {})]
-        raise InputError([*lesser, *wrong, *found]) from None
+        raise InputError([*mistakes, *wrong, *found]) from None
     if mistakes or wrong:
         raise InputError([*mistakes, *wrong])
+    return asked
+
+
+def _collective(asked: CollectiveQuestion) -> Answer:
     document = time_collective(
         asked.collective, asked.topology, asked.algorithm, asked.num_gpus, [asked.bytes], asked.transport
     )

@@ -1,0 +1,93 @@
+"""What a calibration found, and its `clustersim.calibration/1` document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from clustersim import __version__
+from clustersim.errors import InputError, Mistake
+from clustersim.hardware import load_transport
+from clustersim.interchange.benchmark_logs import BenchmarkLog, read_benchmark
+from clustersim.topology import load_topology
+from clustersim.validation.calibration.constants import Fit
+from clustersim.validation.calibration.experiment import experiments
+from clustersim.validation.calibration.fit import fit_transport
+from clustersim.validation.calibration.problem import Tell
+
+CALIBRATION_SCHEMA = "clustersim.calibration/1"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A log, or a case: by which tool, and what a user should know of how it was read."""
+
+    file: str
+    tool: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A transport fitted to what was measured on a cluster; `changes` are what its shipped sheet should have."""
+
+    transport: str
+    topology: str | None
+    sources: tuple[Source, ...]
+    fit: Fit
+    changes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the calibration as JSON values, SI numbers."""
+        return {
+            "transport": self.transport,
+            "topology": self.topology,
+            "sources": [asdict(source) for source in self.sources],
+            "constants": [asdict(constant) for constant in self.fit.constants],
+            "changes": list(self.changes),
+            "points": [
+                {**asdict(point), "error": point.error, "error_before": point.error_before}
+                for point in self.fit.residuals
+            ],
+            "summary": {
+                "num_points": len(self.fit.residuals),
+                "median_abs_error": self.fit.median_abs_error,
+                "median_abs_error_before": self.fit.median_abs_error_before,
+            },
+        }
+
+
+def calibration_document(calibrations: Sequence[Calibration]) -> dict[str, Any]:
+    """Return the `clustersim.calibration/1` document."""
+    fits = [calibration.to_dict() for calibration in calibrations]
+    return {"schema": CALIBRATION_SCHEMA, "version": __version__, "fits": fits}
+
+
+def calibrate(
+    logs: Sequence[str | Path],
+    topology: str,
+    transport: str,
+    num_gpus: int | None = None,
+    tell: Tell = lambda share, what: None,
+) -> Calibration:
+    """Fit a transport's constants to benchmark logs of one cluster.
+
+    `topology` and `transport` are names or files; `num_gpus` is for logs that do not say how many ranks took part.
+    Every mistake of every log is raised at once.
+    """
+    cluster, start = load_topology(topology), load_transport(transport)
+    read: list[BenchmarkLog] = []
+    points = []
+    mistakes: list[Mistake] = []
+    for log in dict.fromkeys(map(str, logs)):
+        try:
+            read.append(read_benchmark(log))
+            points += experiments(read[-1], cluster, num_gpus)
+        except InputError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise InputError(dict.fromkeys(mistakes))
+    fit = fit_transport(points, start, tell=tell)
+    return Calibration(transport, topology, tuple(Source(log.file, log.tool, log.notes) for log in read), fit)

@@ -1,0 +1,102 @@
+"""A fitted transport as a sheet that a scenario can name by its path."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from clustersim.errors import InputError
+from clustersim.hardware.sheet import Transport
+from clustersim.validation.calibration.constants import FITTED, LIMIT, Constant, Fit
+from clustersim.validation.text import percent_text
+
+_KEYS = ("overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte")
+
+
+def sheet_text(fit: Fit, name: str, topology: str) -> str:
+    """Return the sheet of a fitted transport in YAML, called `name`, measured on the cluster `topology`.
+
+    A fitted value says from which logs and how sure it is; all others keep their source.
+    """
+    after, fitted = fit.after, {constant.key: constant for constant in fit.constants}
+    own = name != after.library
+    files = ", ".join(Path(source).name for source in fit.sources)
+    lines = [
+        f"name: {name}",
+        f"title: {_quoted(f'{fit.before.title}, as measured in {files}' if own else after.title)}",
+    ]
+    lines += [f"library: {after.library}"] if own else []
+    for key in _KEYS:
+        if getattr(after, key) is not None:
+            source = _source(fit, fitted.get(key), topology) or after.sources[key]
+            lines += _entry(after, key, fitted.get(key), source)
+    return "\n".join(lines) + "\n"
+
+
+def sheet_name(path: Path) -> str:
+    """Return what a sheet in this file is called: the file's stem in kebab-case.
+
+    >>> sheet_name(Path("My_transport v2.yaml"))
+    'my-transport-v2'
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")
+    if path.suffix not in (".yaml", ".yml") or not name:
+        raise InputError(
+            f"a transport sheet is a .yaml file (got '{path}')", got=str(path), allowed="such as mine.yaml"
+        )
+    return name
+
+
+def value_text(key: str, value: float) -> str:
+    """Write a constant as a sheet has it, with four significant digits.
+
+    >>> value_text("overhead_s", 1.23456e-5), value_text("efficiency", 0.9), value_text("add_s_per_byte", 2.5e-10)
+    ('12.35 us', '0.9', '0.25 ns')
+    """
+    if key == "efficiency":
+        return f"{value:.4g}"
+    if value == 0.0:
+        return "0 s"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= size and key != "add_s_per_byte":
+            return f"{float(f'{value / size:.4g}'):g} {unit}"
+    return f"{float(f'{value / 1e-9:.4g}'):g} ns"
+
+
+def error_text(constant: Constant) -> str:
+    """Write a constant's standard error in the unit of `value_text`'s, `-` where there is none."""
+    if constant.standard_error is None:
+        return "-"
+    if constant.key == "efficiency":
+        return f"{constant.standard_error:.2g}"
+    number, _, unit = value_text(constant.key, constant.value).partition(" ")
+    return f"{constant.standard_error * float(number) / constant.value:.2g} {unit}"
+
+
+def _entry(after: Transport, key: str, constant: Constant | None, source: str) -> Iterator[str]:
+    value = getattr(after, key)
+    text = value_text(key, value) if constant is not None else str(value).lower()
+    yield f"{key}:"
+    yield f"  value: {text}"
+    yield f"  source: {_quoted(source)}"
+
+
+def _source(fit: Fit, constant: Constant | None, topology: str) -> str:
+    """Return where a value comes from."""
+    if constant is None or constant.state not in (FITTED, LIMIT):
+        return ""
+    sure = "no uncertainty can be given"
+    if constant.standard_error is not None:
+        sure = f"standard error {error_text(constant)}"
+    figures = f"{len(fit.residuals)} figure{'s' if len(fit.residuals) > 1 else ''}"
+    error = percent_text(fit.median_abs_error, signed=False)
+    return (
+        f"fitted: {sure}; least squares on the relative errors of {figures} of {', '.join(fit.sources)}, simulated on "
+        f"{topology}, which they meet to {error} (median)"
+    )
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
