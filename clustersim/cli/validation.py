@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from clustersim.validation import Verdict
+    from clustersim.validation.real import RealVerdict
 
 
 def validate(
@@ -17,6 +18,10 @@ def validate(
         typer.Argument(
             metavar="[CASE]...", help="Names of shipped cases (clustersim list cases), or folders; all where none is."
         ),
+    ] = None,
+    real: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Compare with a run on your own nodes: what the worker has written."),
     ] = None,
     max_error: Annotated[
         str | None,
@@ -28,6 +33,12 @@ def validate(
     budget: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the errors that forecasts quote (results/budget.json).")
     ] = None,
+    write_worker: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the worker for your own nodes as one file, for torchrun where only torch is."
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes; one a core if 0.", min=0)] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> int:
@@ -35,8 +46,17 @@ def validate(
 
     Figures that calibrate a case stand apart and are never scored; nor are those that are only recalled. A case that
     fails is told as skipped and makes the exit status 1.
+
+    With --real, what was measured on your own nodes: the same jobs are simulated on a cluster built from what the
+    nodes say of themselves, and the report has both timelines, one above the other.
     """
+    if write_worker is not None:
+        return _write_worker(write_worker)
     most = None if max_error is None else parse_share(max_error)
+    if real is not None:
+        if cases or markdown or budget:
+            raise typer.BadParameter("a run of your own is compared alone: name no cases, --markdown or --budget")
+        return _compare_real(real, most, json, report, quiet)
     from clustersim.cli.progress import progress
     from clustersim.validation import validate as compare
 
@@ -47,6 +67,41 @@ def validate(
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}", err=json)
     return _status(verdict, most)
+
+
+def _compare_real(path: Path, most: float | None, json: bool, report: Path | None, quiet: bool) -> int:
+    """Compare a run on real nodes; what it lacks is told, and everything else compared."""
+    from clustersim.cli.progress import progress
+    from clustersim.validation.real import validate_real
+
+    with progress(quiet) as tell:
+        found = validate_real(path, tell)
+    written = _write_real(found, report)
+    _print(found.verdict, json)
+    for note in found.cluster.notes:
+        typer.echo(f"note: {note}", err=json)
+    if written is not None:
+        typer.echo(f"report: {written}", err=json)
+    return _status(found.verdict, most)
+
+
+def _write_real(found: RealVerdict, report: Path | None) -> Path | None:
+    if report is None:
+        return None
+    from clustersim.validation.real_page import write_real
+
+    return write_real(found, report)
+
+
+def _write_worker(path: Path) -> int:
+    from clustersim.errors import InputError
+    from clustersim.validation.real_pack import write_worker
+
+    try:
+        typer.echo(f"worker: {write_worker(path)}")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}", got=str(path)) from None
+    return 0
 
 
 def parse_share(text: str) -> float:

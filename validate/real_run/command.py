@@ -111,6 +111,8 @@ def _warm(options: argparse.Namespace, ranks: Ranks) -> None:
     options.models = options.models or (["resnet50"] if on_gpu else ["squeezenet-1.0"])
     options.batch = options.batch or (32 if on_gpu else 2)
     options.max_bytes = options.max_bytes or (2**28 if on_gpu else 2**24)
+    if options.paced is not None and (on_gpu or not options.paced > 0):
+        raise ProfilingError("--paced is for ranks on a CPU (--device cpu), and is a time above 0")
     if options.precision == "tf32" and not on_gpu:
         raise ProfilingError("tf32 is a format of CUDA devices; take --precision fp32")
 
@@ -121,10 +123,13 @@ def _phases(options: argparse.Namespace, ranks: Ranks) -> Iterator[Phase]:
     from real_run.training import Job
 
     wanted = [name for name in options.phases if ranks.size > 1 or name in _ALONE]
+    if options.paced is not None and "layers" in wanted:
+        wanted.remove("layers")  # pauses have no kernels
     if "all-reduce" in wanted:
         yield Phase("all-reduce", "all-reduce", partial(all_reduce_sweep, max_bytes=options.max_bytes))
     for model in options.models:
-        job = Job(model, options.batch, options.precision, options.layout, options.iterations, options.warm_up)
+        paced_s = None if options.paced is None else options.paced / 1e3
+        job = Job(model, options.batch, options.precision, options.layout, options.iterations, options.warm_up, paced_s)
         yield from _of_model(job, wanted, options)
 
 
@@ -162,7 +167,11 @@ def _of_model(job: Any, wanted: Sequence[str], options: argparse.Namespace) -> I
     for name in wanted:
         for title, kind, trained, measure in measures.get(name, ()):
             about = trained.document()
-            yield Phase(f"{job.model}: {title}", kind, lambda ranks, m=measure, a=about: {**a, **m(ranks)})
+            yield Phase(f"{job.model}: {title}", kind, partial(_with, about, measure))
+
+
+def _with(about: dict[str, Any], measure: Measure, ranks: Ranks) -> dict[str, Any]:
+    return {**about, **measure(ranks)}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -183,6 +192,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--straggler", default="1:2", metavar="R:F", help="rank R takes F times as long; %(default)s")
     parser.add_argument("--max-bytes", type=int, metavar="N", help="largest all-reduce; 256 MiB, or 16 MiB on a CPU")
     parser.add_argument("--kernel-ms", type=float, default=20.0, metavar="MS", help="time for each kernel; %(default)s")
+    parser.add_argument(
+        "--paced", type=float, metavar="MS", help="pauses of so long in place of compute, where ranks share cores"
+    )
     parser.add_argument("--backend", default="auto", choices=["auto", "nccl", "gloo"], help="%(default)s: nccl on GPUs")
     parser.add_argument("--device", default="auto", choices=["auto", "cuda", "cpu"], help="%(default)s: a GPU if any")
     parser.add_argument(

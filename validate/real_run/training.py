@@ -12,12 +12,16 @@ from clustersim.profiling.models import build_model
 from clustersim.profiling.optimizers import DEFAULT, make_optimizer, make_scaler, one_step
 from clustersim.profiling.precision import autocast, use_precision
 from real_run.clock import HostClock, clock_of
+from real_run.paced import pace
 from real_run.ranks import Ranks
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is trained, and for how long; `straggler` is (rank, factor): its compute takes so many times as long."""
+    """What is trained, and for how long; `straggler` is (rank, factor): its compute takes so many times as long.
+
+    With `paced_s`, an iteration's forward and backward are pauses of so long.
+    """
 
     model: str
     batch: int
@@ -25,6 +29,7 @@ class Job:
     layout: str
     num_iterations: int
     num_warm_up: int
+    paced_s: float | None = None
     straggler: tuple[int, float] | None = None
 
     def factor(self, rank: int) -> float:
@@ -40,6 +45,7 @@ class Job:
             "precision": self.precision,
             "layout": self.layout,
             "num_warm_up": self.num_warm_up,
+            "paced_s": self.paced_s,
             "straggler": straggler,
         }
 
@@ -55,6 +61,8 @@ class Trainee:
         layout = job.layout if graph.has_images else NO_LAYOUT
         self.graph = graph.materialise(device, layout)
         self.graph.train()
+        if job.paced_s is not None:
+            pace(self.graph, job.paced_s)
         self.batch = self.graph.batch(job.batch, device, layout)
         self.precision, self.device = job.precision, device
         self.parameters = [each for each in self.graph.parameters() if each.requires_grad]
