@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -48,6 +48,10 @@ class Spans:
         return len(self.kind)
 
 
+_LASTING = ("bubble_s", "called_waiting_s", "called_s")
+"""Columns of a timesheet that say how long something was, and not when."""
+
+
 @dataclass
 class Timesheet:
     """When each worker did what, in simulated seconds; NaN where nothing has happened.
@@ -59,6 +63,10 @@ class Timesheet:
     worker needs it), `awaited_s` (when the last of those it had to wait for was there) and `awaited_rank`
     (who that was); both are there from when it begins to wait for somebody who has not come, the time being infinite.
     A worker that gets ahead of others has more iterations than they; the rest of a row is NaN.
+
+    Where a model is laid over several workers, seconds before `computed_s` in which one did nothing: `bubble_s` (it
+    waited for what another stage computes), `called_waiting_s` (for others of its group to enter a collective) and
+    `called_s` (for messages and collectives on their way); all [num_ranks, num_iterations].
     """
 
     begin_s: np.ndarray
@@ -73,13 +81,17 @@ class Timesheet:
     back_s: np.ndarray
     awaited_s: np.ndarray
     awaited_rank: np.ndarray
+    bubble_s: np.ndarray
+    called_waiting_s: np.ndarray
+    called_s: np.ndarray
 
     @classmethod
     def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:
         """Make a sheet on which nothing is noted yet."""
         flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(6)]
         deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(6)]
-        return cls(*flat, *deep)
+        lasting = [np.zeros((num_ranks, num_iterations)) for _ in _LASTING]
+        return cls(*flat, *deep, *lasting)
 
     def make_room(self, iteration: int) -> None:
         """See to it that this iteration can be noted, of any rank."""
@@ -88,7 +100,8 @@ class Timesheet:
             return
         for column in fields(self):
             old = getattr(self, column.name)
-            more = np.full((old.shape[0], max(iteration + 1 - room, room), *old.shape[2:]), np.nan)
+            blank = 0.0 if column.name in _LASTING else np.nan
+            more = np.full((old.shape[0], max(iteration + 1 - room, room), *old.shape[2:]), blank)
             setattr(self, column.name, np.concatenate([old, more], axis=1))
 
     @property
@@ -118,6 +131,23 @@ class Timesheet:
         """Return this sheet with some of its iterations only."""
         return Timesheet(*(getattr(self, column.name)[:, iterations] for column in fields(self)))
 
+    def with_buckets(self, num_buckets: int) -> Timesheet:
+        """Return this sheet with room for more buckets, of which nothing is noted."""
+
+        def widened(column: np.ndarray) -> np.ndarray:
+            if column.ndim == 2:
+                return column
+            more = np.full((*column.shape[:2], num_buckets - column.shape[2]), np.nan)
+            return np.concatenate([column, more], axis=2)
+
+        return Timesheet(*(widened(getattr(self, column.name)) for column in fields(self)))
+
+    @classmethod
+    def of_ranks(cls, sheets: Sequence[Timesheet], order: np.ndarray) -> Timesheet:
+        """Return one sheet of the ranks of several, which have as many iterations and buckets; row i is `order[i]`."""
+        names = [column.name for column in fields(cls)]
+        return cls(*(np.concatenate([getattr(sheet, name) for sheet in sheets])[order] for name in names))
+
     def repeated(self, num_iterations: int, period_s: float) -> Timesheet:
         """Return this sheet with its last iteration come again, every `period_s`, until there are so many."""
         played = self.begin_s.shape[1]
@@ -125,7 +155,8 @@ class Timesheet:
 
         def extended(name: str) -> np.ndarray:
             column: np.ndarray = getattr(self, name)
-            shift = again if name.endswith("_s") else np.zeros_like(again)
+            is_time = name.endswith("_s") and name not in _LASTING
+            shift = again if is_time else np.zeros_like(again)
             later = column[:, -1:] + (shift[None, :] if column.ndim == 2 else shift[None, :, None])
             return np.concatenate([column, later], axis=1)
 

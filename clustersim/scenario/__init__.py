@@ -8,7 +8,7 @@ from __future__ import annotations
 from clustersim.scenario.checks import build_topology, check_point
 from clustersim.scenario.loader import load_scenario
 from clustersim.scenario.memory import compression_of, gpu_memory
-from clustersim.scenario.parts import Baseline, Batch, Parallelism, Published
+from clustersim.scenario.parts import Baseline, Batch, Published
 from clustersim.scenario.point import JobOfMany, Point
 from clustersim.scenario.reference import reference_page
 from clustersim.scenario.scenario import Scenario, SweepPoint
@@ -19,7 +19,6 @@ __all__ = [
     "Baseline",
     "Batch",
     "JobOfMany",
-    "Parallelism",
     "Point",
     "Published",
     "Scenario",

@@ -10,14 +10,17 @@ import numpy as np
 
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
+from clustersim.hardware.sheet import Gpu
 from clustersim.reading.tree import Place
+from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
 from clustersim.topology import Topology, TopologySpec, place
-from clustersim.workload import load_workload, read_profile
+from clustersim.units import format_size
+from clustersim.workload import load_workload, memory_overflow, read_profile
 from clustersim.workload.precision import precision_on
 
 
@@ -157,7 +160,33 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
     wrong = [each for gpu in known for each in _mistakes_of("precision", partial(precision_on, gpu, point.precision))]
     yield from wrong
     if not wrong and not list(_mistakes_of("model", partial(load_workload, point.model))):
-        yield from memory_mistakes(point, load_workload(point.model)[0], known)
+        yield from _room_mistakes(point, known)
+
+
+def _room_mistakes(point: Point, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
+    """Yield that a model cannot be laid over GPUs of these kinds as the scenario says, or does not fit into one."""
+    model, given_times = load_workload(point.model)
+    if point.is_plain:
+        yield from memory_mistakes(point, model, gpus)
+        return
+    if len(gpus) > 1:
+        kinds = ", ".join(gpu.name for gpu in gpus)
+        yield Mistake(f"a model is laid over GPUs of one kind (got {kinds})", "parallelism", got=kinds)
+        return
+    try:
+        whole = work_of(point, model, gpus[0], point.micro_batch, given_times)
+        held = layout_of(point, whole, given_times).fullest
+    except InputError as error:
+        keys = point.parallelism.model_fields
+        yield from (
+            replace(each, key=f"parallelism.{each.key}") if each.key in keys else Place().told(each, "model")
+            for each in error.mistakes
+        )
+        return
+    overflow = memory_overflow(held, gpus[0]) if point.memory_check else None
+    if overflow is not None:
+        got, allowed = format_size(sum(held.values())), f"at most {format_size(gpus[0].memory_bytes)}"
+        yield Mistake(overflow, "parallelism", got=got, allowed=allowed)
 
 
 def _mistakes_of(key: str, attempt: Callable[[], object]) -> Iterator[Mistake]:

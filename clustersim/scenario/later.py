@@ -5,20 +5,7 @@ from __future__ import annotations
 _NOT_YET = "this version does not simulate {what} yet; leave the key out"
 
 _KEYS = {
-    **{
-        f"parallelism.{key}": "any layout but data parallelism"
-        for key in (
-            "kind",
-            "tensor",
-            "pipeline",
-            "expert",
-            "context",
-            "micro_batches",
-            "schedule",
-            "sharding",
-            "recompute",
-        )
-    },
+    **{f"parallelism.{key}": "that layout" for key in ("kind", "expert", "context")},
 }
 
 LATER: dict[str, str] = {key: _NOT_YET.format(what=what) for key, what in _KEYS.items()}

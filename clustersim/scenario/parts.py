@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
-from clustersim.spec import Spec
+from clustersim.spec import Count, Spec
 
-
-def whole(value: Any) -> Any:
-    """Read 1.28e6 as the whole number it is; leave anything else to be refused."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Source = Annotated[str, Field(min_length=1, description="where the figure stands: document, page or table")]
 
@@ -82,9 +75,3 @@ class Published(Spec):
     def value(self) -> float:
         """The figure, in the unit of its metric."""
         return float(getattr(self, self.metric))
-
-
-class Parallelism(Spec):
-    """How the model is laid over the GPUs: copies of it, each with its own samples."""
-
-    data: Count | None = Field(default=None, description="copies of the model; num_gpus where it is left out")

@@ -13,8 +13,11 @@ from clustersim.devices import Input
 from clustersim.errors import InputError, Mistake
 from clustersim.failures import Failures
 from clustersim.hardware import TRANSPORTS
-from clustersim.scenario.parts import Baseline, Batch, Count, Parallelism, Positive, Published, whole
-from clustersim.spec import Spec
+from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.schedules import SCHEDULES
+from clustersim.parallelism.spec import Parallelism, micro_batch_of
+from clustersim.scenario.parts import Baseline, Batch, Positive, Published
+from clustersim.spec import Count, Spec, whole
 from clustersim.stragglers import STRAGGLERS, ComputeStraggler, Straggler
 from clustersim.strategies import STRATEGIES, Strategy
 from clustersim.topology import AnyTopology, Placement
@@ -62,6 +65,7 @@ SHARED = (
 )
 """Keys that are the same for all jobs of a cluster, or mean something to the first alone: no job has its own."""
 
+_LAID_OUT_STRATEGIES = ("all-reduce", "server", "local")
 _MOST_CYCLES = 20_000_000  # iterations times GPUs whose times are kept
 
 
@@ -137,9 +141,24 @@ class Point(Spec):
     )
 
     @property
+    def is_plain(self) -> bool:
+        """Whether every GPU trains a copy of the whole model, on all of its batch at once."""
+        return self.parallelism.is_plain(self.num_gpus)
+
+    @property
+    def grid(self) -> Grid:
+        """The ranks in the box in which the model is laid over them."""
+        return self.parallelism.grid(self.num_gpus)
+
+    @property
+    def micro_batch(self) -> int:
+        """Samples that go through the model at once: of a copy, which may lie on several GPUs."""
+        return micro_batch_of(self.parallelism, self.grid, self.global_batch)
+
+    @property
     def per_gpu_batch(self) -> int:
-        """Samples on each GPU in one iteration."""
-        return self.batch.per_gpu or (self.batch.global_ or 0) // self.num_gpus
+        """Samples on each GPU in one iteration; where a copy lies on several, its batch over them, at least one."""
+        return self.batch.per_gpu or max(1, (self.batch.global_ or 0) // self.num_gpus)
 
     @property
     def global_batch(self) -> int:
@@ -181,7 +200,7 @@ class Point(Spec):
 
     def _batch_mistakes(self) -> list[Mistake]:
         batch = self.batch.global_
-        if batch is None or batch % self.num_gpus == 0:
+        if batch is None or batch % self.num_gpus == 0 or self._layout_mistakes() or not self.is_plain:
             return []
         below = batch // self.num_gpus * self.num_gpus
         near = f"{below} or {below + self.num_gpus}" if below else f"{self.num_gpus}"
@@ -189,11 +208,36 @@ class Point(Spec):
         return [Mistake(message, key="batch.global", got=str(batch), allowed=f"a multiple of {self.num_gpus}")]
 
     def _layout_mistakes(self) -> list[Mistake]:
+        """Return why the model cannot be laid over the GPUs as the scenario says."""
+        try:
+            if not self.is_plain:
+                return [replace(each, key=f"parallelism.{each.key}") for each in self._laid_out_mistakes()]
+        except InputError as error:
+            return [replace(mistake, key=f"parallelism.{mistake.key}") for mistake in error.mistakes]
+        return []
+
+    def _laid_out_mistakes(self) -> list[Mistake]:
+        """Return why a layout of several GPUs to a copy cannot be; raise InputError where its numbers do not divide."""
+        layout, grid = self.parallelism, self.grid
+        assert self.micro_batch
+        for stage in range(grid.pipeline):
+            SCHEDULES[layout.schedule](stage, grid.pipeline, layout.micro_batches, layout.chunks)
         mistakes = []
-        data = self.parallelism.data
-        if data is not None and data != self.num_gpus:
-            message = f"{data} copies of the model do not make {self.num_gpus} GPUs; the product must be num_gpus"
-            mistakes.append(Mistake(message, key="parallelism.data", got=str(data), allowed=str(self.num_gpus)))
+        if layout.chunks > 1 and grid.pipeline == 1:
+            message = f"{layout.chunks} chunks on each stage, and there is one stage; give pipeline as well"
+            mistakes.append(Mistake(message, key="chunks", got=str(layout.chunks), allowed="1, or pipeline above 1"))
+        if layout.sequence_parallel and grid.tensor == 1:
+            message = "sequence_parallel splits what lies between split layers, and tensor is 1; give tensor as well"
+            mistakes.append(Mistake(message, key="sequence_parallel", got="true", allowed="with tensor above 1"))
+        if layout.sharding is not None and self.strategy.kind != "all-reduce":
+            message = f"copies share out what they have by collectives of their own (strategy is {self.strategy.kind})"
+            mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="strategy: all-reduce"))
+        for key, what in (("input", self.input), ("failures", self.failures)):
+            if what is not None and grid.data < self.num_gpus:
+                message = f"{key} is simulated where each GPU has a copy of the model; leave one of the two out"
+                mistakes.append(
+                    Mistake(message, key="data", got=str(grid.data), allowed=f"{self.num_gpus}, or no {key}")
+                )
         return mistakes
 
     def _length_mistakes(self) -> list[Mistake]:

@@ -151,7 +151,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         layers=_layers(setup),
         buckets=tuple(
             (bucket.name, bucket.num_bytes, algorithm)
-            for bucket, algorithm in zip(setup.plan(work).buckets, first.algorithms, strict=True)
+            for bucket, algorithm in zip(setup.first_plan.buckets, first.algorithms, strict=True)
         ),
         link_classes=link_classes(
             *setup.topology.link_kinds,
@@ -241,6 +241,8 @@ def _spans(setup: Setup, outcome: Outcome) -> Spans:
     """Return the spans of the last iteration, or of a stretch as long; layer by layer for a few ranks."""
     layers = [(time.layer.name, time.backward_s) for time in reversed(setup.reference.layers) if time.backward_s > 0]
     buckets = [bucket.name for bucket in setup.plan(setup.reference).buckets]
+    if outcome.spans is not None:
+        return outcome.spans
     detailed = set(range(min(_DETAILED_RANKS, setup.point.num_gpus)))
     if not outcome.in_step:
         return stretch_spans(outcome.times, outcome.weights > 0, outcome.iteration_s, layers, buckets, detailed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clustersim.results import EVERYBODY, JobRun, Timesheet, Update, UpdateLog, parts
+from clustersim.results import EVERYBODY, JobRun, Spans, Timesheet, Update, UpdateLog, parts
 from clustersim.strategies import Job, Window
 
 
@@ -21,6 +21,7 @@ class Outcome:
     update log that count. `recovery_share` is how many seconds of recovery from failures each second of an iteration
     costs in the long run, where there are failures. `jobs` are the figures of all jobs, where several share the
     cluster. `pushed` [num_ranks] is how many workers' gradients each rank hands to the model in one row of the log.
+    `spans` are what ranks did in their latest iteration, where they noted that down themselves.
     """
 
     times: Timesheet
@@ -36,6 +37,7 @@ class Outcome:
     shortcuts: tuple[str, ...]
     recovery_share: float | None = None
     jobs: tuple[JobRun, ...] = ()
+    spans: Spans | None = None
 
     @property
     def iteration_s(self) -> float:

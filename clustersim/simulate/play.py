@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import simpy
@@ -10,12 +11,15 @@ import simpy
 from clustersim.devices import InputStage
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment, Network
+from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration
+from clustersim.simulate.laid_out import jobs_of, joined
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies import Job
+from clustersim.strategies.crew import Crew
 from clustersim.topology import Topology
 
 Tell = Callable[[float], None]
@@ -43,21 +47,44 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
     zero_s = 0.0
     if has_given_times(setup.point.stragglers):
         zero_s = _measured_from_s(_played(setup, replicate, 1, exact, float("inf"), lambda share: None))
-    return outcome_of(_played(setup, replicate, num_iterations, exact, zero_s, tell))
+    return _outcome(_played(setup, replicate, num_iterations, exact, zero_s, tell), setup.laid_out)
 
 
-def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero_s: float, tell: Tell) -> Job:
+class _Played(NamedTuple):
+    """A job that has been played: as several, and by a crew, where a copy of the model lies on several GPUs."""
+
+    gpus: np.ndarray
+    jobs: list[Job]
+    crew: Crew | None
+
+
+def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero_s: float, tell: Tell) -> _Played:
     """Return a job that has been played; the scenario's times count from `zero_s` on."""
     network = network_over(Environment(), setup.topology, setup.transport, exact)
-    job = job_on(network, setup, replicate, num_iterations, zero_s)
+    strategy, job = setup.point.strategy, job_on(network, setup, replicate, num_iterations, zero_s)
     disturb_links(network, delayed(setup.point.stragglers, zero_s), job.seed, job.gpus)
-    network.env.run(setup.point.strategy.start(job, tell))
-    return job
+    if setup.laid_out is None:
+        network.env.run(strategy.start(job, tell))
+        return _Played(job.gpus, [job], None)
+    jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto"))
+    over = [strategy.start(jobs[0], tell), *(strategy.start(each) for each in jobs[1:])]
+    network.env.run(network.env.all_of(over))
+    return _Played(job.gpus, jobs, crew)
 
 
-def _measured_from_s(job: Job) -> float:
+def _outcome(played: _Played, laid_out: LaidOut | None) -> Outcome:
+    outcomes = [outcome_of(job) for job in played.jobs]
+    if laid_out is None or played.crew is None:
+        return outcomes[0]
+    return joined(outcomes, laid_out, played.crew, played.gpus)
+
+
+def _measured_from_s(played: _Played) -> float:
     """Return when what is measured of a job begins: the same whatever happens afterwards."""
-    return float(job.times.begin_s[:, job.num_warm_up].min()) if job.window is None else job.window.start_s
+    job = played.jobs[0]
+    if job.window is not None:
+        return job.window.start_s
+    return min(float(each.times.begin_s[:, each.num_warm_up].min()) for each in played.jobs)
 
 
 def job_on(network: Network, setup: Setup, replicate: int, num_iterations: int, zero_s: float) -> Job:
@@ -105,6 +132,9 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
 def _plans(setup: Setup, gpus: np.ndarray, draws: Draws) -> Callable[[int, int], Iteration]:
     """Return what gives the plan of a rank and an iteration."""
     kinds = setup.kinds(gpus)
+    if setup.laid_out is not None:
+        first = setup.laid_out.plans[0].iteration
+        return lambda rank, iteration: first
     shared = {kind: setup.plan(setup.workload(kind)) for kind in dict.fromkeys(kinds)}
     if not draws.has_layers:
         return lambda rank, iteration: shared[kinds[rank]]

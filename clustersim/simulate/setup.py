@@ -12,16 +12,16 @@ from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
 from clustersim.hardware.sheet import Sheet, Transport
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration, Wire, bucket_caps, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
+from clustersim.scenario.layout import layout_of, of_a_micro_batch, work_of
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
 from clustersim.workload import (
-    PRECISIONS,
     Compression,
     Workload,
-    build_workload,
     check_memory,
     load_workload,
 )
@@ -99,24 +99,22 @@ class Setup:
         """Return an iteration's work on a GPU of this kind, at the point's batch per GPU where none is given."""
         point, size = self.point, batch or self.point.per_gpu_batch
         key = point.model, kind, size, point.precision, point.optimizer, point.compute
-        return self._workloads.get(
-            key,
-            lambda: build_workload(
-                self.model,
-                load_gpu(kind),
-                size,
-                point.precision,
-                point.optimizer,
-                point.compute,
-                self.given_times,
-                PRECISIONS[point.precision].wire_bytes,
-            ),
-        )
+        return self._workloads.get(key, lambda: work_of(point, self.model, load_gpu(kind), size, self.given_times))
 
     @property
     def reference(self) -> Workload:
-        """The first rank's work, which the report shows layer by layer."""
-        return self.workload(self.kinds_in_use[0])
+        """The first rank's work, which the report shows layer by layer; of a micro-batch where ranks have parts."""
+        return self.workload(self.kinds_in_use[0], None if self.point.is_plain else self.point.micro_batch)
+
+    @cached_property
+    def laid_out(self) -> LaidOut | None:
+        """What each stage of a model has and does that is laid over several GPUs to a copy; None of one that is not."""
+        if self.point.is_plain:
+            return None
+        if len(self.kinds_in_use) > 1:
+            kinds = ", ".join(self.kinds_in_use)
+            raise InputError(f"a model is laid over GPUs of one kind (got {kinds})", got=kinds, key="parallelism")
+        return layout_of(self.point, self.reference, self.given_times)
 
     @property
     def compression(self) -> Compression:
@@ -152,8 +150,22 @@ class Setup:
 
     @cached_property
     def one_gpu_samples_per_s(self) -> float:
-        """What one GPU of the first rank's kind trains at that batch, without anybody to wait for."""
+        """What one GPU of the first rank's kind trains at that batch, without anybody to wait for.
+
+        Where copies lie on several GPUs: what one GPU that had room for a copy would train, in its micro-batches.
+        """
+        if not self.point.is_plain:
+            work, num = (
+                of_a_micro_batch(self.point, self.reference, self.given_times),
+                self.point.parallelism.micro_batches,
+            )
+            return num * self.point.micro_batch / (num * (work.forward_s + work.backward_s) + work.optimizer_s)
         return self.one_gpu_batch / self.workload(self.kinds_in_use[0], self.one_gpu_batch).compute_s
+
+    @property
+    def first_plan(self) -> Iteration:
+        """The iteration of the first rank, at a slowdown of 1."""
+        return self.plan(self.reference) if self.laid_out is None else self.laid_out.plans[0].iteration
 
     def plan(self, workload: Workload, layer_slowdown: np.ndarray | None = None) -> Iteration:
         """Return the iteration of one rank; `layer_slowdown` [num_layers] stretches each layer."""
@@ -182,7 +194,7 @@ class Setup:
 
     def memory_bytes(self, kind: str) -> dict[str, float]:
         """Return what a GPU of this kind holds, by what it is for: the same on every kind."""
-        return gpu_memory(self.point, self.model)
+        return gpu_memory(self.point, self.model) if self.laid_out is None else self.laid_out.fullest
 
     def memory_warnings(self) -> tuple[str, ...]:
         """Refuse a plan that does not fit, or say so where the scenario lets it pass."""

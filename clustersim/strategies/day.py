@@ -36,6 +36,9 @@ def fire(event: simpy.Event | None) -> None:
 
 def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None = None) -> Process:
     """Go forward and backward through the model; hand each bucket over as soon as it is ready."""
+    if job.work is not None:
+        yield from job.work(job, rank, iteration, hand_over)
+        return
     env, times, gpu = job.env, job.times, job.devices[rank]
     plan = job.plans(rank, iteration)
     slowdown = job.slowdown(rank, iteration)

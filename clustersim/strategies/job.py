@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import simpy
@@ -19,6 +20,9 @@ from clustersim.strategies.window import Window
 
 ENDLESS = 1 << 40
 """The number of iterations of a job that goes on until its clock is stopped."""
+
+Work = Callable[["Job", int, int, Callable[[int, Bucket], None] | None], Generator[simpy.Event, Any, Any]]
+"""What a rank of a job does in an iteration, told by whom to hand its buckets over to as they are ready."""
 
 
 @dataclass
@@ -37,7 +41,8 @@ class Job:
     at a time, its own or the sum of its host's; an update takes `gradients_per_update` of such. `shortcuts` says in
     words what is not played as it happens.
     `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
-    the cluster.
+    the cluster. Where a model is laid over several GPUs, the ranks of the job have the same part of it, and other jobs
+    the others; `work` plays what a rank does until its gradients are exchanged.
     """
 
     env: simpy.Environment
@@ -60,6 +65,7 @@ class Job:
     window: Window | None = None
     hosts_in_use: set[int] = field(default_factory=set)
     server_hosts: list[int] = field(default_factory=list)
+    work: Work | None = None
     pushed: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
 

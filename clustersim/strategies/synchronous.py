@@ -46,7 +46,8 @@ class Synchronous(Strategy):
         desk = self.desk(job)
         job.algorithms = desk.algorithms
         job.num_warm_up, num_played = self.iterations(job)
-        if self.marches and job.buckets and not job.network.exact and job.input_stage is None:
+        plays = job.network.exact or job.input_stage is not None or job.work is not None
+        if self.marches and job.buckets and not plays:
             job.shortcuts = (MARCHED,)
             return March(job, desk, num_played, self.updates_on_gpu, tell).start()
         workers = [job.env.process(self._worker(job, desk, rank, num_played, tell)) for rank in range(job.num_ranks)]

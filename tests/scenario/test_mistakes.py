@@ -363,8 +363,8 @@ def test_a_sweep_tells_each_size_that_does_not_fit_once(mistakes: Mistakes) -> N
 @pytest.mark.parametrize(
     ("added", "words"),
     [
-        ("parallelism: {tensor: 2}", "does not simulate any layout but data parallelism yet"),
-        ("parallelism: {kind: paths}", "does not simulate any layout but data parallelism yet"),
+        ("parallelism: {context: 2}", "does not simulate that layout yet"),
+        ("parallelism: {kind: paths}", "does not simulate that layout yet"),
     ],
 )
 def test_what_comes_later_is_refused_and_never_ignored(mistakes: Mistakes, added: str, words: str) -> None:

@@ -11,8 +11,8 @@ import clustersim
 from clustersim import hardware
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
-from clustersim.scenario import load_scenario
-from clustersim.simulate import Workloads, setup
+from clustersim.scenario import layout, load_scenario
+from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
 from clustersim.workload import Workload
 from clustersim.workload.layer import Model
@@ -32,13 +32,13 @@ SCENARIO = {
 def built(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """Return the list of what work is worked out from now on: GPU, batch, precision."""
     calls: list[tuple[object, ...]] = []
-    build = setup.build_workload
+    build = layout.build_workload
 
     def note(model: Model, gpu: Gpu, batch: int, precision: str, *others: Any) -> Workload:
         calls.append((gpu.name, batch, precision))
         return build(model, gpu, batch, precision, *others)
 
-    monkeypatch.setattr(setup, "build_workload", note)
+    monkeypatch.setattr(layout, "build_workload", note)
     return calls
 
 

@@ -1,0 +1,285 @@
+"""From a model cut into parts to the programs of its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.pieces import GroupCall, Piece
+from clustersim.parallelism.schedules import Slot
+from clustersim.program import Bucket, Iteration, assign_buckets
+from clustersim.program.ops import (
+    BACKWARD,
+    FORWARD,
+    RECOMPUTE,
+    WEIGHTS,
+    Call,
+    Compute,
+    Key,
+    Op,
+    Program,
+    Ready,
+    Receive,
+    Send,
+    Wait,
+    merged,
+)
+from clustersim.workload import LayerTime
+
+ACTIVATIONS, GRADIENTS, REPLICAS = "activations", "gradients", "replicas"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Layers that follow one another on one stage: pieces with their seconds for one micro-batch.
+
+    `first` is the number of the first layer in the model, `again` [num_layers] says whose forward pass is repeated
+    in backward, and `units` are where the parts of it begin whose weights are gathered together. `entry_bytes` is what
+    a stage hands over to the part for one micro-batch.
+    """
+
+    first: int
+    pieces: tuple[Piece, ...]
+    times: tuple[LayerTime, ...]
+    again: tuple[bool, ...]
+    units: tuple[int, ...]
+    entry_bytes: float
+
+    def unit_layers(self) -> list[range]:
+        """Return the layers of each unit."""
+        ends = [*self.units[1:], len(self.pieces)]
+        return [range(first, end) for first, end in zip(self.units, ends, strict=True)]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How replicas exchange what they have: bucket caps, overlap, sharding, and bytes of a parameter's gradient.
+
+    `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
+    the whole of what a stage hands over, and each sends its share of it.
+    """
+
+    micro_batch: int
+    caps: Sequence[float] | None
+    overlap: bool
+    sharding: str | None
+    gradient_bytes: float
+    weight_bytes: float
+    sent_whole: bool
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """The program of a stage, and the iteration that a strategy sees: buckets, and the update at its end."""
+
+    program: Program
+    iteration: Iteration
+
+
+def compile_stage(
+    stage: int, grid: Grid, parts: Sequence[Part], slots: Sequence[Slot], update_s: float, rules: Rules
+) -> StagePlan:
+    """Compile the program of a stage, whose slots say in which order micro-batches go through its chunks.
+
+    `parts` are those of the whole model [stages x chunks]; part k lies on stage k mod p.
+    """
+    writer = _Writer(stage, grid, parts, rules)
+    last = {slot.chunk: number for number, slot in enumerate(slots) if slot.phase != FORWARD}
+    puts_off = any(slot.phase == WEIGHTS for slot in slots)
+    for number, slot in enumerate(slots):
+        writer.write(slot, is_last=last.get(slot.chunk) == number, puts_off=puts_off)
+    return writer.plan(update_s)
+
+
+@dataclass
+class _Writer:
+    """Writes the program of a stage down, operation by operation."""
+
+    stage: int
+    grid: Grid
+    parts: Sequence[Part]
+    rules: Rules
+    ops: list[Op] = field(default_factory=list)
+    grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
+    reduced: list[Key] = field(default_factory=list)
+
+    def write(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
+        number = slot.chunk * self.grid.pipeline + self.stage
+        part = self.parts[number]
+        if slot.phase == FORWARD:
+            self._forward(part, number, slot.micro_batch)
+        elif slot.phase == BACKWARD:
+            self._backward(part, number, slot.micro_batch, is_last, puts_off)
+        else:
+            self._weights(part, slot.micro_batch, is_last)
+
+    def plan(self, update_s: float) -> StagePlan:
+        """Return the program, with buckets where their last gradients are complete, or what replicas share out."""
+        caps, sizes = self.rules.caps, [size * self.rules.gradient_bytes for _, size, _ in self.grown]
+        buckets, ready = [], []
+        end = len(self.ops)
+        for members in assign_buckets(sizes, caps) if self.rules.sharding != "zero-3" else []:
+            first, last = self.grown[members[0]], self.grown[members[-1]]
+            name = first[2] if first is last else f"{first[2]} to {last[2]}"
+            at = last[0] if self.rules.overlap else end
+            buckets.append((name, sum(sizes[member] for member in members)))
+            ready.append(at)
+        if self.rules.sharding is not None:
+            return self._sharded(buckets, ready, update_s)
+        for number in reversed(range(len(buckets))):
+            self.ops.insert(ready[number], Ready(number))
+        program = Program(self.stage, merged(self.ops))
+        return StagePlan(program, _iteration(program, buckets, update_s))
+
+    def _sharded(self, buckets: list[tuple[str, float]], ready: list[int], update_s: float) -> StagePlan:
+        """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
+        rules, num = self.rules, self.grid.num_replicas
+        if num > 1 and rules.sharding == "zero-1":
+            for number in reversed(range(len(buckets))):
+                key = Key("shares of gradients", 0, number)
+                self.ops.insert(ready[number], Call(key, "reduce-scatter", REPLICAS, buckets[number][1]))
+                self.reduced.append(key)
+        self.ops += [Wait(key) for key in self.reduced]
+        self.ops.append(Compute("update", update_s / num, "update", 0))
+        if rules.sharding != "zero-3" and num > 1:
+            gathered = [Key("weights", 0, number) for number in range(len(buckets))]
+            share = rules.weight_bytes / rules.gradient_bytes
+            self.ops += [
+                Call(key, "all-gather", REPLICAS, size * share)
+                for key, (_, size) in zip(gathered, buckets, strict=True)
+            ]
+            self.ops += [Wait(key) for key in gathered]
+        program = Program(self.stage, merged(self.ops))
+        return StagePlan(program, _iteration(program, [], 0.0))
+
+    def _forward(self, part: Part, number: int, micro: int) -> None:
+        self._receive(ACTIVATIONS, part, number, number - 1, micro)
+        for unit in self._gathered(part, micro, FORWARD):
+            for layer in unit:
+                piece, time = part.pieces[layer], part.times[layer]
+                self._calls(piece.before_forward, f"before {FORWARD}", micro, part.first + layer)
+                self._compute(time.layer.name, time.forward_s, FORWARD, micro)
+                self._calls(piece.after_forward, f"after {FORWARD}", micro, part.first + layer)
+        self._send(ACTIVATIONS, number, number + 1, micro)
+
+    def _backward(self, part: Part, number: int, micro: int, is_last: bool, puts_off: bool) -> None:
+        self._receive(GRADIENTS, part, number, number + 1, micro)
+        for unit in self._gathered(part, micro, BACKWARD):
+            self._recompute(part, unit, micro)
+            for layer in reversed(unit):
+                piece, time = part.pieces[layer], part.times[layer]
+                self._calls(piece.before_backward, f"before {BACKWARD}", micro, part.first + layer)
+                seconds = time.backward_data_s if puts_off else time.backward_s
+                self._compute(time.layer.name, seconds, BACKWARD, micro)
+                self._calls(piece.after_backward, f"after {BACKWARD}", micro, part.first + layer)
+                if not puts_off:
+                    self._grow(part, layer, is_last)
+            if not puts_off:
+                self._share_out(part, unit, micro)
+        self._send(GRADIENTS, number, number - 1, micro)
+
+    def _weights(self, part: Part, micro: int, is_last: bool) -> None:
+        for unit in reversed(part.unit_layers()):
+            for layer in reversed(unit):
+                time = part.times[layer]
+                self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro)
+                self._grow(part, layer, is_last)
+            self._share_out(part, unit, micro)
+
+    def _recompute(self, part: Part, unit: range, micro: int) -> None:
+        for layer in unit:
+            if part.again[layer]:
+                piece, time = part.pieces[layer], part.times[layer]
+                self._calls(piece.before_forward, f"before {RECOMPUTE}", micro, part.first + layer)
+                self._compute(time.layer.name, time.forward_s, RECOMPUTE, micro)
+                self._calls(piece.after_forward, f"after {RECOMPUTE}", micro, part.first + layer)
+
+    def _gathered(self, part: Part, micro: int, phase: str) -> Iterator[range]:
+        """Go through the units of a part; where weights are shared out, gather those of the next one beside it."""
+        units = part.unit_layers()
+        units = units if phase == FORWARD else units[::-1]
+        if self.rules.sharding != "zero-3" or self.grid.num_replicas == 1:
+            yield from units
+            return
+        keys = [Key(f"weights {phase}", micro, part.first + unit.start) for unit in units]
+        for number, unit in enumerate(units):
+            for ahead in (number, number + 1) if not number else (number + 1,):
+                if ahead < len(units):
+                    size = _parameters(part, units[ahead]) * self.rules.weight_bytes
+                    self.ops.append(Call(keys[ahead], "all-gather", REPLICAS, size))
+            self.ops.append(Wait(keys[number]))
+            yield unit
+
+    def _share_out(self, part: Part, unit: range, micro: int) -> None:
+        """Let each replica get its share of the summed gradients of a unit, where nobody keeps all of them.
+
+        So it is for every micro-batch.
+        """
+        size = _parameters(part, unit) * self.rules.gradient_bytes
+        if self.rules.sharding in ("zero-2", "zero-3") and self.grid.num_replicas > 1 and size:
+            key = Key("shares of gradients", micro, part.first + unit.start)
+            self.ops.append(Call(key, "reduce-scatter", REPLICAS, size))
+            self.reduced.append(key)
+
+    def _grow(self, part: Part, layer: int, is_last: bool) -> None:
+        """Note that the gradients of a layer are complete, once those of the last micro-batch are."""
+        piece = part.pieces[layer]
+        if is_last and piece.layer.num_parameters:
+            self.grown.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
+
+    def _compute(self, name: str, seconds: float, phase: str, micro: int) -> None:
+        if seconds:
+            self.ops.append(Compute(name, seconds, phase, micro))
+
+    def _calls(self, calls: Sequence[GroupCall], when: str, micro: int, layer: int) -> None:
+        """Take part in collectives of the GPUs that split a layer, which wait for each of them."""
+        for number, call in enumerate(calls):
+            key = Key(f"{call.op} {number} {when}", micro, layer)
+            self.ops += [Call(key, call.op, "tensor", call.bytes_per_sample * self.rules.micro_batch), Wait(key)]
+
+    def _send(self, what: str, number: int, to: int, micro: int) -> None:
+        if 0 <= to < len(self.parts):
+            size = self.parts[max(number, to)].entry_bytes / self._shares
+            self.ops.append(Send(Key(what, micro, to), to % self.grid.pipeline, size))
+
+    def _receive(self, what: str, part: Part, number: int, source: int, micro: int) -> None:
+        if not 0 <= source < len(self.parts):
+            return
+        size, key = self.parts[max(number, source)].entry_bytes, Key(what, micro, number)
+        self.ops.append(Receive(key, source % self.grid.pipeline, size / self._shares))
+        if self._shares > 1 and self.rules.sent_whole:
+            joined = Key(f"{what} joined", micro, number)
+            self.ops += [Call(joined, "all-gather", "tensor", size), Wait(joined)]
+
+    @property
+    def _shares(self) -> int:
+        """In how many shares something is handed over: each of the GPUs that split a layer sends one."""
+        return self.grid.tensor
+
+
+def _parameters(part: Part, unit: range) -> float:
+    return float(sum(part.pieces[layer].layer.num_parameters for layer in unit))
+
+
+def _iteration(program: Program, buckets: Sequence[tuple[str, float]], update_s: float) -> Iteration:
+    """Return the iteration that a strategy sees: the last bucket is its own to send where nothing follows it."""
+    takes_time = (Compute, Receive, Wait)
+    after = [isinstance(op, takes_time) for op in program.ops]
+    follows = {op.bucket: any(after[at:]) for at, op in enumerate(program.ops) if isinstance(op, Ready)}
+    seconds = {
+        phase: sum(op.seconds for op in program.ops if isinstance(op, Compute) and op.phase == phase)
+        for phase in _PHASES
+    }
+    backward_s = sum(seconds.values()) - seconds[FORWARD]
+    return Iteration(
+        seconds[FORWARD],
+        backward_s,
+        update_s,
+        tuple(
+            Bucket(name, size, 0.0 if follows[number] else backward_s) for number, (name, size) in enumerate(buckets)
+        ),
+    )
+
+
+_PHASES = (FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, "update")

@@ -1,0 +1,143 @@
+"""A whole layout: what each stage of a model has, does and holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clustersim.parallelism.compile import Part, Rules, StagePlan, compile_stage
+from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, recomputed, stage_memory
+from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.schedules import SCHEDULES, Slot, most_kept
+from clustersim.parallelism.spec import Parallelism
+from clustersim.parallelism.split import split_model
+from clustersim.parallelism.stages import balanced, cut_points, evenly, given
+from clustersim.parallelism.work import piece_times
+from clustersim.workload import PRECISIONS, LayerTime, OptimizerSpec, Workload
+from clustersim.workload.layer_times import Library
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a layout has to know of a training: the undivided layers' times for a micro-batch, and how it trains.
+
+    `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether they set off during
+    backward.
+    """
+
+    whole: Workload
+    optimizer: OptimizerSpec
+    library: Library
+    caps: Sequence[float] | None
+    overlap: bool
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """A model over the ranks of a grid: its parts in order, and the plan and the memory in bytes of each stage."""
+
+    grid: Grid
+    parts: tuple[Part, ...]
+    plans: tuple[StagePlan, ...]
+    memory: tuple[dict[str, float], ...]
+
+    @property
+    def fullest(self) -> dict[str, float]:
+        """What a rank of the stage holds that holds most."""
+        return max(self.memory, key=lambda held: sum(held.values()))
+
+    def replicas(self) -> list[np.ndarray]:
+        """Return the ranks that have the same parameters, for each place of a copy."""
+        grid, each = self.grid, self.grid.num_ranks // self.grid.pipeline
+        firsts = [stage * each + place for stage in range(grid.pipeline) for place in range(grid.tensor)]
+        return [np.arange(first, first // each * each + each, grid.tensor) for first in firsts]
+
+
+def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
+    """Return what a layout makes of a model."""
+    whole = training.whole
+    number, micro_batch = PRECISIONS[whole.precision], whole.batch
+    pieces = split_model(whole.model, grid.tensor, number.activation_bytes, layout.sequence_parallel)
+    times = piece_times(whole, pieces, training.library)
+    parts = _parts(layout, grid, training, pieces, times)
+    rules = Rules(
+        micro_batch=micro_batch,
+        caps=training.caps,
+        overlap=training.overlap,
+        sharding=layout.sharding,
+        gradient_bytes=whole.gradient_bytes_per_parameter,
+        weight_bytes=number.operand_bytes,
+        sent_whole=not layout.sequence_parallel,
+    )
+    order = SCHEDULES[layout.schedule]
+    slots = [order(stage, grid.pipeline, layout.micro_batches, layout.chunks) for stage in range(grid.pipeline)]
+    own = [parts[stage :: grid.pipeline] for stage in range(grid.pipeline)]
+    plans = [
+        compile_stage(stage, grid, parts, slots[stage], _update_s(whole, own[stage]), rules)
+        for stage in range(grid.pipeline)
+    ]
+    memory = [_memory(layout, grid, training, *each) for each in zip(own, slots, strict=True)]
+    return LaidOut(grid, tuple(parts), tuple(plans), tuple(memory))
+
+
+def _begins(
+    layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
+) -> list[int]:
+    """Return the layer that each part begins with."""
+    layers, num_parts = [piece.layer for piece in pieces], grid.pipeline * layout.chunks
+    if layout.stages is not None:
+        return given(layout.stages, len(layers), num_parts)
+    if num_parts == 1:
+        return [0]
+    cuts = cut_points(layers)
+    if layout.balance == "blocks":
+        return evenly(cuts, len(layers), num_parts)
+    if layout.balance == "time":
+        return balanced([time.forward_s + time.backward_s for time in times], cuts, num_parts)
+    number = PRECISIONS[training.whole.precision]
+    kept = training.whole.batch * layout.micro_batches * number.activation_bytes
+    state = training.optimizer.state_bytes_per_parameter
+    held = number.weight_bytes + number.master_bytes + number.gradient_bytes + state
+    return balanced([layer.num_parameters * held + layer.output_elements * kept for layer in layers], cuts, num_parts)
+
+
+def _parts(
+    layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
+) -> list[Part]:
+    layers = [piece.layer for piece in pieces]
+    begins = _begins(layout, grid, training, pieces, times)
+    blocks, again = block_starts(layers), recomputed(layers, layout.recompute)
+    sample_bytes = PRECISIONS[training.whole.precision].activation_bytes * training.whole.batch
+    parts = []
+    for first, end in zip(begins, [*begins[1:], len(pieces)], strict=True):
+        entry = layers[first - 1].output_elements * sample_bytes if first else 0.0
+        units = (0, *(block - first for block in blocks if first < block < end))
+        parts.append(
+            Part(first, tuple(pieces[first:end]), tuple(times[first:end]), tuple(again[first:end]), units, entry)
+        )
+    return parts
+
+
+def _update_s(whole: Workload, parts: Sequence[Part]) -> float:
+    """Return the seconds of the optimizer for the parameters of a stage, in proportion to those of the model."""
+    held = sum(piece.layer.num_parameters for part in parts for piece in part.pieces)
+    return whole.optimizer_s * held / whole.model.num_parameters if whole.model.num_parameters else 0.0
+
+
+def _memory(
+    layout: Parallelism, grid: Grid, training: Training, parts: Sequence[Part], slots: list[Slot]
+) -> dict[str, float]:
+    """Return what a rank of a stage holds."""
+    whole, in_flight = training.whole, most_kept(slots)
+    rules = HeldRules(
+        micro_batch=whole.batch,
+        precision=whole.precision,
+        optimizer=training.optimizer,
+        sharding=layout.sharding,
+        replicas=grid.num_replicas,
+        weight_share=whole.model.weight_share,
+    )
+    return stage_memory([HeldPart(part.pieces, in_flight, part.units, part.again) for part in parts], rules)

@@ -1,0 +1,126 @@
+"""In which order a stage goes forward and backward with its micro-batches.
+
+A model of p stages with v chunks each is cut into p v parts, part k lying on stage k mod p. A schedule says for each
+stage which micro-batch goes through which of its chunks next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from clustersim.errors import InputError
+from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
+from clustersim.registry import Registry
+
+
+class Slot(NamedTuple):
+    """One pass of a micro-batch through a chunk of a stage: forward, backward, or the gradients of its weights."""
+
+    phase: str
+    micro_batch: int
+    chunk: int
+
+
+def gpipe(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
+    """All forward, then all backward, the last micro-batch first (Huang et al., arXiv:1811.06965).
+
+    The idle share of a stage is (p - 1) / (m + p - 1) where passes take as long on every stage.
+    """
+    _one_chunk("gpipe", num_chunks)
+    forward = [Slot(FORWARD, number, 0) for number in range(num_micro)]
+    return forward + [Slot(BACKWARD, number, 0) for number in reversed(range(num_micro))]
+
+
+def one_forward_one_backward(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
+    """Go backward as soon as a micro-batch is back, so that a stage keeps at most p - stage of them.
+
+    PipeDream-Flush (Narayanan et al., arXiv:2006.09503): as long as GPipe, with less memory.
+    """
+    _one_chunk("1f1b", num_chunks)
+    ahead = min(num_stages - 1 - stage, num_micro)
+    return _alternate([(number, 0) for number in range(num_micro)], [(number, 0) for number in range(num_micro)], ahead)
+
+
+def interleaved(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
+    """Run 1F1B over several chunks a stage, in rounds of p micro-batches (Narayanan et al., arXiv:2104.04473).
+
+    The idle time is that of 1F1B divided by the chunks.
+    """
+    if num_chunks == 1:
+        return one_forward_one_backward(stage, num_stages, num_micro, 1)
+    if num_micro % num_stages:
+        near = num_micro // num_stages * num_stages
+        allowed = f"a multiple of {num_stages}, such as {near or num_stages}"
+        raise InputError(
+            f"interleaved stages take micro-batches in rounds of {num_stages}, and {num_micro} are no whole number of "
+            f"them; {allowed}",
+            key="micro_batches",
+            got=str(num_micro),
+            allowed=allowed,
+        )
+    forward, backward = [], []
+    for first in range(0, num_micro, num_stages):
+        for chunk in range(num_chunks):
+            for number in range(first, first + num_stages):
+                forward.append((number, chunk))
+                backward.append((number, num_chunks - 1 - chunk))
+    ahead = (num_stages - 1 - stage) * 2 + (num_chunks - 1) * num_stages
+    return _alternate(forward, backward, min(ahead, len(forward)))
+
+
+def zero_bubble(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
+    """Run 1F1B with gradients of weights put off into what would be idle (ZB-H1, Qi et al., arXiv:2401.10241).
+
+    Stage s puts off those of s micro-batches, so that it keeps no more than 1F1B's first stage does. The idle time is
+    (p - 1) (forward + backward - weights) where passes take as long on every stage.
+    """
+    _one_chunk("zero-bubble", num_chunks)
+    slots, put_off = [], 0
+    for slot in one_forward_one_backward(stage, num_stages, num_micro, 1):
+        slots.append(slot)
+        if slot.phase == BACKWARD and slot.micro_batch >= stage:
+            slots.append(Slot(WEIGHTS, put_off, 0))
+            put_off += 1
+    return slots + [Slot(WEIGHTS, number, 0) for number in range(put_off, num_micro)]
+
+
+SCHEDULES: Registry[Callable[[int, int, int, int], list[Slot]]] = Registry(
+    "schedule",
+    {
+        "gpipe": gpipe,
+        "1f1b": one_forward_one_backward,
+        "interleaved": interleaved,
+        "zero-bubble": zero_bubble,
+    },
+)
+"""Each takes the stage, the number of stages, of micro-batches and of chunks a stage."""
+
+
+def most_kept(slots: list[Slot]) -> float:
+    """Return how many micro-batches a stage keeps for backward at once, each chunk counting as its part of one."""
+    num_chunks = 1 + max(slot.chunk for slot in slots)
+    ends = WEIGHTS if any(slot.phase == WEIGHTS for slot in slots) else BACKWARD
+    kept = most = 0
+    for slot in slots:
+        kept += (slot.phase == FORWARD) - (slot.phase == ends)
+        most = max(most, kept)
+    return most / num_chunks
+
+
+def _alternate(forward: list[tuple[int, int]], backward: list[tuple[int, int]], ahead: int) -> list[Slot]:
+    """Return some passes forward, then one forward and one backward in turn, then what is left backward."""
+    slots = [Slot(FORWARD, *each) for each in forward[:ahead]]
+    for number, each in enumerate(forward[ahead:]):
+        slots += [Slot(FORWARD, *each), Slot(BACKWARD, *backward[number])]
+    return slots + [Slot(BACKWARD, *each) for each in backward[len(forward) - ahead :]]
+
+
+def _one_chunk(schedule: str, num_chunks: int) -> None:
+    if num_chunks > 1:
+        raise InputError(
+            f"{schedule} has one chunk of the model on each stage (got {num_chunks}); interleaved has several",
+            key="chunks",
+            got=str(num_chunks),
+            allowed="1, or schedule: interleaved",
+        )

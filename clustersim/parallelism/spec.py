@@ -1,0 +1,117 @@
+"""What a user writes under `parallelism`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from clustersim.errors import InputError, Mistake
+from clustersim.parallelism.grid import Grid
+from clustersim.spec import Count, Spec
+
+Sharding = Literal["zero-1", "zero-2", "zero-3"]
+Recompute = Literal["none", "selective", "full"]
+
+
+class Parallelism(Spec):
+    """How the model is laid over the GPUs; the product of the degrees is num_gpus, and one may be left out."""
+
+    data: Count | None = Field(
+        default=None,
+        description="copies of the model, each with its own samples; what is left of num_gpus if not given",
+    )
+    tensor: Count | None = Field(default=None, description="GPUs over which each layer is split")
+    pipeline: Count | None = Field(default=None, description="stages into which the layers are cut")
+    micro_batches: Count = Field(default=1, description="parts of a copy's batch that go through one after the other")
+    schedule: Literal["gpipe", "1f1b", "interleaved", "zero-bubble"] = Field(
+        default="1f1b", description="in which order a stage goes forward and backward with its micro-batches"
+    )
+    chunks: Count = Field(default=1, description="for `interleaved`: parts of the model that lie on each stage")
+    balance: Literal["time", "memory", "blocks"] = Field(
+        default="time",
+        description="what stages have alike: the `time` of a micro-batch, the `memory`, or the number of `blocks`",
+    )
+    stages: list[Count] | None = Field(
+        default=None, description="layers of each stage, where they are not to be balanced"
+    )
+    sharding: Sharding | None = Field(
+        default=None,
+        description="what copies share out among them: optimizer state (`zero-1`), gradients too (`zero-2`), weights "
+        "too (`zero-3`, as in FSDP)",
+    )
+    recompute: Recompute = Field(
+        default="none",
+        description="activations that are not kept but computed again in backward: `selective` (what attention has for "
+        "each pair of tokens) or `full` (all but the input of each block)",
+    )
+    sequence_parallel: bool = Field(
+        default=False, description="GPUs that split layers also split what lies between those, along the sequence"
+    )
+
+    def is_plain(self, num_gpus: int) -> bool:
+        """Say whether every GPU trains a copy of the whole model, on all of its batch at once."""
+        one_pass = self.micro_batches == 1 and self.chunks == 1 and self.stages is None
+        whole = one_pass and self.sharding is None and self.recompute == "none"
+        return whole and self.grid(num_gpus).data == num_gpus
+
+    def grid(self, num_gpus: int) -> Grid:
+        """Return the ranks in their box; raise InputError where the degrees do not make so many GPUs."""
+        degrees = {"tensor": self.tensor, "data": self.data, "pipeline": self.pipeline}
+        missing = [axis for axis, size in degrees.items() if size is None]
+        product = 1
+        for size in degrees.values():
+            product *= size or 1
+        if num_gpus % product or (product != num_gpus and not missing):
+            raise InputError(self._product_mistake(num_gpus, product, bool(missing)))
+        free = "data" if "data" in missing else missing[0] if len(missing) == 1 else None
+        if free is None and product != num_gpus:
+            raise InputError(self._product_mistake(num_gpus, product, False))
+        known = {axis: size or 1 for axis, size in degrees.items()}
+        if free is not None:
+            known[free] = num_gpus // product
+        return Grid(**known)
+
+    def _product_mistake(self, num_gpus: int, product: int, has_free: bool) -> Mistake:
+        named = " x ".join(
+            f"{axis} {size}" for axis in ("data", "tensor", "pipeline") if (size := getattr(self, axis)) is not None
+        )
+        key = next(axis for axis in ("data", "pipeline", "tensor") if getattr(self, axis) is not None)
+        others = product // int(getattr(self, key))
+        near = _nearest_divisor(num_gpus, others, int(getattr(self, key)), exact=not has_free)
+        hint = f"; the nearest that does is {key}: {near}" if near else ""
+        if named == f"data {self.data}":
+            message = f"{self.data} copies of the model do not make {num_gpus} GPUs; the product must be num_gpus"
+            near = num_gpus
+        elif has_free:
+            message = f"{named} is {product}, which does not divide {num_gpus} GPUs{hint}"
+        else:
+            message = f"{named} is {product} and not {num_gpus}; the product must be num_gpus{hint}"
+        allowed = str(near) if near else f"a product of {num_gpus}"
+        return Mistake(message, key=key, got=str(getattr(self, key)), allowed=allowed)
+
+
+def _nearest_divisor(num_gpus: int, others: int, wanted: int, exact: bool) -> int | None:
+    """Return the degree nearest to the one wanted that makes the product num_gpus, or divide it."""
+    if num_gpus % others:
+        return None
+    rest = num_gpus // others
+    if exact:
+        return rest
+    return min((size for size in range(1, rest + 1) if rest % size == 0), key=lambda size: (abs(size - wanted), size))
+
+
+def micro_batch_of(parallelism: Parallelism, grid: Grid, global_batch: int) -> int:
+    """Return the samples of one micro-batch: the global batch over the copies and their micro-batches."""
+    parts = grid.data * grid.expert * parallelism.micro_batches
+    if global_batch % parts:
+        below = global_batch // parts * parts
+        near: Any = f"{below} or {below + parts}" if below else parts
+        raise InputError(
+            f"a batch of {global_batch} does not divide over {grid.data * grid.expert} copies of the model with "
+            f"{parallelism.micro_batches} micro-batches each; the nearest that does is {near}",
+            key="micro_batches",
+            got=str(parallelism.micro_batches),
+            allowed=f"a global batch that is a multiple of {parts}",
+        )
+    return global_batch // parts

@@ -1,0 +1,98 @@
+"""Where a model is cut into parts for the stages of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clustersim.errors import InputError
+from clustersim.workload.layer import Layer
+
+JOINS = ("add", "concat")
+FOLLOWERS = frozenset({"relu", "dropout", "batch-norm", "pooling"})
+"""What belongs to the join before it: what reads its output alone."""
+
+
+def cut_points(layers: Sequence[Layer]) -> list[int]:
+    """Return after how many layers a model may be cut: where one tensor alone goes on.
+
+    That is after a residual connection or a concatenation of branches (and what follows it directly), where there are
+    such, and after any layer of a model that is a plain chain. The last layer with parameters and what comes after it
+    stay together, and so does what comes before the first one.
+    """
+    trained = [number for number, layer in enumerate(layers) if layer.num_parameters]
+    first, last = (trained[0] + 1, trained[-1]) if trained else (1, len(layers) - 1)
+    joins = [number for number, layer in enumerate(layers) if layer.op in JOINS]
+    if not joins:
+        return list(range(first, last + 1))
+    cuts = {first}
+    for number in joins:
+        end = number + 1
+        while end < len(layers) and layers[end].op in FOLLOWERS and layers[end].op != "dropout":
+            end += 1
+        cuts.add(end)
+    return sorted(cut for cut in cuts if first <= cut <= last)
+
+
+def balanced(costs: Sequence[float], cuts: Sequence[int], num_parts: int) -> list[int]:
+    """Return where each of so many parts begins, so that the costliest part costs the least; costs [num_layers].
+
+    >>> balanced([1, 1, 1, 3], cuts=[1, 2, 3], num_parts=2)
+    [0, 3]
+    """
+    ends = np.array([0, *cuts, len(costs)])
+    _check(num_parts, len(ends) - 1, len(costs))
+    total = np.concatenate([[0.0], np.cumsum(costs)])[ends]
+    between = np.where(ends[None, :] > ends[:, None], total[None, :] - total[:, None], np.inf)  # [from, to]
+    best = between[0]
+    choices = []
+    for _ in range(num_parts - 1):
+        worst = np.maximum(best[:, None], between)
+        choices.append(worst.argmin(axis=0))
+        best = worst.min(axis=0)
+    at, begins = len(ends) - 1, []
+    for choice in reversed(choices):
+        at = int(choice[at])
+        begins.append(int(ends[at]))
+    return [0, *reversed(begins)]
+
+
+def evenly(cuts: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
+    """Return where each part begins if the blocks between cuts are counted and not weighed, as Megatron-LM does.
+
+    What comes before the first cut belongs to the first part; of blocks that do not divide, earlier parts have more.
+
+    >>> evenly([1, 3, 5, 7, 9], 11, 2)
+    [0, 5]
+    """
+    _check(num_parts, len(cuts) + 1, num_layers)
+    blocks = len(cuts) - 1
+    if blocks < num_parts:
+        return [0, *(int(cut) for cut in list(cuts)[: num_parts - 1])]
+    sizes = [blocks // num_parts + (part < blocks % num_parts) for part in range(num_parts)]
+    return [0, *(int(cuts[number]) for number in np.cumsum(sizes)[:-1])]
+
+
+def given(sizes: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
+    """Return where each part begins that has so many layers [num_parts]."""
+    if len(sizes) != num_parts or sum(sizes) != num_layers or min(sizes) < 1:
+        raise InputError(
+            f"stages say how many layers each of {num_parts} parts has, {num_layers} in all "
+            f"(got {len(sizes)} that make {sum(sizes)})",
+            key="stages",
+            got=str(list(sizes)),
+            allowed=f"{num_parts} numbers of layers that make {num_layers}",
+        )
+    return [0, *np.cumsum(sizes)[:-1].tolist()]
+
+
+def _check(num_parts: int, most: int, num_layers: int) -> None:
+    if num_parts > most:
+        raise InputError(
+            f"{num_layers} layers can be cut into {most} parts, where one tensor alone goes on, and no more "
+            f"(got {num_parts})",
+            key="pipeline",
+            got=str(num_parts),
+            allowed=f"at most {most}",
+        )

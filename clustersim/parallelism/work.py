@@ -1,0 +1,50 @@
+"""How long one GPU of a group takes for its piece of every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clustersim.parallelism.pieces import Piece
+from clustersim.workload import LayerTime, Workload, estimate_layers
+from clustersim.workload.layer_times import Library
+
+
+def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> tuple[LayerTime, ...]:
+    """Return the seconds of each piece [num_layers], `whole` having those of the undivided layers at the same batch.
+
+    A kernel of part of the shape takes its time by the kernel model, multiplied by what the undivided layer is known
+    to take over its own estimate: fitting, profiles and published rates go on to the pieces. A layer without a shape,
+    whose times a file gives, takes its share of them.
+    """
+    model = whole.model
+    if all(piece.layer is layer for piece, layer in zip(pieces, model.layers, strict=True)):
+        return whole.layers
+    divided = replace(model, layers=tuple(piece.layer for piece in pieces))
+    parts, wholes = (
+        estimate_layers(each, whole.gpu, whole.batch, whole.precision, library=library).layers
+        for each in (divided, model)
+    )
+    return tuple(
+        LayerTime(
+            piece.layer,
+            known.forward_s * _share(piece, guess, part, "forward_s"),
+            known.backward_data_s * _share(piece, guess, part, "backward_data_s"),
+            known.backward_weights_s * _share(piece, guess, part, "backward_weights_s"),
+            known.provenance,
+        )
+        for piece, known, guess, part in zip(pieces, whole.layers, wholes, parts, strict=True)
+    )
+
+
+def _share(piece: Piece, whole: LayerTime, part: LayerTime, phase: str) -> float:
+    """Return what a piece takes of its whole layer's time."""
+    layer = whole.layer
+    if piece.layer == layer:
+        return 1.0
+    whole_s, part_s = float(getattr(whole, phase)), float(getattr(part, phase))
+    if layer.shape and whole_s > 0:
+        return part_s / whole_s
+    if layer.flop:
+        return piece.layer.flop / layer.flop
+    return piece.layer.output_elements / layer.output_elements if layer.output_elements else 1.0

@@ -1,0 +1,48 @@
+"""How a point's model is laid over its GPUs: asked before anything runs, and again when it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clustersim.hardware.sheet import Gpu
+from clustersim.parallelism import LaidOut, Training, lay_out
+from clustersim.program import bucket_caps
+from clustersim.scenario.point import Point
+from clustersim.workload import PRECISIONS, LayerTime, Model, Workload, build_workload
+
+
+def work_of(
+    point: Point, model: Model, gpu: Gpu, batch: int, given_times: Sequence[LayerTime | None] | None
+) -> Workload:
+    """Return a training's work on a GPU for a batch of its own."""
+    return build_workload(
+        model,
+        gpu,
+        batch,
+        point.precision,
+        point.optimizer,
+        point.compute,
+        given_times,
+        PRECISIONS[point.precision].wire_bytes,
+    )
+
+
+def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> LaidOut:
+    """Return the layout of a point; `whole` is the undivided model's work at the micro-batch."""
+    training = Training(
+        whole=of_a_micro_batch(point, whole, given_times),
+        optimizer=point.optimizer,
+        library=point.compute.library,
+        caps=bucket_caps(point.strategy.buckets),
+        overlap=point.strategy.overlap,
+    )
+    return lay_out(point.parallelism, point.grid, training)
+
+
+def of_a_micro_batch(point: Point, work: Workload, given_times: Sequence[LayerTime | None] | None) -> Workload:
+    """Return work in which times that a file gives, which are for a GPU's batch, are those of a micro-batch."""
+    share = point.micro_batch * point.num_gpus / point.global_batch
+    known = given_times or [None] * len(work.layers)
+    layers = [time if given is None else time.scaled(share) for time, given in zip(work.layers, known, strict=True)]
+    return replace(work, layers=tuple(layers))

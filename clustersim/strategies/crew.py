@@ -1,0 +1,209 @@
+"""Ranks over which copies of a model are laid, each playing the program of its stage on the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+
+import numpy as np
+import simpy
+
+from clustersim.network import Collective, Network
+from clustersim.parallelism import REPLICAS, Grid
+from clustersim.program import Bucket
+from clustersim.program.ops import Call, Compute, Key, Program, Ready, Receive, Send, Wait
+from clustersim.results import Spans
+from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.day import Process
+from clustersim.strategies.job import Job
+from clustersim.topology import Node
+
+_AXES = {"replicas": REPLICAS}
+
+
+class _Letter:
+    """A message on its way: when it set off, and the event of its arrival."""
+
+    __slots__ = ("arrived", "sent_s")
+
+    def __init__(self, env: simpy.Environment):
+        self.arrived: simpy.Event = env.event()
+        self.sent_s = float("inf")
+
+
+class _Meeting:
+    """A collective of a group: how many have entered it, and when the last of them did."""
+
+    __slots__ = ("collective", "last_s", "num_to_come")
+
+    def __init__(self, collective: Collective, num_ranks: int):
+        self.collective = collective
+        self.num_to_come = num_ranks
+        self.last_s = float("inf")
+
+
+class Crew:
+    """All ranks of a job on `gpus` [num_ranks], who stand on a grid; `programs` are those of its stages.
+
+    What is sent is taken to have a buffer that waits for it, so that it sets off at once, and what has to be computed
+    goes on beside it. `watched` ranks note down what they do in their latest iteration.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        gpus: np.ndarray,
+        grid: Grid,
+        programs: Sequence[Program],
+        algorithm: str,
+        transport: str,
+        watched: Collection[int],
+    ):
+        self._network, self._env = network, network.env
+        self._gpus, self._grid, self._programs = gpus, grid, programs
+        self._algorithm, self._transport = algorithm, transport
+        self._letters: dict[tuple[int, int, Key], _Letter] = {}
+        self._meetings: dict[tuple[str, int, int, Key], _Meeting] = {}
+        self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._behind: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
+        self._spans: dict[int, list[tuple[str, float, float, str, str]]] = {rank: [] for rank in watched}
+
+    def spans(self) -> Spans:
+        """Return what the ranks that are watched did in their latest iteration, from when the first of them began."""
+        spans = Spans()
+        origin_s = min((rows[0][1] for rows in self._spans.values() if rows), default=0.0)
+        for rank in sorted(self._spans):
+            for kind, start_s, end_s, name, cause in self._spans[rank]:
+                spans.add(kind, rank, 0, start_s - origin_s, end_s - origin_s, name, cause)
+        return spans
+
+    def work(
+        self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
+    ) -> Process:
+        """Play one iteration of the rank `ranks[place]` of all, which is number `place` of its job."""
+        rank, env, gpu, times = int(ranks[place]), self._env, job.devices[place], job.times
+        buckets, slowdown = job.plans(place, iteration).buckets, job.slowdown(place, iteration)
+        times.make_room(iteration)
+        times.begin_s[place, iteration] = times.forward_s[place, iteration] = env.now
+        if rank in self._spans:
+            self._spans[rank].clear()
+        waits: dict[Key, tuple[_Meeting, simpy.Event]] = {}
+        for op in self._programs[self._grid.stage(rank)].ops:
+            start_s = float(env.now)
+            if isinstance(op, Compute):
+                yield from gpu.compute(op.seconds * slowdown)
+                self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}")
+                if op.phase == "forward":
+                    times.forward_s[place, iteration] = env.now
+            elif isinstance(op, Receive):
+                letter = self._letter(rank, iteration, op.key)
+                if not letter.arrived.processed:
+                    yield letter.arrived
+                del self._letters[rank, iteration, op.key]
+                self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
+            elif isinstance(op, Send):
+                env.process(self._send(job, place, rank, iteration, op))
+            elif isinstance(op, Call):
+                waits[op.key] = self._enter(rank, iteration, op)
+            elif isinstance(op, Wait):
+                meeting, done = waits.pop(op.key)
+                if not done.processed:
+                    yield done
+                self._idle(job, place, iteration, rank, start_s, meeting.last_s, "waiting", op.key)
+            elif isinstance(op, Ready) and hand_over is not None:
+                hand_over(op.bucket, buckets[op.bucket])
+        times.computed_s[place, iteration] = env.now
+
+    def _idle(
+        self, job: Job, place: int, iteration: int, rank: int, start_s: float, set_off_s: float, kind: str, key: Key
+    ) -> None:
+        """Note that a rank has been idle until now: for somebody else's work, and then for what was on its way."""
+        now_s = float(self._env.now)
+        if now_s <= start_s:
+            return
+        turn_s = min(max(set_off_s, start_s), now_s)
+        column = job.times.bubble_s if kind == "bubble" else job.times.called_waiting_s
+        column[place, iteration] += turn_s - start_s
+        job.times.called_s[place, iteration] += now_s - turn_s
+        name = f"{key.what}, micro-batch {key.micro_batch}"
+        cause = "waited for the rank that sends it" if kind == "bubble" else "waited for others of its group"
+        self._note(rank, kind, start_s, name, cause, turn_s)
+        self._note(rank, "exposed", turn_s, name)
+
+    def _note(
+        self, rank: int, kind: str, start_s: float, name: str, cause: str = "", end_s: float | None = None
+    ) -> None:
+        end = float(self._env.now) if end_s is None else end_s
+        if rank in self._spans and end > start_s:
+            self._spans[rank].append((kind, start_s, end, name, cause))
+
+    def _letter(self, rank: int, iteration: int, key: Key) -> _Letter:
+        where = (rank, iteration, key)
+        if where not in self._letters:
+            self._letters[where] = _Letter(self._env)
+        return self._letters[where]
+
+    def _send(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> Process:
+        """Send to the rank in the same place of another stage; a staged message goes through the hosts' memory."""
+        peer = self._grid.in_stage(rank, op.stage)
+        letter, gpu = self._letter(peer, iteration, op.key), job.devices[place]
+        letter.sent_s = float(self._env.now)
+        src, dst = int(self._gpus[rank]), int(self._gpus[peer])
+        if job.is_staged:
+            memory = self._network.topology.memory
+            yield from gpu.copy_out(op.num_bytes)
+            yield self._network.transfer(Node(memory[src]), Node(memory[dst]), op.num_bytes)
+            yield self._network.transfer(Node(memory[dst]), dst, op.num_bytes)
+        else:
+            yield self._network.transfer(src, dst, op.num_bytes)
+        letter.arrived.succeed()
+
+    def _enter(self, rank: int, iteration: int, op: Call) -> tuple[_Meeting, simpy.Event]:
+        """Enter a collective after the one before it along the same axis; return it, and when its part is done."""
+        group = self._group(rank, op.axis)
+        meeting = self._meeting(group, iteration, op)
+        behind = self._behind.get((op.axis, rank))
+        if behind is None or behind.processed:
+            done = self._come(meeting, group, rank, iteration, op)
+        else:
+            done = self._env.process(self._follow(behind, meeting, group, rank, iteration, op))
+        self._behind[op.axis, rank] = done
+        return meeting, done
+
+    def _follow(
+        self, behind: simpy.Event, meeting: _Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call
+    ) -> Process:
+        yield behind
+        yield self._come(meeting, group, rank, iteration, op)
+
+    def _come(self, meeting: _Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call) -> simpy.Event:
+        place = group.index(rank)
+        meeting.collective.enter(place)
+        meeting.num_to_come -= 1
+        if not meeting.num_to_come:
+            meeting.last_s = float(self._env.now)
+            del self._meetings[op.axis, group[0], iteration, op.key]
+        return meeting.collective.done(place)
+
+    def _group(self, rank: int, axis: str) -> tuple[int, ...]:
+        if (axis, rank) not in self._groups:
+            group = self._grid.group(rank, _AXES.get(axis, (axis,)))
+            self._groups.update({(axis, each): group for each in group})
+        return self._groups[axis, rank]
+
+    def _meeting(self, group: tuple[int, ...], iteration: int, op: Call) -> _Meeting:
+        key = (op.axis, group[0], iteration, op.key)
+        if key not in self._meetings:
+            topology, gpus = self._network.topology, self._gpus[list(group)]
+            _, schedule = schedule_collective(
+                op.op, self._algorithm_of(op), topology, gpus, op.num_bytes, self._transport
+            )
+            nodes: list[Hashable] = [*gpus.tolist(), *switches(schedule, topology, gpus)]
+            collective = self._network.begin(schedule, nodes)
+            others = range(len(group), schedule.num_ranks)
+            collective.enter_each(others, np.full(len(others), float(self._env.now)))
+            self._meetings[key] = _Meeting(collective, len(group))
+        return self._meetings[key]
+
+    def _algorithm_of(self, op: Call) -> str:
+        """Return what the strategy names for an all-reduce of replicas; the library chooses for everything else."""
+        return self._algorithm if op.op == "all-reduce" and op.axis == "replicas" else "auto"
