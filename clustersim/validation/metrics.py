@@ -12,7 +12,7 @@ from clustersim.errors import InputError, unknown_name
 
 _DURATIONS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SAMPLE_RATES = {f"{what}/s": 1.0 for what in ("samples", "images", "sequences", "tokens")}
-_RATES = {"GB/s": 1e9, "MB/s": 1e6}
+_RATES = {"GB/s": 1e9, "MB/s": 1e6, "bytes/s": 1.0}
 _SHARES = {"%": 0.01, "1": 1.0}
 
 METRICS: Mapping[str, Mapping[str, float]] = {
@@ -44,6 +44,16 @@ def units_of(metric: str) -> Mapping[str, float]:
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)
     return METRICS[metric]
+
+
+def si_unit(metric: str, unit: str) -> str:
+    """Return the unit in which one is one in SI: that itself where it is such a one, as images/s.
+
+    >>> si_unit("time_to_train_s", "h"), si_unit("samples_per_s", "images/s"), si_unit("busbw_bytes_per_s", "GB/s")
+    ('s', 'images/s', 'bytes/s')
+    """
+    units = units_of(metric)
+    return unit if units[unit] == 1.0 else next(name for name, size in units.items() if size == 1.0)
 
 
 def simulated(document: Mapping[str, Any], metric: str, unit: str) -> float:

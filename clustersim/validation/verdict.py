@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from clustersim.validation.metrics import si_unit, units_of
 from clustersim.validation.score import Ranked, Summary, orderings, summarise
 
 VALIDATION_SCHEMA = "clustersim.validation/1"
@@ -39,10 +40,18 @@ class Compared:
         return self.role == "prediction" and self.provenance == "read"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the point as JSON values."""
+        """Return the point as JSON values; figures and unit are SI there, whatever unit they are shown in."""
         document = asdict(self)
         del document["group"], document["way"]
-        return {**document, "settings": dict(self.settings), "features": dict(self.features)}
+        size = units_of(self.metric)[self.unit]
+        return {
+            **document,
+            "simulated": size * self.simulated,
+            "measured": size * self.measured,
+            "unit": si_unit(self.metric, self.unit),
+            "settings": dict(self.settings),
+            "features": dict(self.features),
+        }
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,24 @@ def test_ways_of_synchronising_are_ranked_and_sizes_are_not(make_case) -> None:
     assert summary.ordering_correct == pytest.approx(2 / 3)  # a tree is no faster than a ring
 
 
+def test_figures_of_the_document_are_si_and_those_of_the_table_as_they_were_published(make_case, capsys) -> None:
+    rows = [
+        "scenario,1,samples_per_s,320,images/s,calibration,read,made up",
+        "ring,4,time_s,1.25,ms,prediction,read,made up",
+        "ring,4,busbw_bytes_per_s,1.5,GB/s,prediction,read,made up",
+    ]
+    folder = str(make_case(HEADER + "\n".join(rows)))
+    assert main(["validate", folder, "--json", "--workers", "1"]) == 0
+    points = json.loads(capsys.readouterr().out)["cases"][0]["points"]
+    shown = {point["metric"]: (point["simulated"], point["measured"], point["unit"]) for point in points}
+    assert shown["time_s"] == (pytest.approx(1.5e-3), 1.25e-3, "s")
+    assert shown["busbw_bytes_per_s"] == (pytest.approx(1e9), 1.5e9, "bytes/s")
+    assert shown["samples_per_s"] == (pytest.approx(320), 320, "images/s")
+    assert main(["validate", folder, "--workers", "1"]) == 0
+    table = " ".join(capsys.readouterr().out.split())
+    assert "time_s 1.5 1.25 ms +20.0%" in table
+
+
 def test_processes_and_their_number_change_nothing(make_case) -> None:
     folder = str(make_case())
     assert validate([folder], workers=1).to_dict() == validate([folder], workers=2).to_dict()
