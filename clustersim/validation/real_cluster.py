@@ -175,7 +175,7 @@ def _fitted(run: RealRun, build: Build, transport: str) -> tuple[str | None, str
         f"the link between ranks was fitted to the run's {len(sweep.rows)} all-reduces, which calibrate and are not "
         f"scored: {rate / 1e9:.3g} GB/s, {hop_s * 1e6:.3g} us"
     )
-    return f"{rate:.9g} B/s", f"{hop_s:.9g} s", (said,)
+    return f"{rate / 1e9:.9g} GB/s", f"{hop_s * 1e6:.9g} us", (said,)
 
 
 def fit_link(build: Build, rows: Sequence[SweepRow], num_ranks: int, transport: str) -> tuple[float, float]:
@@ -190,7 +190,7 @@ def fit_link(build: Build, rows: Sequence[SweepRow], num_ranks: int, transport: 
     sizes = [row.num_bytes for row in rows]
 
     def residuals(logs: np.ndarray) -> np.ndarray:
-        topology = build(f"{exp(logs[0]):.12g} B/s", f"{exp(logs[1]):.12g} s")
+        topology = build(f"{exp(logs[0]) / 1e9:.12g} GB/s", f"{exp(logs[1]) * 1e6:.12g} us")
         document = time_collective("all-reduce", topology, "auto", num_ranks, sizes, transport)
         found: np.ndarray = np.log([row["time_s"] for row in document["rows"]]) - np.log(measured)
         return found

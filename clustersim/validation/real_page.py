@@ -64,7 +64,7 @@ def headline(found: RealVerdict) -> str:
 
 def _panels(found: RealVerdict) -> Iterator[Panel]:
     pairs = [data for answered in found.answered if (data := pair_data(answered)) is not None]
-    pairs.sort(key=lambda data: len({lane.rank for lane in data.lanes}) == 1)  # ranks that meet come first
+    pairs.sort(key=lambda data: len(data.lanes) == 2)  # ranks that meet come first
     if pairs:
         yield Panel("timelines", tuple(draw_pair(data) for data in pairs), "phase")
     curve = sweep_data(found)
@@ -133,12 +133,10 @@ def _left_out(found: RealVerdict) -> Iterator[str]:
 def _made_of(found: RealVerdict) -> str:
     """Return what the simulated cluster was built from."""
     cluster = found.cluster
-    network = (
-        "no network" if cluster.topology is None else str({k: v for k, v in cluster.topology.items() if k != "gpu"})
-    )
     said = [
         "Compute times are those of the run's compute-only phase.",
-        f"Messages cost what the transport {cluster.transport} costs; the cluster is {network}.",
+        f"Messages cost what the transport {cluster.transport} costs.",
+        f"The cluster, as a scenario's topology: {_written(cluster.topology)}",
         *cluster.notes,
     ]
     return card("What the simulation stands on", "", bullets(said))

@@ -31,10 +31,14 @@ _LANE_PX = 36
 
 @dataclass(frozen=True)
 class Lane:
-    """A rank's row: `what` is measured or simulated."""
+    """A row: `what` is measured or simulated, `who` a rank or, where rank 0 is a server, a worker."""
 
     what: str
     rank: int
+    who: str = "rank"
+
+    def __str__(self) -> str:
+        return f"{self.what} · {self.who} {self.rank}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,9 @@ def pair_data(answered: Answered) -> Pair | None:
     ours = choose(run, MAX_MARKS // 2, MAX_RANKS)
     if real is None or ours is None:
         return None
-    lanes = [Lane("measured", rank) for rank in real.ranks] + [Lane("simulated", rank) for rank in ours.ranks]
+    who = "rank" if ranks is None else "worker"
+    shown = (("measured", real.ranks), ("simulated", ours.ranks))
+    lanes = [Lane(what, rank, who) for what, numbers in shown for rank in numbers]
     place = {(lane.what, lane.rank): number for number, lane in enumerate(lanes)}
     marks = [(place["measured", mark.rank], mark) for mark in real.marks]
     marks += [(place["simulated", mark.rank], mark) for mark in ours.marks]
@@ -194,7 +200,7 @@ def draw_pair(data: Pair) -> Figure:
         xaxis=axis(f"time ({unit})", range=[0, 1.01 * data.length_s / factor]),
         yaxis=axis(
             tickvals=list(range(last)),
-            ticktext=[f"{lane.what} · rank {lane.rank}" for lane in data.lanes],
+            ticktext=[str(lane) for lane in data.lanes],
             range=[last - 0.4, -0.6],
             showgrid=False,
         ),
@@ -244,7 +250,7 @@ def _edge(mark: Mark, data: Pair, is_measured: bool) -> float:
 
 
 def _hover(lane: Lane, mark: Mark) -> str:
-    words = [f"<b>{lane.what}, rank {lane.rank}</b>"]
+    words = [f"<b>{lane}</b>"]
     words.append(f"{LABELS[mark.kind]} {plot_text(mark.name)}: {duration(mark.end_s - mark.start_s)}")
     return "<br>".join([*words, plot_text(mark.cause)] if mark.cause else words)
 
