@@ -7,13 +7,13 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-torch test-browser test-all check reference bench validation clean
+.PHONY: demo test fuzz test-torch test-browser test-lab test-all check reference bench validation lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
 
 test: check
-	$(python) -m pytest -n auto -m "not torch and not browser"
+	$(python) -m pytest -n auto -m "not torch and not browser and not lab"
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
@@ -27,13 +27,17 @@ test-torch: $(VENV)/.installed-torch
 test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests
 
+# A real cluster of network namespaces, for half a minute; says why where the kernel does not let it.
+test-lab: $(VENV)/.installed-torch
+	$(python) -m pytest -rs -m lab tests/lab
+
 # The random tests draw the same cases every time; here they draw others, FUZZ times over.
 FUZZ ?= 3
 fuzz: $(VENV)/.installed-test
-	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not torch and not browser" \
+	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not torch and not browser and not lab" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-torch test-browser
+test-all: test test-torch test-browser test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -42,6 +46,11 @@ reference: $(VENV)/.installed-test
 # Reruns every published case: docs/validation.md and the errors that forecasts quote.
 validation: $(VENV)/.installed-test
 	$(VENV)/bin/clustersim validate --markdown docs/validation.md --budget clustersim/results/budget.json
+
+# A real cluster on this machine against the simulator, in five minutes. LAB="--quick", LAB="--only Flows":
+# see docs/how-to/run-the-lab.md.
+lab: $(VENV)/.installed-torch
+	$(python) -m validate.lab $(LAB)
 
 # BENCH="--quick", BENCH="--only jitter --rounds 3": see docs/benchmarks.md.
 bench: $(VENV)/.installed-test

@@ -1,0 +1,86 @@
+"""The lab itself: real processes over real links, for half a minute, and nothing left of it whatever happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from validate.lab.__main__ import NOT_HERE
+from validate.lab.document import read_campaign
+from validate.lab.sandbox import why_not
+from validate.lab.score import compare, judge
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.lab
+REASON = why_not()
+
+
+def lab(*arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run the lab; skip the test, with the reason, where the machine cannot have one."""
+    command = [*before, sys.executable, "-m", "validate.lab", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode == NOT_HERE:
+        pytest.skip(done.stderr.strip())
+    return done
+
+
+def left_over() -> tuple[str, ...]:
+    """Return the network namespaces and virtual cables that are seen from outside, and the lab's processes."""
+    listed = [
+        subprocess.run(["ip", *words], capture_output=True, text=True, check=False).stdout
+        for words in (["netns"], ["-br", "link"])
+    ]
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False).stdout
+    return (
+        *listed,
+        *(line for line in processes.splitlines() if re.search(r"-m validate\.lab --quick --output", line)),
+    )
+
+
+def test_a_quick_campaign_is_as_the_simulator_says(tmp_path: Path) -> None:
+    """Judged by twice what is asked of a whole campaign: other tests may run on the same machine."""
+    before = left_over()
+    done = lab("--quick", "--output", str(tmp_path))
+    print(done.stdout)
+    assert done.returncode in (0, 4), done.stderr
+    _, cases = read_campaign(tmp_path / "lab-quick.json")
+    groups = {each.group: each for each in judge(compare(cases))}
+    assert set(groups) == {"collectives", "training", "servers", "link sharing"}
+    for group, most in {"collectives": 0.04, "training": 0.04, "servers": 0.04, "link sharing": 0.02}.items():
+        assert groups[group].mean <= most, done.stdout
+    assert left_over() == before
+
+
+@pytest.mark.skipif(REASON is not None, reason=f"THE LAB CANNOT RUN HERE: {REASON}")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_of_a_campaign_that_is_ended(number: signal.Signals, tmp_path: Path) -> None:
+    before = left_over()
+    command = [sys.executable, "-m", "validate.lab", "--quick", "--output", str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        assert running.stderr is not None
+        line = running.stderr.readline()
+        assert "[1/" in line
+        time.sleep(3)
+        os.kill(running.pid, number)
+        running.wait(timeout=30)
+    until_s = time.monotonic() + 20
+    while left_over() != before and time.monotonic() < until_s:
+        time.sleep(0.2)
+    assert left_over() == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="this is how root becomes a user")
+def test_a_user_without_rights_can_have_a_lab_where_the_kernel_lets_users(tmp_path: Path) -> None:
+    as_user = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
+    done = lab("--quick", "--only", "Flows", "--output", str(tmp_path), before=as_user)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document, _ = read_campaign(tmp_path / "lab-quick.json")
+    assert document["machine"]["user"] == "not root"

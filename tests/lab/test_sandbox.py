@@ -1,0 +1,44 @@
+"""Where the lab cannot run, it says so and why; nothing is run for real here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from validate.lab.__main__ import NOT_HERE, main
+from validate.lab.sandbox import INSIDE, why_not
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is the only one in which programs are found."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(INSIDE, raising=False)
+    return tmp_path
+
+
+def test_missing_programs_are_named(bare_path: Path) -> None:
+    program(bare_path, "ip", "true")
+    assert why_not() == "the lab needs tc, unshare, mount (packages iproute2, util-linux and mount on Debian)"
+
+
+def test_a_kernel_that_refuses_is_told_with_what_it_said(bare_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("ip", "tc", "mount"):
+        program(bare_path, name, "true")
+    program(bare_path, "unshare", "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1")
+    assert main(["--quick"]) == NOT_HERE
+    said = capsys.readouterr().err
+    assert "THE LAB CANNOT RUN HERE: the kernel does not let" in said
+    assert "Operation not permitted" in said
+
+
+def test_elsewhere_than_on_linux_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert why_not() == "the lab is made of Linux network namespaces, and this is darwin"

@@ -1,0 +1,104 @@
+"""`make lab`, or `python -m validate.lab`: run a campaign and print simulated against real."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from clustersim.errors import InputError
+from validate.lab.campaign import CAMPAIGNS
+from validate.lab.case import Case
+from validate.lab.document import campaign_document, processor_seconds, read_campaign, write_campaign
+from validate.lab.experiments import Experiment
+from validate.lab.sandbox import enter, is_inside, why_not
+from validate.lab.score import compare, judge, report
+
+NOT_HERE = 5
+"""Exit status where the machine cannot have a lab."""
+
+OUTSIDE = 4
+"""Exit status where a group is farther off than it may be, as everywhere in clustersim."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run, compare, print; return the exit status."""
+    given = _parser().parse_args(arguments)
+    if given.measured is not None:
+        _, cases = read_campaign(given.measured)
+        return show(cases)
+    reason = None if is_inside() else why_not()
+    if reason is not None:
+        print(f"THE LAB CANNOT RUN HERE: {reason}", file=sys.stderr)
+        return NOT_HERE
+    if not is_inside():
+        enter(arguments)
+    name = "quick" if given.quick else "full"
+    chosen = [each for each in CAMPAIGNS[name] if given.only is None or type(each).__name__ == given.only]
+    began_s, before = time.monotonic(), processor_seconds()
+    cases = run(chosen)
+    busy, there = (after - earlier for after, earlier in zip(processor_seconds(), before, strict=True))
+    took_s = time.monotonic() - began_s
+    document = campaign_document(name, cases, took_s, busy / there)
+    path = write_campaign(document, given.output / f"lab-{name}.json")
+    status = show(cases)
+    print(f"\n{len(cases)} cases in {took_s:.0f} s, processors {busy / there:.0%} busy; written to {path}")
+    return status
+
+
+def run(experiments: Sequence[Experiment]) -> list[Case]:
+    """Run experiments one after the other and return all of their cases."""
+    load_torch()
+    cases: list[Case] = []
+    for number, experiment in enumerate(experiments, start=1):
+
+        def tell(text: str, number: int = number) -> None:
+            print(f"[{number}/{len(experiments)}] {text}", file=sys.stderr, flush=True)
+
+        with TemporaryDirectory() as folder:
+            cases += experiment.cases(Path(folder), tell)
+    return cases
+
+
+def load_torch() -> None:
+    """Import what ranks need of torch, once for all of them, and before they are made."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch")
+    import torch
+    import torch._dynamo
+    import torch.distributed
+    import torch.nn.parallel
+
+    torch.set_num_threads(1)
+
+
+def show(cases: Sequence[Case]) -> int:
+    """Print the tables; return the exit status."""
+    rows = compare(cases)
+    print(report(rows))
+    return OUTSIDE if any(each.missed for each in judge(rows)) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m validate.lab", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a campaign of half a minute in place of five minutes")
+    kinds = sorted({type(each).__name__ for each in CAMPAIGNS["full"]})
+    parser.add_argument("--only", choices=kinds, help="experiments of one kind only")
+    parser.add_argument(
+        "--output", type=Path, default=Path("runs"), help="folder for what was measured (default: runs)"
+    )
+    parser.add_argument("--measured", type=Path, help="compare what was measured before, and run nothing")
+    return parser
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_status)

@@ -1,0 +1,72 @@
+"""Campaigns: which experiments there are, at which rates and sizes.
+
+The constants of the gloo and tcp sheets were set with collectives of 1 to 10 MB at 100 and 200 Mbit/s. No campaign
+has these rates, so that everything it measures is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from validate.lab.experiments import OURS, TORCH, Collectives, DataParallel, Experiment, Flows, ParameterServer
+from validate.lab.layout import Layout
+from validate.lab.servers import Mode
+from validate.lab.training import Net
+
+MIB = 1024 * 1024
+
+_SHARED_STAR = [
+    ("incast", [(1, 0), (2, 0), (3, 0)]),
+    ("everybody to everybody", [(src, dst) for src in range(4) for dst in range(4) if src != dst]),
+    ("one flow at both ends of others", [(1, 0), (2, 0), (1, 3)]),
+]
+_SHARED_RING = [
+    ("parking lot", [(0, 2), (0, 1), (1, 2)]),
+    ("one passes through", [(0, 2), (1, 2)]),
+    ("three over one link", [(0, 2), (1, 2), (1, 3)]),
+]
+_SHARED_TORUS = [
+    ("two share a link", [(0, 2), (1, 2), (3, 0)]),
+    (
+        "shift along both dimensions",
+        [(3 * row + col, 3 * ((row + 1) % 3) + (col + 1) % 3) for row in range(3) for col in range(3)],
+    ),
+]
+
+FULL: Sequence[Experiment] = (
+    Collectives(Layout.star(4), 80, 960_000),
+    Collectives(Layout.star(4), 160, 4_000_000, num_warm_up=1, num_repeats=3),
+    Collectives(Layout.star(3), 240, 3_000_000),
+    Collectives(Layout.star(8), 80, 800_000, num_warm_up=1, num_repeats=3),
+    Collectives(Layout.torus(5), 80, 800_000, (TORCH[0], *OURS[1:3]), num_warm_up=1, num_repeats=3),
+    DataParallel(Layout.star(4), 160, Net(8, MIB, 0.010, 0.020), (None, 2 * MIB, 25 * MIB)),
+    DataParallel(Layout.star(4), 320, Net(8, MIB, 0.015, 0.030), (None, MIB, 3 * MIB)),
+    ParameterServer(
+        4,
+        160,
+        1_000_000,
+        [
+            (Mode("server"), 16),
+            (Mode("backup", backups=1), 30),
+            (Mode("async"), 300),
+            (Mode("bounded-staleness", bound=1), 80),
+            (Mode("bounded-staleness", bound=3), 80),
+        ],
+    ),
+    Flows(Layout.star(4), 80, _SHARED_STAR),
+    Flows(Layout.torus(5), 80, _SHARED_RING),
+    Flows(Layout.torus(3, 3), 80, _SHARED_TORUS),
+    Flows(Layout.star(4), 80, _SHARED_STAR[2:], queues="fifo"),
+    Flows(Layout.torus(5), 80, _SHARED_RING[:1], queues="fifo"),
+)
+"""About five minutes."""
+
+QUICK: Sequence[Experiment] = (
+    Collectives(Layout.star(4), 160, 1_600_000, (*TORCH[:2], *OURS[1:]), num_warm_up=1, num_repeats=3),
+    DataParallel(Layout.star(3), 160, Net(6, MIB, 0.010, 0.020), (2 * MIB,), num_warm_up=2, num_iterations=4),
+    ParameterServer(4, 160, 1_000_000, [(Mode("bounded-staleness", bound=1), 16)]),
+    Flows(Layout.torus(3, 3), 80, _SHARED_TORUS[:1], settle_s=0.7, count_s=1.5),
+)
+"""About thirty seconds."""
+
+CAMPAIGNS: Mapping[str, Sequence[Experiment]] = {"full": FULL, "quick": QUICK}

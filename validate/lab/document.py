@@ -1,0 +1,79 @@
+"""A campaign as a file: what was measured, when, and on what machine."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from clustersim import __version__
+from clustersim.errors import InputError, Mistake
+from clustersim.results.files import to_json, write_atomically
+from validate.lab.case import Case
+
+SCHEMA = "clustersim.lab/1"
+
+
+def campaign_document(name: str, cases: Sequence[Case], took_s: float, busy: float) -> dict[str, Any]:
+    """Return the `clustersim.lab/1` document; `busy` is the share of the machine's processors that worked meanwhile."""
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "campaign": name,
+        "date": datetime.date.today().isoformat(),
+        "took_s": round(took_s, 1),
+        "machine": {**machine(), "busy": round(busy, 3)},
+        "cases": [case.to_dict() for case in cases],
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return what the machine is, as far as it matters to sockets and timers."""
+    return {
+        "processor": _processor(),
+        "num_cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "user": "root" if os.geteuid() == 0 else "not root",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def processor_seconds() -> tuple[float, float]:
+    """Return the seconds that the processors of this machine have worked, and those that there were, since it began."""
+    fields = [float(field) for field in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)
+
+
+def write_campaign(document: dict[str, Any], path: Path) -> Path:
+    """Write a campaign's file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_atomically(path, to_json(document, indent=1) + "\n")
+
+
+def read_campaign(path: Path) -> tuple[dict[str, Any], list[Case]]:
+    """Return a campaign's document and its cases."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"the campaign '{path}' cannot be read: {error.strerror}", got=str(path)) from None
+    except ValueError as error:
+        raise InputError(Mistake(f"this is not JSON: {error}", file=str(path))) from None
+    found = document.get("schema") if isinstance(document, dict) else None
+    if found != SCHEMA:
+        message = f"expected a campaign of the lab, '{SCHEMA}' (got '{found}')"
+        raise InputError(Mistake(message, "schema", str(path), got=str(found), allowed=SCHEMA))
+    return document, [Case.from_dict(case) for case in document["cases"]]

@@ -1,0 +1,243 @@
+"""Experiments: what runs for real on which cluster, and the cases that come of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clustersim.strategies.window import updates_before
+from validate.lab.case import Case, Measured, line_s
+from validate.lab.cluster import Cluster
+from validate.lab.collectives import Call, time_calls
+from validate.lab.flows import run_flows
+from validate.lab.layout import Layout
+from validate.lab.ranks import run_ranks
+from validate.lab.servers import Mode, serve_and_work
+from validate.lab.training import Net, Training, layer_times, train
+from validate.lab.words import layer_line, mode_text, place_text, scenario_words, table_text, workload_text
+
+Tell = Callable[[str], None]
+
+TORCH = (("all-reduce", "torch"), ("broadcast", "torch"), ("all-gather", "torch"), ("reduce-scatter", "torch"))
+OURS = tuple(("all-reduce", name) for name in ("server", "tree", "ring", "halving-doubling"))
+
+
+class Experiment:
+    """Something that runs on a cluster of its own and gives cases."""
+
+    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+        """Run it and yield what was measured; `folder` is for files that ranks meet in."""
+        raise AssertionError("an experiment says what it runs")
+
+
+@dataclass(frozen=True)
+class Collectives(Experiment):
+    """Collectives of one size: torch's own, and our schedules over torch's send and receive.
+
+    An all-gather moves less than the others, so it is given twice the bytes.
+    """
+
+    layout: Layout
+    megabits_per_s: float
+    num_bytes: int
+    what: Sequence[tuple[str, str]] = (*TORCH, *OURS)
+    num_warm_up: int = 2
+    num_repeats: int = 5
+
+    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+        calls = [Call(op, name, self.num_bytes * (2 if op == "all-gather" else 1)) for op, name in self.what]
+        where = place_text(self.layout, self.megabits_per_s)
+        tell(f"{len(calls)} collectives of {self.num_bytes / 1e6:g} MB on {where}")
+        with Cluster(self.layout, self.megabits_per_s) as cluster:
+            store = str(folder / "store")
+            ranks = run_ranks(cluster, time_calls, store, calls, self.num_warm_up, self.num_repeats)
+        for number, call in enumerate(calls):
+            repeats = list(zip(*(rank[number] for rank in ranks), strict=True))
+            took = [max(end for _, end in each) - max(begin for begin, _ in each) for each in repeats]
+            yield self._case(call, where, took)
+
+    def _case(self, call: Call, where: str, took_s: Sequence[float]) -> Case:
+        ask = {
+            "collective": call.op,
+            "algorithm": "auto" if call.algorithm == "torch" else call.algorithm,
+            "topology": self.layout.topology(self.megabits_per_s),
+            "num_gpus": self.layout.num_hosts,
+            "bytes": f"{call.num_bytes} B",
+            "transport": "gloo",
+        }
+        name = f"{call.op} by {call.algorithm}, {call.num_bytes / 1e6:g} MB, {where}"
+        line = line_s(self.num_bytes, self.megabits_per_s)
+        return Case("collectives", name, ask, {"time_s": Measured.of(took_s)}, line)
+
+
+@dataclass(frozen=True)
+class DataParallel(Experiment):
+    """Training by torch's DistributedDataParallel: its buckets overlapped, and all gradients after backward.
+
+    What the layers take is measured beforehand, of one rank; the simulator is told that and the link's rate.
+    """
+
+    layout: Layout
+    megabits_per_s: float
+    net: Net
+    bucket_bytes: Sequence[int | None]
+    num_warm_up: int = 3
+    num_iterations: int = 5
+
+    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+        where = place_text(self.layout, self.megabits_per_s)
+        tell(f"data-parallel training, {len(self.bucket_bytes)} ways, on {where}")
+        trainings = [Training(self.net, size) for size in self.bucket_bytes]
+        num_played = self.num_warm_up + self.num_iterations
+        with Cluster(self.layout, self.megabits_per_s) as cluster:
+            times = run_ranks(cluster, layer_times, self.net, 5, num_ranks=1)[0]
+            ranks = run_ranks(cluster, train, str(folder / "store"), trainings, num_played)
+        for number, training in enumerate(trainings):
+            ends = [max(end) for end in zip(*(rank[number].end_s for rank in ranks), strict=True)]
+            took = np.diff(ends[self.num_warm_up - 1 :]).tolist()
+            buckets = ranks[0][number].bucket_bytes
+            yield self._case(training, times, took, where, buckets)
+
+    def _case(
+        self, training: Training, times: dict[str, list[float]], took_s: list[float], where: str, buckets: list[int]
+    ) -> Case:
+        size = training.bucket_bytes
+        strategy = {"kind": "all-reduce", "algorithm": "auto", "overlap": size is not None}
+        ask = {
+            **scenario_words(self.layout, self.megabits_per_s, self.layout.num_hosts, "training"),
+            "strategy": {**strategy, "buckets": "whole" if size is None else f"{size} B"},
+            "num_iterations": 4,
+        }
+        how = "no overlap" if size is None else f"{len(buckets)} bucket{'s' * (len(buckets) > 1)}, overlapped"
+        name = f"DDP, {how}, {sum(buckets) / 1e6:.3g} MB, {where}"
+        layers = [
+            # the optimizer's time stands with the first layer: it comes before the next forward
+            layer_line(
+                number, training.net.layer_bytes, forward_s + (times["update_s"][0] if number == 0 else 0.0), back_s
+            )
+            for number, (forward_s, back_s) in enumerate(zip(times["forward_s"], times["backward_s"], strict=True))
+        ]
+        files = {"net.yaml": workload_text("lab-net", layers)}
+        line = line_s(sum(buckets), self.megabits_per_s)
+        return Case("training", name, ask, {"iteration_s": Measured.of(took_s)}, line, files)
+
+
+@dataclass(frozen=True)
+class ParameterServer(Experiment):
+    """Workers of which one is slow, and a server on a host of its own; real and simulated compute the same times.
+
+    Compute times are drawn beforehand: seven tenths fixed and the rest exponential, `straggler` times as long for
+    the second worker.
+    """
+
+    num_workers: int
+    megabits_per_s: float
+    num_bytes: int
+    modes: Sequence[tuple[Mode, int]]
+    mean_s: float = 0.1
+    straggler: float = 4.0
+    seed: int = 1
+
+    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+        layout = Layout.star(self.num_workers + 1)
+        where = place_text(layout, self.megabits_per_s)
+        for number, (mode, num_updates) in enumerate(self.modes):
+            tell(f"{num_updates} updates by a server, {mode_text(mode)}, on {where}")
+            draws = self._draws(num_updates)
+            with Cluster(layout, self.megabits_per_s) as cluster:
+                store = str(folder / f"store-{number}")
+                before = updates_before(self.num_workers, self._per_update(mode), 0)
+                log = run_ranks(
+                    cluster, serve_and_work, store, mode, self.num_bytes, draws.tolist(), before + num_updates
+                )[-1]
+            yield self._case(mode, where, layout, draws, log, before)
+
+    def _per_update(self, mode: Mode) -> int:
+        return self.num_workers - mode.backups if mode.kind in ("server", "backup") else 1
+
+    def _draws(self, num_updates: int) -> np.ndarray:
+        """Return [num_workers, num_iterations] seconds to a tenth of a millisecond, more than can be needed."""
+        num = 2 * (num_updates + self.num_workers) + 50
+        own = [np.random.default_rng([self.seed, worker]).exponential(size=num) for worker in range(self.num_workers)]
+        drawn = self.mean_s * (0.7 + 0.3 * np.array(own))
+        drawn[1] *= self.straggler
+        return np.round(drawn, 4)
+
+    def _case(
+        self,
+        mode: Mode,
+        where: str,
+        layout: Layout,
+        draws: np.ndarray,
+        log: Sequence[tuple[float, int, int, int, bool]],
+        before: int,
+    ) -> Case:
+        updated = sorted({written: at for at, _, _, written, accepted in log if accepted}.items())
+        times = np.diff([at for _, at in updated[before - 1 :]])
+        counted = [row for row in log if row[4] and row[3] > before]
+        words = {
+            "kind": mode.kind,
+            **({"backups": mode.backups} if mode.kind == "backup" else {}),
+            **({"bound": mode.bound} if mode.kind == "bounded-staleness" else {}),
+        }
+        ask = {
+            **scenario_words(layout, self.megabits_per_s, self.num_workers, f"server-{mode.kind}"),
+            "strategy": {**words, "overlap": False, "buckets": "whole", "servers": {"on": "own-hosts"}},
+            "stragglers": [
+                {
+                    **{"kind": "trace", "file": "draws.csv", "column": f"worker-{worker}", "of": [worker]},
+                    **{"order": "in-order", "relative_to": f"{self.mean_s:g} s"},
+                }
+                for worker in range(self.num_workers)
+            ],
+            "num_iterations": len(updated) - before,
+        }
+        half = self.mean_s / 2
+        rows = draws[:, : 2 * max(Counter(row[1] for row in log).values()) + 20].T
+        files = {
+            "net.yaml": workload_text("lab-net", [layer_line(0, self.num_bytes, half, half)]),
+            "draws.csv": table_text([f"worker-{worker}" for worker in range(self.num_workers)], rows.tolist()),
+        }
+        # one figure: the mean time between updates over all that count
+        mean = float(times.mean())
+        figures = {"update_s": Measured(mean, mean, mean, len(times))}
+        staleness = dict(sorted(Counter(written - 1 - read for _, _, read, written, _ in counted).items()))
+        group = "asynchronous server" if mode.kind == "async" else "servers"
+        name = f"{mode_text(mode)}, {self.num_bytes / 1e6:g} MB, {where}"
+        return Case(group, name, ask, figures, line_s(self.num_bytes, self.megabits_per_s), files, staleness)
+
+
+@dataclass(frozen=True)
+class Flows(Experiment):
+    """Bulk flows that share links; with `queues` of `pair` they share max-min, with `fifo` about proportionally."""
+
+    layout: Layout
+    megabits_per_s: float
+    patterns: Sequence[tuple[str, Sequence[tuple[int, int]]]]
+    queues: str = "pair"
+    settle_s: float = 1.0
+    count_s: float = 2.5
+
+    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+        where = place_text(self.layout, self.megabits_per_s)
+        with Cluster(self.layout, self.megabits_per_s, self.queues) as cluster:
+            for title, flows in self.patterns:
+                tell(f"{len(flows)} flows, {title}, on {where}")
+                arrived = run_ranks(cluster, run_flows, flows, self.settle_s, self.count_s)
+                rates = {number: rate for rank in arrived for number, rate in rank.items()}
+                yield self._case(title, flows, rates, where)
+
+    def _case(self, title: str, flows: Sequence[tuple[int, int]], rates: dict[int, float], where: str) -> Case:
+        sharing = "max-min" if self.queues == "pair" else "proportional"
+        ask = {
+            "flows": [list(pair) for pair in flows],
+            "topology": self.layout.topology(self.megabits_per_s, sharing),
+            "transport": "tcp",
+        }
+        figures = {f"flow {src}>{dst}": Measured.of([rates[number]]) for number, (src, dst) in enumerate(flows)}
+        group = "link sharing" if self.queues == "pair" else "link sharing, one queue"
+        return Case(group, f"{title}, {where}", ask, figures, self.count_s)

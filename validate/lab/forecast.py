@@ -1,0 +1,80 @@
+"""The simulated side: the same as a case that ran, asked of clustersim as anybody would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import simpy
+
+from clustersim.hardware import load_transport
+from clustersim.network import Network
+from clustersim.scenario import load_scenario
+from clustersim.simulate import simulate, time_collective
+from clustersim.topology import load_topology
+from clustersim.units import parse
+from validate.lab.case import Case
+
+_ENDLESS = 1e15
+"""Bytes of a flow that does not end by itself."""
+
+_COUNTED_S = 1000.0
+"""How long flows run until they are called off; what a message costs at first is nothing beside it."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the simulator says: figures by metric, in SI, and how often each value of staleness comes."""
+
+    figures: Mapping[str, float]
+    staleness: Mapping[int, int] = field(default_factory=dict)
+
+
+def forecast(case: Case) -> Forecast:
+    """Return what clustersim says of a case."""
+    if "collective" in case.ask:
+        return _collective(case.ask)
+    if "flows" in case.ask:
+        return _flows(case.ask)
+    return _training(case)
+
+
+def _collective(ask: Mapping[str, Any]) -> Forecast:
+    document = time_collective(
+        ask["collective"],
+        ask["topology"],
+        ask["algorithm"],
+        ask["num_gpus"],
+        [parse(ask["bytes"], "size")],
+        ask["transport"],
+    )
+    return Forecast({"time_s": document["rows"][0]["time_s"]})
+
+
+def _flows(ask: Mapping[str, Any]) -> Forecast:
+    """Return the rate of every flow, all of them on their way together."""
+    transport = load_transport(ask["transport"])
+    topology = load_topology(ask["topology"])
+    env = simpy.Environment()
+    network = Network(env, topology, topology.sharing, overhead_s=transport.overhead_s, efficiency=transport.efficiency)
+    sent = [network.transfer(src, dst, _ENDLESS) for src, dst in ask["flows"]]
+    env.run(_COUNTED_S)
+    for each in sent:
+        network.cancel(each)
+    rates = [env.run(each).num_bytes / _COUNTED_S for each in sent]
+    return Forecast({f"flow {src}>{dst}": rate for (src, dst), rate in zip(ask["flows"], rates, strict=True)})
+
+
+def _training(case: Case) -> Forecast:
+    with TemporaryDirectory() as folder:
+        for name, text in case.files.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        path = Path(folder, "scenario.yaml")
+        path.write_text(json.dumps(case.ask), encoding="utf-8")
+        run = simulate(load_scenario(path)).to_dict(detail=False)
+    staleness = run.get("staleness") or {"histogram": []}
+    return Forecast({metric: run[metric] for metric in case.figures}, dict(staleness["histogram"]))
