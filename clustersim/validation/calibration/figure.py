@@ -117,6 +117,6 @@ def _clipped(error: float) -> float:
 def _size_axis(sizes: list[float]) -> Json:
     """Return a logarithmic axis of bytes over whole thousands around the sizes; what has none stands at 1 B."""
     low, high = floor(log10(max(1.0, min(sizes))) - 0.05), ceil(log10(max(10.0, *sizes)) + 0.05)
-    ticks = [10.0**power for power in range(low, high + 1) if power % 3 == 0 or high - low <= 4]
+    ticks = [10.0**power for power in range(low, high + 1) if power % 3 == 0 or high - low <= 6]
     texts = [size(tick) for tick in ticks]
     return axis("size (bytes)", type="log", range=[low, high], tickvals=ticks, ticktext=texts, tickangle=0)

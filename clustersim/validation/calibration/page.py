@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clustersim import __version__
 from clustersim.report.page import Panel, bullets, card, grid, page
-from clustersim.report.words import duration, percent, size
+from clustersim.report.words import duration, percent, plural, size
 from clustersim.results import write_atomically
 from clustersim.validation.calibration.calibrate import Calibration
 from clustersim.validation.calibration.figure import draw_residuals, residuals_data
@@ -29,12 +29,19 @@ def calibration_html(calibrations: Sequence[Calibration]) -> str:
     panel = Panel("residuals", figures, "transport")
     names = ", ".join(Path(calibration.transport).stem for calibration in calibrations)
     body = [
-        f'<header><p class="name">clustersim calibrate</p><h1>{escape(figures[0].title)}</h1></header>',
+        f'<header><p class="name">clustersim calibrate</p><h1>{escape(_headline(calibrations))}</h1></header>',
         panel.html(),
         *(part for calibration in calibrations for part in _cards(calibration)),
         f"<footer>clustersim {__version__}. Figures need JavaScript; nothing is loaded from anywhere.</footer>",
     ]
     return page(f"clustersim: constants of {names}", __version__, body, [panel])
+
+
+def _headline(calibrations: Sequence[Calibration]) -> str:
+    first = calibrations[0]
+    if first.topology is None:
+        return f"What the cases' microbenchmarks say of {plural(len(calibrations), 'transport')}"
+    return f"{Path(first.transport).stem} as measured on {first.topology}"
 
 
 def _cards(calibration: Calibration) -> Iterator[str]:
