@@ -1,6 +1,7 @@
 """Pipelined chains: the buffer goes from rank to rank in pieces, all ranks at work at once.
 
-NCCL's broadcast and reduce, which it calls rings.
+NCCL's broadcast and reduce, which it calls rings. As `rings`, several may run at once, each with an equal share of
+the bytes and with the ranks in an order of its own, which is gone through from rank 0 on.
 """
 
 from __future__ import annotations
@@ -10,26 +11,31 @@ import numpy as np
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective
 from clustersim.collectives.pipeline import default_num_chunks
 from clustersim.collectives.schedule import Schedule, Step
+from clustersim.collectives.side_by_side import Orders, checked_orders, side_by_side
 
 
-def chain_broadcast(num_ranks: int, num_bytes: float, num_chunks: int | None = None) -> Schedule:
+def chain_broadcast(
+    num_ranks: int, num_bytes: float, num_chunks: int | None = None, rings: Orders | None = None
+) -> Schedule:
     """Schedule a broadcast of rank 0's buffer down the chain 0, 1, ..., n - 1 in `num_chunks` pieces.
 
     num_chunks + n - 2 steps; each rank but the last sends the whole buffer once. Pieces of 512 KiB by default.
     """
-    return _chain(num_ranks, num_bytes, num_chunks, down=True)
+    return _chains(num_ranks, num_bytes, num_chunks, rings, down=True)
 
 
-def chain_reduce(num_ranks: int, num_bytes: float, num_chunks: int | None = None) -> Schedule:
+def chain_reduce(
+    num_ranks: int, num_bytes: float, num_chunks: int | None = None, rings: Orders | None = None
+) -> Schedule:
     """Schedule a reduction up the chain n - 1, ..., 1, 0 in `num_chunks` pieces, to rank 0.
 
     num_chunks + n - 2 steps; each rank but 0 sends the whole buffer once. Pieces of 512 KiB by default.
     """
-    return _chain(num_ranks, num_bytes, num_chunks, down=False)
+    return _chains(num_ranks, num_bytes, num_chunks, rings, down=False)
 
 
 def chain_cost(num_ranks: int, num_bytes: float, num_chunks: int | None = None) -> Cost:
-    """Return num_chunks + n - 2 messages of b / num_chunks bytes."""
+    """Return num_chunks + n - 2 messages of b / num_chunks bytes, for one chain."""
     if num_ranks == 1:
         return Cost(0, 0.0)
     pieces = _num_chunks(num_ranks, num_bytes, num_chunks)
@@ -41,6 +47,16 @@ def _num_chunks(num_ranks: int, num_bytes: float, num_chunks: int | None) -> int
     pieces = default_num_chunks(num_bytes, num_ranks - 1) if num_chunks is None else num_chunks
     check_at_least_one("num_chunks", pieces)
     return pieces
+
+
+def _chains(num_ranks: int, num_bytes: float, num_chunks: int | None, rings: Orders | None, *, down: bool) -> Schedule:
+    if rings is None:
+        return _chain(num_ranks, num_bytes, num_chunks, down=down)
+    orders = checked_orders("rings", num_ranks, rings)
+    from_root = np.array([np.roll(order, -int(np.flatnonzero(order == 0)[0])) for order in orders])
+    one = _chain(num_ranks, num_bytes / len(orders), num_chunks, down=down)
+    pieces = one.granularity
+    return side_by_side(one, from_root, pieces * len(orders), lambda piece, own: own * pieces + piece)
 
 
 def _chain(num_ranks: int, num_bytes: float, num_chunks: int | None, *, down: bool) -> Schedule:

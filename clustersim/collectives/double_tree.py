@@ -1,11 +1,14 @@
 """Two binary trees at once, half of the buffer through each: a rank that is inside one is mostly a leaf of the other.
 
 Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009, with the
-trees of NCCL (`src/graph/trees.cc`).
+trees of NCCL (`src/graph/trees.cc`). NCCL's go over hosts, with a chain through the GPUs of each, and there are two
+for each of its channels: these are given as `chains`, `chains[channel][host]` being the ranks of a host from the one
+on that talks to other hosts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +17,9 @@ from clustersim.collectives.checks import Cost, check_at_least_one, check_collec
 from clustersim.collectives.pipeline import default_num_chunks
 from clustersim.collectives.schedule import Schedule, Step
 from clustersim.errors import InputError
+
+Chains = Sequence[Sequence[Sequence[int] | np.ndarray]]
+"""For each channel and host its ranks, the one first that talks to other hosts."""
 
 
 class Tree(NamedTuple):
@@ -54,36 +60,71 @@ def _depth(parent: np.ndarray) -> np.ndarray:
     return depth
 
 
-def double_tree_all_reduce(num_ranks: int, num_bytes: float, num_chunks: int | None = None) -> Schedule:
+def double_tree_all_reduce(
+    num_ranks: int, num_bytes: float, num_chunks: int | None = None, chains: Chains | None = None
+) -> Schedule:
     """Schedule an all-reduce up and down two binary trees, each with half of the buffer in `num_chunks` pieces.
 
     2 (num_chunks + h - 1) steps for trees of height h = ceil(log2 n). A rank sends half of the buffer up
     each tree that it is not the root of, and down to each child: at most twice the buffer where n is even,
     2 (n - 1) / n of it on average. Pieces of 512 KiB by default. NCCL starts a piece's way down while others
     are still on their way up; here the way down follows, which keeps the links busy for as long.
+
+    With `chains` there are two trees over the hosts for each channel, with an equal share each, and h is the height
+    of the tree over hosts and the length of the longest chain below it.
     """
     check_collective(num_ranks, num_bytes)
-    pieces = _num_chunks(num_ranks, num_bytes, num_chunks)
+    trees = list(double_trees(num_ranks)) if chains is None else _over_hosts(num_ranks, chains)
+    height = max(int(tree.depth.max()) for tree in trees)
+    pieces = _num_chunks(height, num_bytes / len(trees), num_chunks)
     if num_ranks == 1:
-        return Schedule.idle(1, 2 * pieces)
-    edges = _Edges(double_trees(num_ranks), pieces, num_bytes)
-    num_steps = pieces + edges.height - 1
-    up = Schedule(num_ranks, num_steps, edges.up, 2 * pieces, edges.busy_up)
-    down = Schedule(num_ranks, num_steps, edges.down, 2 * pieces, edges.busy_down)
-    return Schedule.concatenate([up, down])
+        return Schedule.idle(1, len(trees) * pieces)
+    edges = _Edges(trees, pieces, num_bytes)
+    num_steps, granularity = pieces + height - 1, len(trees) * pieces
+    ways = ((edges.up, edges.busy_up), (edges.down, edges.busy_down))
+    return Schedule.concatenate([_way(num_ranks, num_steps, step, granularity, busy) for step, busy in ways])
+
+
+def _way(
+    num_ranks: int, num_steps: int, finer: Callable[[int], Step], granularity: int, busy: Callable[[int], Hashable]
+) -> Schedule:
+    """Return the way up or down, on which what a rank sends another for several trees goes as one message."""
+    return Schedule(num_ranks, num_steps, lambda step: finer(step).together(), granularity, busy, finer)
+
+
+def _over_hosts(num_ranks: int, chains: Chains) -> list[Tree]:
+    """Return two trees over the hosts for each channel, each host's ranks a chain that ends at its first."""
+    everybody, trees = list(range(num_ranks)), []
+    for hosts in chains:
+        ranks = np.concatenate([np.asarray(host, dtype=np.int64) for host in hosts])
+        if sorted(ranks.tolist()) != everybody or any(len(host) == 0 for host in hosts):
+            raise InputError(
+                f"the chains of a channel must have every rank from 0 to {num_ranks - 1} once, and none may be empty",
+                got=str([list(map(int, host)) for host in hosts])[:60],
+            )
+        first = np.array([host[0] for host in hosts])
+        sizes = np.array([len(host) for host in hosts])
+        starts = np.cumsum(sizes) - sizes
+        for tree in double_trees(len(hosts)):
+            parent, depth = np.empty((2, num_ranks), dtype=np.int64)
+            parent[ranks[1:]] = ranks[:-1]
+            parent[first] = np.where(tree.parent < 0, -1, first[tree.parent])
+            depth[ranks] = np.repeat(tree.depth, sizes) + np.arange(num_ranks) - np.repeat(starts, sizes)
+            trees.append(Tree(parent, depth))
+    return trees
 
 
 class _Edges:
-    """The edges of both trees from child to parent, and which piece of its half each one carries in a step."""
+    """The edges of trees from child to parent, and which piece of its tree's share each one carries in a step."""
 
-    def __init__(self, trees: tuple[Tree, Tree], pieces: int, num_bytes: float):
+    def __init__(self, trees: Sequence[Tree], pieces: int, num_bytes: float):
         inner = [np.flatnonzero(tree.parent >= 0) for tree in trees]
         self._child = np.concatenate(inner)
         self._parent = np.concatenate([tree.parent[ranks] for tree, ranks in zip(trees, inner, strict=True)])
         self._depth = np.concatenate([tree.depth[ranks] for tree, ranks in zip(trees, inner, strict=True)])
-        self._half = np.repeat([0, pieces], [len(ranks) for ranks in inner])
+        self._share = np.repeat(np.arange(len(trees)) * pieces, [len(ranks) for ranks in inner])
         self._pieces = pieces
-        self._piece_bytes = num_bytes / (2 * pieces)
+        self._piece_bytes = num_bytes / (len(trees) * pieces)
         self.height = int(self._depth.max())
 
     def busy_up(self, step: int) -> tuple[int, int]:
@@ -97,13 +138,13 @@ class _Edges:
     def up(self, step: int) -> Step:
         piece = step - (self.height - self._depth)
         now = (piece >= 0) & (piece < self._pieces)
-        chunk = (self._half + piece)[now]
+        chunk = (self._share + piece)[now]
         return Step.of(self._child[now], self._parent[now], self._piece_bytes, chunk, reduce=True)
 
     def down(self, step: int) -> Step:
         piece = step - (self._depth - 1)
         now = (piece >= 0) & (piece < self._pieces)
-        chunk = (self._half + piece)[now]
+        chunk = (self._share + piece)[now]
         return Step.of(self._parent[now], self._child[now], self._piece_bytes, chunk)
 
 
@@ -115,10 +156,10 @@ def double_tree_all_reduce_cost(num_ranks: int, num_bytes: float, num_chunks: in
     otherwise (tested up to 66 ranks); with fewer pieces the trees' ragged edge leaves ranks out of step, there is no
     such form, and an error says so.
     """
-    pieces = _num_chunks(num_ranks, num_bytes, num_chunks)
+    height = log2_ceil(num_ranks)
+    pieces = _num_chunks(height, num_bytes / 2, num_chunks)
     if num_ranks == 1:
         return Cost(0, 0.0)
-    height = log2_ceil(num_ranks)
     if num_ranks & (num_ranks - 1) and pieces < height - 1:
         raise InputError(
             f"a double tree over {num_ranks} ranks has a closed form from {height - 1} pieces on "
@@ -130,7 +171,7 @@ def double_tree_all_reduce_cost(num_ranks: int, num_bytes: float, num_chunks: in
     return Cost(2 * (pieces + height - 1), passed * num_bytes / (2 * pieces))
 
 
-def _num_chunks(num_ranks: int, num_bytes: float, num_chunks: int | None) -> int:
-    pieces = default_num_chunks(num_bytes / 2, log2_ceil(num_ranks)) if num_chunks is None else num_chunks
+def _num_chunks(height: int, tree_bytes: float, num_chunks: int | None) -> int:
+    pieces = default_num_chunks(tree_bytes, height) if num_chunks is None else num_chunks
     check_at_least_one("num_chunks", pieces)
     return pieces

@@ -28,7 +28,7 @@ def play(schedule: Schedule, buffers: np.ndarray) -> np.ndarray:
     chunk_of_column = _chunk_of_column(buffers.shape[1], schedule.granularity)
     for number in range(schedule.num_steps):
         before = after.copy()
-        _take(schedule.step(number), schedule.granularity, chunk_of_column, before, after)
+        _take(schedule.ranges(number), schedule.granularity, chunk_of_column, before, after)
     return after
 
 

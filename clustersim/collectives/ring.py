@@ -1,17 +1,21 @@
 """Rings: every rank sends to the next and receives from the one before, all the time.
 
-Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009. As `rings`, several
+may run at once, each with an equal share of the bytes and with the ranks in an order of its own, as NCCL does.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from clustersim.collectives.checks import Cost, check_collective
 from clustersim.collectives.schedule import Schedule
+from clustersim.collectives.side_by_side import Orders, checked_orders, side_by_side
 
 
-def ring_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
+def ring_all_reduce(num_ranks: int, num_bytes: float, rings: Orders | None = None) -> Schedule:
     """Schedule a ring all-reduce: reduce-scatter once round, all-gather once round.
 
     2 (n - 1) steps; each rank sends 2 (n - 1) / n of the buffer (Patarasuk and Yuan, 2009).
@@ -19,6 +23,8 @@ def ring_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
     >>> [t.dst for t in ring_all_reduce(3, 12.0).transfers() if t.step == 0]
     [1, 2, 0]
     """
+    if rings is not None:
+        return _at_once(ring_all_reduce, num_ranks, num_bytes, rings)
     check_collective(num_ranks, num_bytes)
     rank = np.arange(num_ranks)
     return Schedule.repeat(
@@ -31,16 +37,18 @@ def ring_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
     )
 
 
-def ring_all_reduce_cost(num_ranks: int, num_bytes: float) -> Cost:
-    """Return 2 (n - 1) messages of b / n bytes."""
+def ring_all_reduce_cost(num_ranks: int, num_bytes: float, rings: Orders | None = None) -> Cost:
+    """Return 2 (n - 1) messages of b / n bytes, on a star however many rings there are."""
     return Cost(2 * (num_ranks - 1), 2 * (num_ranks - 1) * num_bytes / num_ranks)
 
 
-def ring_reduce_scatter(num_ranks: int, num_bytes: float) -> Schedule:
+def ring_reduce_scatter(num_ranks: int, num_bytes: float, rings: Orders | None = None) -> Schedule:
     """Schedule a ring reduce-scatter of a buffer of `num_bytes`: rank r ends with the sum of chunk r.
 
     n - 1 steps; each rank sends (n - 1) / n of the buffer (Patarasuk and Yuan, 2009).
     """
+    if rings is not None:
+        return _at_once(ring_reduce_scatter, num_ranks, num_bytes, rings)
     check_collective(num_ranks, num_bytes)
     rank = np.arange(num_ranks)
     return Schedule.repeat(
@@ -53,11 +61,13 @@ def ring_reduce_scatter(num_ranks: int, num_bytes: float) -> Schedule:
     )
 
 
-def ring_all_gather(num_ranks: int, num_bytes: float) -> Schedule:
+def ring_all_gather(num_ranks: int, num_bytes: float, rings: Orders | None = None) -> Schedule:
     """Schedule a ring all-gather into a buffer of `num_bytes`: rank r starts with chunk r of it.
 
     n - 1 steps; each rank sends (n - 1) / n of the gathered buffer (Patarasuk and Yuan, 2009).
     """
+    if rings is not None:
+        return _at_once(ring_all_gather, num_ranks, num_bytes, rings)
     check_collective(num_ranks, num_bytes)
     rank = np.arange(num_ranks)
     return Schedule.repeat(
@@ -70,8 +80,8 @@ def ring_all_gather(num_ranks: int, num_bytes: float) -> Schedule:
     )
 
 
-def half_ring_cost(num_ranks: int, num_bytes: float) -> Cost:
-    """Return n - 1 messages of b / n bytes: the cost of a ring reduce-scatter or all-gather."""
+def half_ring_cost(num_ranks: int, num_bytes: float, rings: Orders | None = None) -> Cost:
+    """Return n - 1 messages of b / n bytes, on a star for any rings: the cost of a reduce-scatter or all-gather."""
     return Cost(num_ranks - 1, (num_ranks - 1) * num_bytes / num_ranks)
 
 
@@ -96,3 +106,15 @@ def ring_send_recv(num_ranks: int, num_bytes: float) -> Schedule:
 def ring_send_recv_cost(num_ranks: int, num_bytes: float) -> Cost:
     """Return 1 message of b bytes, or none for a rank alone."""
     return Cost(1, num_bytes) if num_ranks > 1 else Cost(0, 0.0)
+
+
+def _at_once(ring: Callable[[int, float], Schedule], num_ranks: int, num_bytes: float, rings: Orders) -> Schedule:
+    """Schedule several rings, each with its part of every rank's chunk."""
+    orders = checked_orders("rings", num_ranks, rings)
+    num_rings = len(orders)
+
+    def chunk(place: np.ndarray, own: int) -> np.ndarray:
+        numbers: np.ndarray = orders[own, place] * num_rings + own
+        return numbers
+
+    return side_by_side(ring(num_ranks, num_bytes / num_rings), orders, num_ranks * num_rings, chunk)

@@ -61,6 +61,28 @@ class Step(NamedTuple):
         kinds = (np.int64, np.int64, np.float64, np.int64, np.int64, np.bool_)
         return cls(*(_column(values, shape, kind) for values, kind in zip(given, kinds, strict=True)))
 
+    def together(self) -> Step:
+        """Return the step with all that one rank sends another as one message, which begins and ends as they do.
+
+        It has the chunk of the first, and as many chunks as all. What is added goes apart from what is not.
+
+        >>> Step.of([0, 1, 0], [1, 0, 1], [1.0, 2.0, 3.0]).together().num_bytes.tolist()
+        [4.0, 2.0]
+        """
+        num_ranks = 1 + int(max(self.src.max(initial=0), self.dst.max(initial=0)))
+        key = (self.src * num_ranks + self.dst) * 2 + self.reduce
+        _, first, which = np.unique(key, return_index=True, return_inverse=True)
+        kept = np.sort(first)
+        message = np.argsort(np.argsort(first))[which]
+        return Step(
+            self.src[kept],
+            self.dst[kept],
+            np.bincount(message, self.num_bytes, len(kept)),
+            self.chunk[kept],
+            np.bincount(message, self.num_chunks, len(kept)).astype(np.int64),
+            self.reduce[kept],
+        )
+
 
 def _its_own(step: int) -> Hashable:
     return step
@@ -75,6 +97,9 @@ class Schedule:
 
     `pattern(step)` says which steps are alike without making them: two steps with the same value have the
     same `src`, `dst`, `num_bytes` and `reduce`, and differ in their chunks at most. It is cheap to ask.
+
+    Where one rank sends another several ranges of chunks in a step, `step` may have them as the one message that
+    they are on the wire, with the first range's chunk; `finer` then makes the step with each range by itself.
     """
 
     num_ranks: int
@@ -82,6 +107,7 @@ class Schedule:
     step: Callable[[int], Step]
     granularity: int = 1
     pattern: Callable[[int], Hashable] = _its_own
+    finer: Callable[[int], Step] | None = None
 
     @classmethod
     def repeat(
@@ -133,7 +159,11 @@ class Schedule:
             part, own = place(number)
             return part, parts[part].pattern(own)
 
-        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern)
+        def finer(number: int) -> Step:
+            part, own = place(number)
+            return parts[part].ranges(own)
+
+        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer)
 
     @classmethod
     def from_steps(cls, num_ranks: int, steps: list[Step], granularity: int = 1) -> Schedule:
@@ -168,6 +198,10 @@ class Schedule:
         for row in rows:
             by_step[row.step].append(row)
         return cls.from_steps(num_ranks, [_columns(step) for step in by_step], granularity)
+
+    def ranges(self, number: int) -> Step:
+        """Return a step with every range of chunks by itself: what goes where, while `step` is how it is sent."""
+        return (self.finer or self.step)(number)
 
     def transfers(self) -> Iterator[Transfer]:
         """Yield the messages one by one, for reading and for tests."""

@@ -12,6 +12,10 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept
 from clustersim.topology import Node, Topology
+from clustersim.topology.channels import channels
+
+NCCL = ("nccl", "nccl-sockets")
+"""Transports whose rings and trees are several at once, one for each way out of a host."""
 
 ADDING_SWITCHES = ("hopper", "blackwell")
 """GPUs whose NVSwitches add: the third generation and later (NVIDIA, H100 architecture whitepaper, 2022)."""
@@ -30,8 +34,9 @@ def schedule_collective(
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
     `auto` is what the transport's own library would choose. Algorithms that go host by host learn which
-    ranks share a host, and those that go along a torus its dimensions, or `dims` where given. Ranks that the
-    schedule has beyond those of the GPUs are the nodes that `switches` gives.
+    ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With NCCL, rings and
+    double trees are as many as there are channels (`clustersim.topology.channels`). Ranks that the schedule has
+    beyond those of the GPUs are the nodes that `switches` gives.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
@@ -43,7 +48,18 @@ def schedule_collective(
     known: dict[str, Any] = {"groups": groups}
     if "dims" in options_of(member):
         known["dims"] = _dims(topology, len(gpus), dims)
+    if transport in NCCL and len(gpus) > 1:
+        known |= _channels(topology, gpus)
     return name, member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
+
+
+def _channels(topology: Topology, gpus: np.ndarray) -> dict[str, Any]:
+    """Return NCCL's `rings` and `chains`; one ring in the order of ranks need not be given."""
+    found = channels(topology, gpus)
+    rings = found.rings()
+    if len(rings) == 1 and np.array_equal(rings[0], np.arange(len(gpus))):
+        return {"chains": found.paths}
+    return {"rings": rings, "chains": found.paths}
 
 
 def check_algorithm(

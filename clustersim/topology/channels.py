@@ -1,0 +1,156 @@
+"""How a collective goes through hosts that have several network adapters, or several rings of NVLinks: its channels.
+
+NCCL (`src/graph/search.cc` and `connect.cc`) splits a collective into channels that run side by side. Each visits
+all GPUs of a host one after another and leaves it by another adapter; on hosts whose GPUs are wired to each other,
+each goes along other NVLinks. Here a channel is an order of ranks, found from the graph: what GPUs are in the group,
+by which port of its host each leaves, and which GPUs have NVLinks to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from clustersim.topology.mesh import NvlinkMesh
+from clustersim.topology.topology import Topology
+
+_MOST_KEPT = 64  # groups of GPUs of a topology
+
+
+class Channels(NamedTuple):
+    """Ways through the same hosts, side by side: `paths[channel][host]` are the ranks of a host, one after another.
+
+    A path begins at the GPU of the channel's own adapter. Hosts are in the order of their first ranks.
+    """
+
+    paths: list[list[np.ndarray]]
+
+    def rings(self) -> np.ndarray:
+        """Return the ranks in the order of each channel's ring [num_channels, num_ranks].
+
+        Where there are several, every other host is crossed backwards: a ring that leaves one by an adapter then
+        enters the next by its fellow on the same rail.
+        """
+        if len(self.paths) == 1:
+            return np.concatenate(self.paths[0])[None]
+        turned = [[path[:: -1 if host % 2 else 1] for host, path in enumerate(paths)] for paths in self.paths]
+        return np.array([np.concatenate(paths) for paths in turned])
+
+
+_KNOWN: WeakKeyDictionary[Topology, dict[bytes, Channels]] = WeakKeyDictionary()
+
+
+def channels(topology: Topology, gpus: np.ndarray) -> Channels:
+    """Return the channels of a collective among GPUs [num_ranks].
+
+    Among several hosts there is one for each adapter that the group's GPUs leave their host by, as many as in the
+    host that has the fewest. In one host there is one for each direction of the rings that its NVLinks make without
+    using any twice; GPUs on a switch, or on PCIe alone, have one.
+    """
+    known = _KNOWN.setdefault(topology, {})
+    key = np.asarray(gpus, dtype=np.int64).tobytes()
+    if key not in known:
+        if len(known) >= _MOST_KEPT:
+            del known[next(iter(known))]
+        known[key] = _find(topology, gpus)
+    return known[key]
+
+
+def ring_orders(topology: Topology, gpus: np.ndarray) -> np.ndarray:
+    """Return the ranks in the order of each ring that NCCL would run among GPUs [num_rings, num_ranks].
+
+    >>> from clustersim.topology import load_topology
+    >>> host = {"template": "dgx-a100", "num_gpus": 4, "nics": 2}
+    >>> cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": host})
+    >>> ring_orders(cluster, np.arange(8)).tolist()
+    [[0, 1, 2, 3, 7, 6, 5, 4], [1, 2, 3, 0, 4, 7, 6, 5]]
+    """
+    return channels(topology, gpus).rings()
+
+
+def _find(topology: Topology, gpus: np.ndarray) -> Channels:
+    hosts = _hosts(topology, gpus)
+    mesh = NvlinkMesh(topology)
+    if len(hosts) == 1:
+        rings = mesh.rings(gpus[hosts[0]]) or [np.arange(len(gpus))]
+        return Channels([[hosts[0][ring]] for ring in rings])
+    if len(hosts) == len(gpus):
+        return Channels([hosts])
+    doors = _doors(topology, gpus, hosts)
+    fewest = min(len(np.unique(doors[ranks])) for ranks in hosts)
+    if fewest == 1 and not mesh.is_any:
+        return Channels([hosts])
+    found: dict[tuple[bytes, ...], list[np.ndarray]] = {}
+    paths: list[list[np.ndarray]] = [[] for _ in range(fewest)]
+    for ranks in hosts:
+        if fewest > 1:
+            ranks = ranks[np.argsort(gpus[ranks], kind="stable")]
+        own = gpus[ranks]
+        nodes, out = topology.gpus[own], doors[ranks]
+        key = (nodes - nodes[0]).tobytes(), (out - nodes[0]).tobytes(), mesh.wiring(int(own[0]))
+        if key not in found:
+            found[key] = mesh.paths(own, out, fewest) or _rotations(out, fewest)
+        for path, way in zip(paths, found[key], strict=True):
+            path.append(ranks[way])
+    return Channels(paths)
+
+
+def _hosts(topology: Topology, gpus: np.ndarray) -> list[np.ndarray]:
+    """Return the ranks of each host, hosts in the order of their first rank.
+
+    GPUs that only the network connects, or that are in no host, are each by itself.
+    """
+    number = topology.gpu_hosts[gpus]
+    everybody = np.arange(len(gpus))
+    alone = number < 0
+    order = np.argsort(number, kind="stable")
+    inside = np.flatnonzero((number[order][1:] == number[order][:-1]) & ~alone[order][1:])
+    ends = topology.gpus[gpus[order]]
+    routes = topology.routes(ends[inside], ends[inside + 1])
+    if len(inside) and (topology.node_hosts[topology.links.dst[routes.links]] < 0).any():
+        alone[:] = True
+    own = np.where(alone, -1 - everybody, number)
+    _, first, which = np.unique(own, return_index=True, return_inverse=True)
+    turn = np.argsort(np.argsort(first))[which]
+    by_turn = np.argsort(turn, kind="stable")
+    return np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1)
+
+
+def _doors(topology: Topology, gpus: np.ndarray, hosts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the node by which a message from each rank to the next host leaves its own [num_ranks]."""
+    nodes = topology.gpus[gpus]
+    following = np.empty(len(gpus), dtype=np.int64)
+    for ranks, others in zip(hosts, [*hosts[1:], hosts[0]], strict=True):
+        following[ranks] = nodes[others[0]]
+    routes = topology.routes(nodes, following)
+    pair = np.repeat(np.arange(len(gpus)), routes.lengths)
+    src, dst = topology.links.src[routes.links], topology.links.dst[routes.links]
+    own = topology.node_hosts[nodes][pair]
+    leaves = np.flatnonzero((topology.node_hosts[src] == own) & (topology.node_hosts[dst] != own))
+    doors: np.ndarray = nodes.copy()
+    doors[pair[leaves[::-1]]] = src[leaves[::-1]]  # the first of a route counts
+    return doors
+
+
+def _rotations(doors: np.ndarray, num_channels: int) -> list[np.ndarray]:
+    """Return orders of a host's GPUs, each from a GPU at another of its doors [num_gpus] on, and round to the last.
+
+    Where it can be, they also end at different doors, at best at the one where they began.
+    """
+    num = len(doors)
+    if num_channels == 1:
+        return [np.arange(num)]
+    _, first = np.unique(doors, return_index=True)
+    names = doors[np.sort(first)][:num_channels]
+    same = [np.flatnonzero((doors == door) & (np.roll(doors, 1) == door)) for door in names]
+    if all(len(starts) for starts in same):
+        return [np.roll(np.arange(num), -int(starts[0])) for starts in same]
+    in_turn = np.arange(num)
+    starts = [int(np.flatnonzero(doors == door)[0]) for door in names]
+    if len({int(doors[start - 1]) for start in starts}) < num_channels:
+        in_turn = np.concatenate([np.flatnonzero(doors == door) for door in dict.fromkeys(doors.tolist())])
+        starts = [int(np.flatnonzero(doors[in_turn] == door)[0]) for door in names]
+    return [np.roll(in_turn, -start) for start in starts]
