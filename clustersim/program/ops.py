@@ -6,7 +6,7 @@ another stage in the same place, or the group along an axis (`Grid` says who the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,12 +23,16 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Occupy the GPU for `seconds` at a slowdown of 1; `phase` is forward, backward, weights or recompute."""
+    """Occupy the GPU for `seconds` at a slowdown of 1; `phase` is forward, backward, weights, recompute or update.
+
+    `called_s` of them it waits for collectives within, where it is known beforehand how long those take.
+    """
 
     name: str
     seconds: float
     phase: str
     micro_batch: int
+    called_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class Program:
 
     @property
     def compute_s(self) -> float:
-        return sum(op.seconds for op in self.ops if isinstance(op, Compute))
+        return sum(op.seconds - op.called_s for op in self.ops if isinstance(op, Compute))
 
     def lines(self) -> list[str]:
         """Return the program as text, one operation a line."""
@@ -101,22 +105,46 @@ def merged(ops: Sequence[Op]) -> tuple[Op, ...]:
     out: list[Op] = []
     for op in ops:
         last = out[-1] if out else None
-        if (
-            isinstance(op, Compute)
-            and isinstance(last, Compute)
-            and (op.phase, op.micro_batch) == (last.phase, last.micro_batch)
-        ):
-            first = last.name.split(" to ")[0]
-            out[-1] = Compute(f"{first} to {op.name}", last.seconds + op.seconds, op.phase, op.micro_batch)
+        if isinstance(op, Compute) and isinstance(last, Compute) and _same_pass(op, last):
+            first, end = last.name.split(" to ")[0], op.name.split(" to ")[-1]
+            seconds, called_s = last.seconds + op.seconds, last.called_s + op.called_s
+            out[-1] = Compute(f"{first} to {end}", seconds, op.phase, op.micro_batch, called_s)
         else:
             out.append(op)
     return tuple(out)
 
 
+def _same_pass(one: Compute, other: Compute) -> bool:
+    return (one.phase, one.micro_batch) == (other.phase, other.micro_batch)
+
+
+def with_timed_calls(ops: Sequence[Op], seconds: Mapping[tuple[str, float], float]) -> tuple[Op, ...]:
+    """Return the same operations with collectives along `tensor` that are waited for at once as known time.
+
+    `seconds` are those of a collective by its operation and its bytes; one that is not there stays.
+    """
+    out: list[Op] = []
+    for number, op in enumerate(ops):
+        if isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in seconds:
+            known_s = seconds[op.op, op.num_bytes]
+            pass_of = next(each for each in (*reversed(out), *ops[number:]) if isinstance(each, Compute))
+            out.append(Compute(pass_of.name, known_s, pass_of.phase, op.key.micro_batch, known_s))
+        elif not (isinstance(op, Wait) and isinstance(out[-1], Compute) and _is_timed(ops[number - 1], op, seconds)):
+            out.append(op)
+    return merged(out)
+
+
+def _is_timed(before: Op, wait: Wait, seconds: Mapping[tuple[str, float], float]) -> bool:
+    """Say whether what is waited for was begun directly before, and takes a known time."""
+    is_its_own = isinstance(before, Call) and before.key == wait.key and before.axis == "tensor"
+    return is_its_own and isinstance(before, Call) and (before.op, before.num_bytes) in seconds
+
+
 def _line(op: Op) -> str:
     match op:
-        case Compute(name, seconds, phase, micro_batch):
-            return f"compute {phase} {micro_batch} {name}: {seconds:.6g} s"
+        case Compute(name, seconds, phase, micro_batch, called_s):
+            within = f", {called_s:.6g} s of it in collectives" if called_s else ""
+            return f"compute {phase} {micro_batch} {name}: {seconds:.6g} s{within}"
         case Send(key, stage, num_bytes):
             return f"send {_name(key)} to stage {stage}: {num_bytes:.6g} B"
         case Receive(key, stage, num_bytes):

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from clustersim.network import Network
 from clustersim.parallelism import Grid, LaidOut
 from clustersim.program import Iteration
 from clustersim.results import Timesheet
 from clustersim.simulate.outcome import Outcome
 from clustersim.strategies import Job
 from clustersim.strategies.crew import Crew
+from clustersim.strategies.folding import Folding, folding
 from clustersim.strategies.job import Work
 
 _MOST_WATCHED = 64
 
 
-def jobs_of(job: Job, laid_out: LaidOut, algorithm: str) -> tuple[list[Job], Crew]:
+def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Network] | None) -> tuple[list[Job], Crew]:
     """Return a job for each place of a copy, whose ranks are those that stand there in every copy; and all their crew.
 
-    `job` has all ranks; each of those returned exchanges the gradients of its part of the model.
+    `job` has all ranks; each of those returned exchanges the gradients of its part of the model. Ranks that do the same
+    are played as one where `again` is given, which makes another network like the job's.
     """
     grid = laid_out.grid
-    watched = _watched(grid)
+    programs = [plan.program for plan in laid_out.plans]
+    fold = None
+    if again is not None and not job.is_staged:
+        fold = folding(again, job.gpus, grid, programs, job.transport.name)
     crew = Crew(
         job.network,
         job.gpus,
         grid,
-        [plan.program for plan in laid_out.plans],
+        programs,
         algorithm,
         job.transport.name,
-        watched,
+        _watched(grid, fold),
+        fold,
     )
     jobs = []
     for ranks in laid_out.replicas():
@@ -58,10 +65,12 @@ def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: Work) -> Job:
     )
 
 
-def _watched(grid: Grid) -> list[int]:
-    """Return the ranks whose days are drawn: one of each stage, and others as far as there is room."""
+def _watched(grid: Grid, fold: Folding | None) -> list[int]:
+    """Return the ranks whose days are drawn: one of each stage, and others as far as they play and there is room."""
     each = grid.num_ranks // grid.pipeline
     firsts = [stage * each for stage in range(grid.pipeline)][:_MOST_WATCHED]
+    if fold is not None:
+        return firsts
     others = [rank for rank in range(grid.num_ranks) if rank not in set(firsts)]
     return sorted([*firsts, *others[: max(0, 16 - len(firsts))]])
 
@@ -71,14 +80,18 @@ def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.
     order = np.argsort(np.concatenate(laid_out.replicas()), kind="stable")
     most = max(outcome.times.ready_s.shape[2] for outcome in outcomes)
     sheets = [outcome.times.with_buckets(most) for outcome in outcomes]
-    first = outcomes[0]
+    first, times = outcomes[0], Timesheet.of_ranks(sheets, order)
+    leads = np.array([crew.lead(rank) for rank in range(len(gpus))])
+    for column in (times.forward_s, times.bubble_s, times.called_s, times.called_waiting_s):
+        column[:] = column[leads]
+    shortcuts = (*crew.shortcuts, *(each for outcome in outcomes for each in outcome.shortcuts))
     return replace(
         first,
-        times=Timesheet.of_ranks(sheets, order),
+        times=times,
         weights=np.concatenate([outcome.weights for outcome in outcomes])[order],
         done=np.concatenate([outcome.done for outcome in outcomes])[order],
         gpus=gpus,
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
         spans=crew.spans(),
-        shortcuts=tuple(dict.fromkeys(each for outcome in outcomes for each in outcome.shortcuts)),
+        shortcuts=tuple(dict.fromkeys(shortcuts)),
     )

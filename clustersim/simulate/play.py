@@ -66,7 +66,12 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
     if setup.laid_out is None:
         network.env.run(strategy.start(job, tell))
         return _Played(job.gpus, [job], None)
-    jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto"))
+
+    def again() -> Network:
+        return network_over(Environment(), setup.topology, setup.transport, exact)
+
+    may_fold = not exact and not setup.point.stragglers
+    jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto"), again if may_fold else None)
     over = [strategy.start(jobs[0], tell), *(strategy.start(each) for each in jobs[1:])]
     network.env.run(network.env.all_of(over))
     return _Played(job.gpus, jobs, crew)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 import numpy as np
 import simpy
 
+from clustersim.collectives import Schedule
 from clustersim.network import Collective, Network
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program import Bucket
@@ -14,6 +15,7 @@ from clustersim.program.ops import Call, Compute, Key, Program, Ready, Receive, 
 from clustersim.results import Spans
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.day import Process
+from clustersim.strategies.folding import Folding
 from clustersim.strategies.job import Job
 from clustersim.topology import Node
 
@@ -41,11 +43,22 @@ class _Meeting:
         self.last_s = float("inf")
 
 
+class _Progress:
+    """How far a rank has come in an iteration, for those who follow it: which buckets are ready, and the end."""
+
+    __slots__ = ("over", "ready")
+
+    def __init__(self, env: simpy.Environment, num_buckets: int):
+        self.ready = [env.event() for _ in range(num_buckets)]
+        self.over = env.event()
+
+
 class Crew:
     """All ranks of a job on `gpus` [num_ranks], who stand on a grid; `programs` are those of its stages.
 
     What is sent is taken to have a buffer that waits for it, so that it sets off at once, and what has to be computed
-    goes on beside it. `watched` ranks note down what they do in their latest iteration.
+    goes on beside it. `watched` ranks note down what they do in their latest iteration. With a `fold` only the first
+    rank of each stage plays its program, and the others do as it does.
     """
 
     def __init__(
@@ -57,9 +70,17 @@ class Crew:
         algorithm: str,
         transport: str,
         watched: Collection[int],
+        fold: Folding | None = None,
     ):
         self._network, self._env = network, network.env
-        self._gpus, self._grid, self._programs = gpus, grid, programs
+        self._gpus, self._grid, self._fold = gpus, grid, fold
+        self._programs = programs if fold is None else fold.programs
+        self._progress: dict[tuple[int, int], _Progress] = {}
+        self._exchanging: set[int] = set()  # stages whose gradients may be on their way
+        self._num_micro = 1 + max(
+            (op.micro_batch for each in programs for op in each.ops if isinstance(op, Compute)), default=0
+        )
+        self._schedules: dict[tuple[str, int, str, float], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
         self._letters: dict[tuple[int, int, Key], _Letter] = {}
         self._meetings: dict[tuple[str, int, int, Key], _Meeting] = {}
@@ -84,6 +105,11 @@ class Crew:
         buckets, slowdown = job.plans(place, iteration).buckets, job.slowdown(place, iteration)
         times.make_room(iteration)
         times.begin_s[place, iteration] = times.forward_s[place, iteration] = env.now
+        if self.lead(rank) != rank:
+            yield from self._do_alike(rank, job, place, iteration, hand_over)
+            return
+        progress = self._progress_of(rank, iteration, len(buckets))
+        self._exchanging.discard(self._grid.stage(rank))
         if rank in self._spans:
             self._spans[rank].clear()
         waits: dict[Key, tuple[_Meeting, simpy.Event]] = {}
@@ -91,6 +117,7 @@ class Crew:
             start_s = float(env.now)
             if isinstance(op, Compute):
                 yield from gpu.compute(op.seconds * slowdown)
+                times.called_s[place, iteration] += op.called_s
                 self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}")
                 if op.phase == "forward":
                     times.forward_s[place, iteration] = env.now
@@ -101,7 +128,7 @@ class Crew:
                 del self._letters[rank, iteration, op.key]
                 self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
             elif isinstance(op, Send):
-                env.process(self._send(job, place, rank, iteration, op))
+                self._send_for_all(job, place, rank, iteration, op)
             elif isinstance(op, Call):
                 waits[op.key] = self._enter(rank, iteration, op)
             elif isinstance(op, Wait):
@@ -109,9 +136,47 @@ class Crew:
                 if not done.processed:
                     yield done
                 self._idle(job, place, iteration, rank, start_s, meeting.last_s, "waiting", op.key)
-            elif isinstance(op, Ready) and hand_over is not None:
-                hand_over(op.bucket, buckets[op.bucket])
+            elif isinstance(op, Ready):
+                self._exchanging.add(self._grid.stage(rank))
+                if hand_over is not None:
+                    hand_over(op.bucket, buckets[op.bucket])
+                progress.ready[op.bucket].succeed()
         times.computed_s[place, iteration] = env.now
+        progress.over.succeed()
+
+    def lead(self, rank: int) -> int:
+        """Return the rank whose program is played for this one: its own, or that of the first of its stage."""
+        if self._fold is None:
+            return rank
+        each = self._grid.num_ranks // self._grid.pipeline
+        return rank // each * each
+
+    @property
+    def shortcuts(self) -> tuple[str, ...]:
+        """Which shortcuts were taken, in words."""
+        return () if self._fold is None else (self._fold.shortcut,)
+
+    def _do_alike(
+        self, rank: int, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
+    ) -> Process:
+        """Hand over what the lead of the stage hands over, and end when it does."""
+        buckets = job.plans(place, iteration).buckets
+        progress = self._progress_of(self.lead(rank), iteration, len(buckets))
+        for number, bucket in enumerate(buckets):
+            if not progress.ready[number].processed:
+                yield progress.ready[number]
+            if hand_over is not None:
+                hand_over(number, bucket)
+        if not progress.over.processed:
+            yield progress.over
+        job.times.computed_s[place, iteration] = self._env.now
+
+    def _progress_of(self, rank: int, iteration: int, num_buckets: int) -> _Progress:
+        where = (rank, iteration)
+        if where not in self._progress:
+            self._progress[where] = _Progress(self._env, num_buckets)
+            self._progress.pop((rank, iteration - 2), None)
+        return self._progress[where]
 
     def _idle(
         self, job: Job, place: int, iteration: int, rank: int, start_s: float, set_off_s: float, kind: str, key: Key
@@ -142,6 +207,23 @@ class Crew:
             self._letters[where] = _Letter(self._env)
         return self._letters[where]
 
+    def _send_for_all(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> None:
+        """Let a message set off, and those of the ranks that do the same where that makes a difference."""
+        self._env.process(self._send(job, place, rank, iteration, op))
+        if self._fold is not None and (self._fold.sends_all or self._may_meet_exchange(rank, op)):
+            each = self._grid.num_ranks // self._grid.pipeline
+            for other in range(rank + 1, rank + each):
+                src, dst = int(self._gpus[other]), int(self._gpus[self._grid.in_stage(other, op.stage)])
+                self._network.transfer(src, dst, op.num_bytes)
+
+    def _may_meet_exchange(self, rank: int, op: Send) -> bool:
+        """Say whether a message can be on its way while gradients of its sender's or its receiver's stage are."""
+        assert self._fold is not None
+        if not self._fold.meets_exchange:
+            return False
+        is_late = op.key.micro_batch >= self._num_micro - self._grid.pipeline
+        return is_late or bool(self._exchanging & {self._grid.stage(rank), op.stage})
+
     def _send(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> Process:
         """Send to the rank in the same place of another stage; a staged message goes through the hosts' memory."""
         peer = self._grid.in_stage(rank, op.stage)
@@ -159,6 +241,10 @@ class Crew:
 
     def _enter(self, rank: int, iteration: int, op: Call) -> tuple[_Meeting, simpy.Event]:
         """Enter a collective after the one before it along the same axis; return it, and when its part is done."""
+        if self._fold is not None:
+            if op.axis == "replicas":
+                self._exchanging.add(self._grid.stage(rank))
+            return self._enter_for_all(rank, iteration, op)
         group = self._group(rank, op.axis)
         meeting = self._meeting(group, iteration, op)
         behind = self._behind.get((op.axis, rank))
@@ -168,6 +254,32 @@ class Crew:
             done = self._env.process(self._follow(behind, meeting, group, rank, iteration, op))
         self._behind[op.axis, rank] = done
         return meeting, done
+
+    def _enter_for_all(self, rank: int, iteration: int, op: Call) -> tuple[_Meeting, simpy.Event]:
+        """Enter a collective with all of the group, and those of the other groups of the stage beside it."""
+        each = self._grid.num_ranks // self._grid.pipeline
+        groups = list(dict.fromkeys(self._group(other, op.axis) for other in range(rank, rank + each)))
+        meeting = _Meeting(self._begin(groups[0], op), 0)
+        behind = self._behind.get((op.axis, rank))
+        if behind is None or behind.processed:
+            done = self._come_for_all(meeting, groups, op)
+        else:
+            done = self._env.process(self._follow_for_all(behind, meeting, groups, op))
+        self._behind[op.axis, rank] = done
+        return meeting, done
+
+    def _follow_for_all(
+        self, behind: simpy.Event, meeting: _Meeting, groups: Sequence[tuple[int, ...]], op: Call
+    ) -> Process:
+        yield behind
+        yield self._come_for_all(meeting, groups, op)
+
+    def _come_for_all(self, meeting: _Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:
+        meeting.last_s = float(self._env.now)
+        for number, group in enumerate(groups):
+            collective = self._begin(group, op) if number else meeting.collective
+            collective.enter(*range(len(group)))
+        return meeting.collective.done(0)
 
     def _follow(
         self, behind: simpy.Event, meeting: _Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call
@@ -193,16 +305,24 @@ class Crew:
     def _meeting(self, group: tuple[int, ...], iteration: int, op: Call) -> _Meeting:
         key = (op.axis, group[0], iteration, op.key)
         if key not in self._meetings:
-            topology, gpus = self._network.topology, self._gpus[list(group)]
-            _, schedule = schedule_collective(
-                op.op, self._algorithm_of(op), topology, gpus, op.num_bytes, self._transport
-            )
-            nodes: list[Hashable] = [*gpus.tolist(), *switches(schedule, topology, gpus)]
-            collective = self._network.begin(schedule, nodes)
-            others = range(len(group), schedule.num_ranks)
-            collective.enter_each(others, np.full(len(others), float(self._env.now)))
-            self._meetings[key] = _Meeting(collective, len(group))
+            self._meetings[key] = _Meeting(self._begin(group, op), len(group))
         return self._meetings[key]
+
+    def _begin(self, group: tuple[int, ...], op: Call) -> Collective:
+        """Begin a collective of a group, in which nobody of it is yet; switches that add in it are."""
+        known = (op.axis, group[0], op.op, op.num_bytes)
+        if known not in self._schedules:
+            topology, gpus = self._network.topology, self._gpus[list(group)]
+            algorithm = self._algorithm_of(op)
+            _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport)
+            nodes: list[Hashable] = [*gpus.tolist(), *switches(schedule, topology, gpus)]
+            self._schedules[known] = (schedule, nodes)
+        schedule, nodes = self._schedules[known]
+        collective = self._network.begin(schedule, nodes)
+        others = range(len(group), schedule.num_ranks)
+        if others:
+            collective.enter_each(others, np.full(len(others), float(self._env.now)))
+        return collective
 
     def _algorithm_of(self, op: Call) -> str:
         """Return what the strategy names for an all-reduce of replicas; the library chooses for everything else."""
