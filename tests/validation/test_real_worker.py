@@ -1,0 +1,139 @@
+"""The worker under torchrun, over gloo: three processes that pause instead of computing, and one that computes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clustersim.data import data_folder
+from clustersim.validation.real import validate_real
+from clustersim.validation.real_pack import write_worker
+
+pytestmark = pytest.mark.torch
+
+
+def torchrun(script: Path, num_ranks: int, output: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(num_ranks)]
+    command += [str(script), "--device", "cpu", "--output", str(output), "--batch", "1", *arguments]
+    return subprocess.run(
+        command, cwd=output.parent, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Measure everything but kernels, on three ranks."""
+    output = tmp_path_factory.mktemp("real") / "run.json"
+    script = data_folder("validate") / "real_run" / "worker.py"
+    quick = ("--paced", "60", "--iterations", "3", "--warm-up", "2", "--max-bytes", "1048576")
+    done = torchrun(script, 3, output, *quick)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+@pytest.fixture
+def document(run_file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run_file.read_text(encoding="utf-8"))
+    return found
+
+
+def test_everything_that_was_planned_is_there(document: dict[str, Any]) -> None:
+    assert document["complete"]
+    assert [phase["name"] for phase in document["phases"]] == document["planned"]
+    kinds = {phase["kind"] for phase in document["phases"]}
+    assert kinds == {"all-reduce", "compute", "communication", "overlap", "no-overlap", "server", "async"}
+
+
+def test_one_machine_has_one_clock_and_one_host(document: dict[str, Any]) -> None:
+    assert [rank["host"] for rank in document["facts"]["ranks"]] == [0, 0, 0]
+    assert [rank["clock_offset_s"] for rank in document["facts"]["ranks"]] == [0.0, 0.0, 0.0]
+    assert os.uname().nodename not in json.dumps(document["facts"]) or len(os.uname().nodename) < 4
+
+
+def test_no_rank_leaves_an_all_reduce_before_the_last_one_entered(document: dict[str, Any]) -> None:
+    for phase in document["phases"]:
+        if phase["kind"] in ("overlap", "no-overlap", "communication"):
+            columns = [phase["spans"][name] for name in ("kind", "iteration", "name", "start_s", "end_s")]
+            by_bucket: dict[tuple[int, str], list[tuple[float, float]]] = {}
+            for kind, iteration, name, start_s, end_s in zip(*columns, strict=True):
+                if kind == "communication":
+                    by_bucket.setdefault((iteration, name), []).append((start_s, end_s))
+            assert len(by_bucket) == 3 * len(phase["buckets"])
+            for spans in by_bucket.values():
+                assert len(spans) == 3
+                assert max(start_s for start_s, _ in spans) <= min(end_s for _, end_s in spans)
+
+
+def test_pauses_take_at_least_what_they_were_told_to(document: dict[str, Any]) -> None:
+    (compute,) = [phase for phase in document["phases"] if phase["kind"] == "compute"]
+    assert compute["forward_s"] > 0.019
+    assert compute["backward_s"] > 0.039
+    assert sum(layer["forward_s"] for layer in compute["layers"]) > 0.015
+    assert sum(compute["buckets"]) == pytest.approx(4 * 1_248_424)
+
+
+def test_a_straggler_holds_everybody_up(document: dict[str, Any]) -> None:
+    slow, even = (
+        next(phase for phase in document["phases"] if phase["name"].endswith(name))
+        for name in ("all-reduce with a straggler", "all-reduce after backward")
+    )
+    assert slow["straggler"] == {"rank": 1, "factor": 2.0}
+    assert min(slow["iterations_s"]) > 0.115
+    assert even["straggler"] is None
+
+
+def test_without_waiting_every_gradient_is_as_stale_as_others_are_quick(document: dict[str, Any]) -> None:
+    for phase in document["phases"]:
+        if phase["kind"] == "async":
+            updates = phase["updates"]
+            assert updates["version_written"] == list(range(5, 11))  # two warm up on each of two workers
+            assert set(updates["worker"]) <= {1, 2}
+            assert phase["staleness"]["mean"] >= 0
+            assert updates["time_s"] == sorted(updates["time_s"])
+
+
+def test_every_phase_is_simulated_and_compared(run_file: Path) -> None:
+    found = validate_real(run_file)
+    assert not found.verdict.skipped
+    (case,) = found.verdict.cases
+    assert len(found.answered) == 9
+    assert {point.role for point in case.points} == {"calibration", "prediction"}
+    assert all(-0.9 < point.error < 9 for point in case.points)
+
+
+def test_one_process_of_the_single_file_times_layers_and_iterations(tmp_path: Path) -> None:
+    script = write_worker(tmp_path / "real_run.pyz")
+    output = tmp_path / "run.json"
+    done = torchrun(script, 1, output, "--phases", "layers,compute", "--iterations", "2", "--kernel-ms", "0.1")
+    assert done.returncode == 0, done.stderr
+    found = validate_real(output)
+    assert [point.role for point in found.verdict.cases[0].points] == ["prediction", "calibration"]
+    assert not found.verdict.skipped
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--models", "resnet51"], "no model is called 'resnet51'"),
+        (["--phases", "all"], "no phase is called 'all'"),
+        (["--straggler", "fast"], "write RANK:FACTOR, such as 1:2"),
+        (["--straggler", "0:2"], "as rank 0 is a server"),
+        (["--straggler", "1:1"], "factor is above 1"),
+        (["--iterations", "0"], "--iterations is at least 1 (got 0)"),
+        (["--backend", "nccl", "--device", "cpu"], "nccl is for GPUs"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(data_folder("validate")))
+    assert import_module("real_run.command").main(arguments) == 3
+    assert message in capsys.readouterr().err
