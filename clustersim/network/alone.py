@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from hashlib import sha256
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,6 +26,7 @@ from clustersim.network.paths import Costs, payload_rates
 from clustersim.topology import Topology
 
 _MOST_KEPT_MESSAGES = 1 << 17
+_STEPS_TRIED = 16  # at once, when a step is looked for
 _MOST_SETTINGS = 4  # of a topology that outlines are kept for
 
 
@@ -66,6 +68,14 @@ def _outlines_on(topology: Topology, *setting: Hashable) -> Outlines:
     return known[setting]
 
 
+class Halfway(NamedTuple):
+    """A step, when each rank comes to it [num_ranks], and what the links have yet to carry from there on [num_used]."""
+
+    step: int
+    reached_s: np.ndarray
+    left_bytes: np.ndarray
+
+
 class Alone:
     """Forecasts collectives that are alone on a network."""
 
@@ -102,5 +112,31 @@ class Alone:
             delay_s = None
         return LonePlay(known, schedule.num_steps, standing, delay_s, pairs).result()
 
+    def before(
+        self, schedule: Schedule, nodes: np.ndarray, standing: Standing, delay_s: np.ndarray | None, time_s: float
+    ) -> Halfway | None:
+        """Return the last step that all ranks come to before a time, after they stand all at one; None if there is none.
 
-__all__ = ["NOTHING_BEGUN", "Alone", "Begun", "Lone", "Standing"]
+        The collective must be one that `forecast` knows all of.
+        """
+        everybody, found = np.arange(len(nodes)), None
+        low, high = int(standing.reached_steps.max(initial=0)) + 1, schedule.num_steps
+        while low < high:
+            steps = np.unique(np.linspace(low, high - 1, _STEPS_TRIED).astype(np.int64))
+            pairs = np.stack([np.tile(everybody, len(steps)), np.repeat(steps, len(nodes))], axis=1)
+            lone = self.forecast(schedule, nodes, standing, delay_s, pairs)
+            if lone is None:
+                return None
+            reached_s = lone.reached_s.reshape(len(steps), len(nodes))
+            num = int(np.count_nonzero(reached_s.max(axis=1) < time_s))
+            if num:
+                found = int(steps[num - 1]), reached_s[num - 1]
+                low = found[0] + 1
+            high = int(steps[num]) if num < len(steps) else high
+        known = self._outlines.get(schedule, nodes, self._maker)
+        if found is None or known is None:
+            return None
+        return Halfway(*found, known.carried_bytes(found[0])[: len(known.links)])
+
+
+__all__ = ["NOTHING_BEGUN", "Alone", "Begun", "Halfway", "Lone", "Standing"]

@@ -9,6 +9,7 @@ import simpy
 
 from clustersim.network.agenda import Agenda, Endings
 from clustersim.network.flow import INFINITE, Flow, Link
+from clustersim.network.inner_clock import InnerClock
 from clustersim.network.side import Counts, latest
 
 
@@ -19,10 +20,11 @@ class Pausing(Protocol):
 
 
 class Sharing(Protocol):
-    """A way of sharing links. `num_solves` and `num_levels` count the work done."""
+    """A way of sharing links. `num_solves`, `num_levels` and `num_looked`, flows on these, count the work done."""
 
     num_solves: int
     num_levels: int
+    num_looked: int
 
     def share(
         self, now_s: float, started: Iterable[Flow], left: Iterable[Link], retuned: Iterable[Link] = ()
@@ -37,16 +39,17 @@ class Sharing(Protocol):
 class Engine:
     """Plays instant after instant up to where it is told; what SimPy waits for is collected in `told`.
 
-    Within an instant flows end first, then ranks go on, then messages reach their links, round and round
-    until nothing more is due; one share of the links follows.
+    Within an instant processes on the inner clock come first, then flows end, ranks go on, and messages reach their
+    links, round and round until nothing more is due; one share of the links follows.
     """
 
-    def __init__(self, sharing: Sharing) -> None:
+    def __init__(self, sharing: Sharing, inner: InnerClock) -> None:
         self.now_s = 0.0
         self.told: list[tuple[simpy.Event, Any]] = []
         self.arrivals: Agenda[Flow] = Agenda()
         self.after_share: list[Callable[[float], None]] = []
         self.pauses: Agenda[tuple[Pausing, int]] = Agenda()
+        self.inner = inner
         self._endings = Endings()
         self._sharing = sharing
         self._started: list[Flow] = []
@@ -64,11 +67,16 @@ class Engine:
     def counts(self) -> Counts:
         return Counts(self._num_instants, self._num_flows, self._sharing.num_solves, self._sharing.num_levels)
 
+    @property
+    def num_looked(self) -> int:
+        """How many flows have been looked at on links whose level was worked out."""
+        return self._sharing.num_looked
+
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
         if self._is_stale or self._started:
             return self.now_s
-        time_s = self._endings.next_s()
+        time_s = min(self._endings.next_s(), self.inner.next_s)
         for times in (self.pauses.times, self.arrivals.times):
             if times and times[0] < time_s:
                 time_s = times[0]
@@ -108,9 +116,9 @@ class Engine:
         self._is_stale = True
         return moved_bytes
 
-    def set_rate(self, link: Link, bytes_per_s: float) -> None:
-        """Let a link be faster or slower from now on."""
-        link.bytes_per_s = bytes_per_s
+    def set_rate(self, link: Link, number: int, bytes_per_s: float) -> None:
+        """Let a link, by its number, be faster or slower from now on."""
+        link.set_rate(number, bytes_per_s)
         self._retuned[link] = None
         self._is_stale = True
 
@@ -136,9 +144,11 @@ class Engine:
         self._num_instants += 1
         self._is_stale = False
         latest_s = latest(now_s)
-        endings, pauses, arrivals = self._endings, self.pauses, self.arrivals
+        inner, endings, pauses, arrivals = self.inner, self._endings, self.pauses, self.arrivals
         while True:
-            if endings.times and endings.times[0] <= latest_s:
+            if inner.next_s <= now_s:
+                inner.play(now_s)
+            elif endings.times and endings.times[0] <= latest_s:
                 for flow in endings.take(latest_s):
                     self._end(flow)
             elif pauses.times and pauses.times[0] <= latest_s:

@@ -8,16 +8,37 @@ INFINITE = float("inf")
 
 
 class Link:
-    """A directed link that has been used, with the flows on it in the order in which they came."""
+    """Directed links that the same paths cross, so that what is on one is on all: the narrowest stands for them.
 
-    __slots__ = ("bytes_per_s", "carried_bytes", "flows", "number", "queued")
+    `rates` are their bytes per second by number, `bytes_per_s` is the lowest of them; each has carried `carried_bytes`.
+    `flows` are on them in the order in which they came.
+    """
 
-    def __init__(self, number: int, bytes_per_s: float):
-        self.number = number
-        self.bytes_per_s = bytes_per_s
+    __slots__ = ("bytes_per_s", "carried_bytes", "flows", "paths", "queued", "rates")
+
+    def __init__(self, rates: dict[int, float]):
+        self.rates = rates
+        self.bytes_per_s = min(rates.values())
         self.carried_bytes = 0.0
         self.flows: dict[Flow, None] = {}
+        self.paths: list[Path] = []  # those that cross it
         self.queued = 0  # which entry of the solver's queue is valid
+
+    @property
+    def number(self) -> int:
+        """The number of the narrowest."""
+        return min(self.rates, key=self.rates.__getitem__)
+
+    def set_rate(self, number: int, bytes_per_s: float) -> None:
+        """Let one of them have another rate."""
+        self.rates[number] = bytes_per_s
+        self.bytes_per_s = min(self.rates.values())
+
+    def split(self, numbers: list[int]) -> Link:
+        """Take some of them out, not the narrowest, which may hold flows back; return the link that these are now."""
+        other = Link({number: self.rates.pop(number) for number in numbers})
+        other.carried_bytes, other.flows, other.paths = self.carried_bytes, self.flows.copy(), self.paths.copy()
+        return other
 
 
 def _rate_of(link: Link) -> float:
@@ -27,7 +48,7 @@ def _rate_of(link: Link) -> float:
 class Path:
     """Links from one node to another, and the time before a first byte moves on them."""
 
-    __slots__ = ("latency_s", "links")
+    __slots__ = ("__weakref__", "latency_s", "links")
 
     def __init__(self, links: tuple[Link, ...], latency_s: float):
         self.links = links

@@ -15,16 +15,18 @@ from heapq import heappop, heappush
 
 from clustersim.network.flow import INFINITE, Flow, Link
 
+_FEW = 8  # flows on a link that are looked at one by one
 _SAME = 1e-13  # levels closer than this, relatively, are one level
 _FULL = 1e-12  # a link is not overloaded by less than this part of its capacity, which rounding can reach
 
 
 class MaxMin:
-    """Fair rates of the flows on links. `num_solves` and `num_levels` count the work done."""
+    """Fair rates of the flows on links. `num_solves`, `num_levels` and `num_looked` count the work done."""
 
     def __init__(self) -> None:
         self.num_solves = 0
         self.num_levels = 0
+        self.num_looked = 0  # flows on links whose level was worked out
         self._now_s = 0.0
         self._rising = 0  # the mark of flows that rise in this solve; one more is the mark of those fixed
         self._num_rising = 0
@@ -61,9 +63,69 @@ class MaxMin:
                     narrowest = link
             else:
                 self._let_go(flow, narrowest)
-        if rising or retuned:
+        if retuned or (rising and not self._fix_at_once(rising)):
             self._solve(rising, retuned)
         return self._changed
+
+    def _fix_at_once(self, rising: list[Flow]) -> bool:
+        """Fix rising flows if that is simple; return whether it is.
+
+        No link is full below its rate over the weight of all on it. So if all flows on the links where that is lowest
+        for a rising one may have that level, and nobody else feels it, these are their rates.
+        """
+        held: dict[Flow, float] = {}
+        links: dict[Link, float] = {}
+        for flow in rising:
+            if flow in held:
+                continue
+            link, level = self._lowest(flow)
+            if not level or len(link.flows) > _FEW:
+                return False
+            links[link] = level
+            for other in link.flows:
+                if other in held:
+                    return False
+                held[other] = level
+        for flow, level in held.items():
+            if not self._finds_room(flow, level, held, links):
+                return False
+        self.num_solves += 1
+        self.num_levels += len(links)
+        for link, level in links.items():
+            self._fix(link, level)
+        return True
+
+    def _lowest(self, flow: Flow) -> tuple[Link, float]:
+        """Return the link of a flow that has least for the weight of all on it, and how much that is."""
+        lowest, level = flow.path.links[0], INFINITE
+        for link in flow.path.links:
+            weight = 0.0
+            for other in link.flows:
+                weight += other.weight
+            if link.bytes_per_s / weight < level:
+                lowest, level = link, link.bytes_per_s / weight
+        return lowest, level
+
+    def _finds_room(self, flow: Flow, level: float, held: dict[Flow, float], links: dict[Link, float]) -> bool:
+        """Say whether a flow may have the level of one of these links, and nobody on its other links feels it."""
+        if flow.mark != self._rising and flow.level < level * (1 - _SAME):
+            return False
+        gets_slower = flow.level > level * (1 + _SAME)
+        for link in flow.path.links:
+            if link in links:
+                continue
+            room = link.bytes_per_s * (1 + _FULL)
+            for other in link.flows:
+                other_level = held.get(other)
+                if other_level is not None:
+                    room -= other.weight * other_level
+                elif gets_slower and other.bottleneck is link:
+                    return False
+                else:
+                    room -= other.bytes_per_s
+            if room < 0:
+                return False
+        return True
 
     def _let_go(self, flow: Flow, narrowest: Link) -> None:
         """Give a flow all that its narrowest link has."""
@@ -140,6 +202,7 @@ class MaxMin:
         counting them in lifts it, until no more of them are above.
         """
         self.num_levels += 1
+        self.num_looked += len(link.flows)
         rising = self._rising
         room, weight, highest = link.bytes_per_s, 0.0, 0.0
         for flow in link.flows:

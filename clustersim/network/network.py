@@ -16,6 +16,7 @@ from clustersim.network.alone import Alone
 from clustersim.network.collective import Collective
 from clustersim.network.environment import Environment
 from clustersim.network.flow import INFINITE
+from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import Costs, payload_bytes_per_s, payload_rates
 from clustersim.network.plain import PlainSide
 from clustersim.network.player import Player
@@ -28,6 +29,8 @@ from clustersim.topology import Topology, load_topology
 SIDES = ("plain", "compiled")
 MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
 _MESSAGES_PER_LEVEL = 2  # that share no link take the plain side as long as the level of a link
+_MESSAGES_PER_SENT = 7  # played by the plain side while the compiled one would be told of one, and tell of its end
+_LOOKS_PER_MESSAGE = 15  # at flows that share a link, in the time of a message
 _MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
 
 
@@ -76,10 +79,12 @@ class Network:
         self.topology = topology if isinstance(topology, Topology) else load_topology(topology)
         self.overhead_s = overhead_s
         self.adds = adds
-        plain = PlainSide(self.topology, self._costs, adds, sharing)
+        self.inner_clock = InnerClock(self)
+        plain = PlainSide(self.topology, self._costs, adds, sharing, self.inner_clock)
         self._may_compile = side is None and sharing == "max-min"
         self._shortcut = None if exact else Shortcut(self._make_alone, eager_bytes > 0)
-        self._player = Player(env, plain, self._shortcut, self._look_at_work)
+        self._player = Player(env, plain, self.inner_clock, self._shortcut, self._look_at_work)
+        self._num_sent = 0  # messages that were sent by themselves
         self._num_ahead = 0  # messages of the collectives that were in progress when the last one began
         self._rates: dict[int, float] = {}  # of links that do not have that of their sheet
         if side == "compiled":
@@ -91,6 +96,11 @@ class Network:
     def side(self) -> Side:
         """What plays this network: the plain side, or the compiled one for work of many messages."""
         return self._player.side
+
+    @property
+    def clock(self) -> simpy.Environment:
+        """The clock of who acts now: the inner one for a process there, else SimPy's own."""
+        return self.inner_clock if self.inner_clock.is_playing else self.env
 
     @property
     def entering(self) -> dict[Collective, None]:
@@ -152,6 +162,7 @@ class Network:
         check_message(num_bytes, weight, cap_bytes_per_s)
         ends = self.topology.node(src), self.topology.node(dst)
         self.before_acting()
+        self._num_sent += 1
         sent = Sent(self, float(num_bytes), float(weight))
         self.side.send(sent, *ends, None if cap_bytes_per_s is None else float(cap_bytes_per_s))
         self._player.set_alarm()
@@ -220,6 +231,7 @@ class Network:
         check_message(num_bytes, 1.0)
         where = self.topology.node(node)
         self.before_acting()
+        self._num_sent += 1
         sent = Sent(self, float(num_bytes), 1.0)
         self.side.add(sent, where)
         self._player.set_alarm()
@@ -281,6 +293,13 @@ class Network:
         """Tell SimPy what follows at once, and when to look again."""
         self._player.after_acting()
 
+    def tell(self, event: simpy.Event, value: Any) -> None:
+        """Let an event happen at the network's time, on its clock."""
+        if event.env is self.inner_clock:
+            self.inner_clock.happen(event, value)
+        else:
+            self.side.told.append((event, value))
+
     def before_waiting(self) -> None:
         """Let somebody wait for a rank of a collective that has begun."""
         self._player.before_looking()
@@ -289,8 +308,12 @@ class Network:
         """Let the compiled side go on where there is or has been work for it."""
         is_known = not (self._costs.eager_bytes and self.side.collectives)  # not which messages were early
         if self._may_compile and is_known:
-            counts = self.side.counts
-            if self._num_ahead + counts.flows + _MESSAGES_PER_LEVEL * counts.levels > MOST_PLAIN_MESSAGES:
+            side = self.side
+            assert isinstance(side, PlainSide)
+            counts, num_looked = side.counts, side.engine.num_looked
+            together = self._num_ahead + counts.flows
+            is_worth_it = together + num_looked / _LOOKS_PER_MESSAGE >= _MESSAGES_PER_SENT * self._num_sent
+            if is_worth_it and together + _MESSAGES_PER_LEVEL * counts.levels > MOST_PLAIN_MESSAGES:
                 self._compile()
 
     def _compile(self) -> None:
@@ -298,7 +321,7 @@ class Network:
         from clustersim.network.compiled.side import CompiledSide
 
         self._may_compile = False
-        plain, side = self.side, CompiledSide(self.topology, self._costs, self.adds)
+        plain, side = self.side, CompiledSide(self.topology, self._costs, self.adds, self.inner_clock)
         assert isinstance(plain, PlainSide)
         hand_over(plain, side)
         self._player.side = side

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakSet
 
 import numpy as np
 
@@ -40,7 +41,10 @@ class Costs:
 
 
 class Paths:
-    """The paths that have been used. Links are made when a path first crosses them: a cluster may have 200,000."""
+    """The paths that have been used. Links are made when a path first crosses them: a cluster may have 200,000.
+
+    Links are told apart when there is a path over some and not over others: `links` has each by its number.
+    """
 
     def __init__(self, topology: Topology, costs: Costs):
         self.links: dict[int, Link] = {}
@@ -48,6 +52,7 @@ class Paths:
         self._costs = costs
         self._between: dict[tuple[int, int], Path] = {}
         self._adding: dict[tuple[int, int], Path] = {}
+        self._capped: WeakSet[Path] = WeakSet()
         self._num_private = 0
 
     def between(self, src: int, dst: int) -> Path:
@@ -56,14 +61,15 @@ class Paths:
         if path is None:
             route = self._topology.route(src, dst)
             latency_s = wait_s(self._topology, self._costs, src, dst, route)
-            path = Path(tuple(self.link(link) for link in route.tolist()), latency_s)
-            self._between[src, dst] = path
+            path = self._between[src, dst] = self._over(route.tolist(), latency_s)
         return path
 
     def capped(self, src: int, dst: int, bytes_per_s: float) -> Path:
         """Return a path from node to node with a link of that rate that nobody else can use."""
         path = self.between(src, dst)
-        return Path((*path.links, self._private(bytes_per_s)), path.latency_s)
+        capped = Path((*path.links, self._private(bytes_per_s)), path.latency_s)
+        self._capped.add(capped)
+        return capped
 
     def adding(self, node: int, who: int = 0) -> Path:
         """Return the path of adding in a node's memory, by one of those who add there; without links if it is free.
@@ -72,29 +78,55 @@ class Paths:
         """
         path = self._adding.get((node, who))
         if path is None:
-            path = self._adding[node, who] = Path(tuple(self._adders(node)), 0.0)
+            shared, private = adders(self._topology, self._costs, node)
+            path = self._adding[node, who] = self._over(shared, 0.0)
+            path.links += tuple(map(self._private, private))
         return path
 
     def in_memory(self) -> dict[tuple[int, int], Path]:
         """Return the paths of adding that have been used, by node and who adds there."""
         return self._adding
 
-    def _adders(self, node: int) -> list[Link]:
-        shared, private = adders(self._topology, self._costs, node)
-        return [*map(self.link, shared), *map(self._private, private)]
+    def link(self, number: int) -> Link:
+        """Return a link of the topology, maybe together with others."""
+        return self.links.get(number) or self._new_link([number])
+
+    def _over(self, numbers: list[int], latency_s: float) -> Path:
+        """Return a new path over links by their numbers."""
+        known: dict[Link, list[int]] = {}
+        for number in numbers:
+            if number in self.links:
+                known.setdefault(self.links[number], []).append(number)
+        new = [number for number in numbers if number not in self.links]
+        links = [self._apart(link, crossed) for link, crossed in known.items()]
+        path = Path(tuple([*links, self._new_link(new)] if new else links), latency_s)
+        for link in path.links:
+            link.paths.append(path)
+        return path
+
+    def _apart(self, link: Link, crossed: list[int]) -> Link:
+        """Return a link that is only those of another one that are crossed, and so a part of all that crosses that."""
+        if len(crossed) == len(link.rates):
+            return link
+        has_narrowest = link.number in crossed
+        other = link.split([number for number in link.rates if (number in crossed) != has_narrowest])
+        self.links.update(dict.fromkeys(other.rates, other))
+        for path in [*link.paths, *(path for path in self._capped if link in path.links)]:
+            path.links = (*path.links, other)
+        return link if has_narrowest else other
+
+    def _new_link(self, numbers: list[int]) -> Link:
+        sheets = {number: float(self._topology.links.bytes_per_s[number]) for number in numbers}
+        rates = {
+            number: payload_bytes_per_s(self._topology, self._costs, number, rate) for number, rate in sheets.items()
+        }
+        link = Link(rates)
+        self.links.update(dict.fromkeys(numbers, link))
+        return link
 
     def _private(self, bytes_per_s: float) -> Link:
         self._num_private += 1
-        return Link(-self._num_private, bytes_per_s)
-
-    def link(self, number: int) -> Link:
-        """Return a link of the topology."""
-        link = self.links.get(number)
-        if link is None:
-            sheet = float(self._topology.links.bytes_per_s[number])
-            rate = payload_bytes_per_s(self._topology, self._costs, number, sheet)
-            link = self.links[number] = Link(number, rate)
-        return link
+        return Link({-self._num_private: bytes_per_s})
 
 
 def payload_bytes_per_s(topology: Topology, costs: Costs, link: int, bytes_per_s: float) -> float:

@@ -12,6 +12,7 @@ from clustersim.network.collective import Collective
 from clustersim.network.engine import Engine
 from clustersim.network.fair_share import SHARING
 from clustersim.network.flow import INFINITE, Flow, Path
+from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, Paths
 from clustersim.network.plans import Plans
 from clustersim.network.ranks import PlainRanks
@@ -26,8 +27,8 @@ _MOST_INSTANTS = 1000  # at a time, after which somebody may think about going o
 class PlainSide:
     """Plays messages and collectives on the engine of Python objects."""
 
-    def __init__(self, topology: Topology, costs: Costs, adds: bool, sharing: str):
-        self.engine = Engine(SHARING[sharing]())
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, sharing: str, inner: InnerClock):
+        self.engine = Engine(SHARING[sharing](), inner)
         self.paths = Paths(topology, costs)
         self.collectives: dict[Collective, Ranks] = {}
         self._plans = Plans(self.paths, costs.eager_bytes)
@@ -103,7 +104,7 @@ class PlainSide:
 
     def set_rate(self, link: int, bytes_per_s: float) -> None:
         """Let a link have another payload rate from now on."""
-        self.engine.set_rate(self.paths.link(link), bytes_per_s)
+        self.engine.set_rate(self.paths.link(link), link, bytes_per_s)
 
     def begin(self, collective: Collective) -> PlainRanks:
         """Prepare the ranks of a collective."""
@@ -116,6 +117,14 @@ class PlainSide:
         self.engine.clear()
         self.settled_bytes[links] += carried_bytes
         self.ranks()[collective].finish(end_s)
+
+    def skip(
+        self, collective: Collective, step: int, reached_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray
+    ) -> None:
+        """Take a collective that is alone to a step, to which each rank comes at its time [num_ranks]."""
+        self.engine.clear()
+        self.settled_bytes[links] += carried_bytes
+        self.ranks()[collective].skip(step, reached_s)
 
     def carried_bytes(self) -> np.ndarray:
         """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
@@ -134,7 +143,7 @@ class PlainSide:
     def flows(self) -> list[FlowRate]:
         """Return the flows that are on the wire."""
         return [
-            FlowRate(tuple(link.number for link in flow.path.links), flow.weight, flow.bytes_per_s)
+            FlowRate(tuple(n for link in flow.path.links for n in link.rates), flow.weight, flow.bytes_per_s)
             for flow in self.on_links()
         ]
 

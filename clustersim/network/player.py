@@ -10,6 +10,7 @@ from simpy.events import EventPriority
 from clustersim.errors import InputError
 from clustersim.network.collective import Collective
 from clustersim.network.flow import INFINITE
+from clustersim.network.inner_clock import InnerClock
 from clustersim.network.shortcut import Shortcut
 from clustersim.network.side import Side, latest
 
@@ -19,11 +20,19 @@ _AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an
 class Player:
     """Between a side and SimPy. Whoever acts on the network says so before and after."""
 
-    def __init__(self, env: simpy.Environment, side: Side, shortcut: Shortcut | None, look_at_work: Callable[[], None]):
+    def __init__(
+        self,
+        env: simpy.Environment,
+        side: Side,
+        inner: InnerClock,
+        shortcut: Shortcut | None,
+        look_at_work: Callable[[], None],
+    ):
         """`look_at_work` is called before a side plays, and may put another in its place."""
         self.side = side
         self.entering: dict[Collective, None] = {}  # those that ranks have entered since the side has played
         self._env = env
+        self._inner = inner
         self._look_at_work = look_at_work
         self._shortcut = shortcut
         self._alarm: simpy.Event | None = None
@@ -31,13 +40,15 @@ class Player:
 
     def before_acting(self) -> None:
         """Bring the side to SimPy's time, which cannot be before its own."""
+        if self._inner.is_playing:
+            return
         now_s, side = float(self._env.now), self.side
         if latest(now_s) < side.now_s:
             raise InputError(
                 f"the network has played ahead to {side.now_s} s and cannot act at {now_s} s: act from a "
                 "process, or between two calls of env.run, not between two of env.step"
             )
-        if self._shortcut is not None and self._shortcut.leave():
+        if self._shortcut is not None and self._shortcut.leave(side, now_s):
             self._let_enter()
             while latest(side.next_s()) < now_s:
                 side.play(side.next_s(), now_s)
@@ -45,8 +56,9 @@ class Player:
 
     def after_acting(self) -> None:
         """Tell SimPy what follows at once, and be woken for what comes later."""
-        self._tell()
-        self.set_alarm()
+        if not self._inner.is_playing:
+            self._tell()
+            self.set_alarm()
 
     def before_looking(self) -> None:
         """Let somebody see, or wait for, what the shortcut has not worked out."""
@@ -68,6 +80,8 @@ class Player:
 
     def set_alarm(self) -> None:
         """Wake up when the next thing happens; being woken too early does no harm."""
+        if self._inner.is_playing:
+            return  # the side looks for itself
         time_s = self.side.now_s if self.side.told else self._next_s()
         if time_s < self._alarm_s:
             alarm = self._env.event()
@@ -99,6 +113,10 @@ class Player:
         shortcut = self._shortcut
         return shortcut.next_s if shortcut is not None and shortcut.is_taken else self.side.next_s()
 
+    def _is_idle(self) -> bool:
+        """Say whether there is nothing to tell and nobody on the inner clock."""
+        return not self.side.told and self._inner.next_s == INFINITE
+
     def _tell(self) -> None:
         """Fire the events of what has been completed."""
         if self.side.told:
@@ -114,7 +132,7 @@ class Player:
         now_s, side, shortcut = float(self._env.now), self.side, self._shortcut
         if side.is_stale:
             side.play(max(now_s, side.now_s), now_s)  # until then, nobody knows when messages end
-        if shortcut is not None and (shortcut.is_taken or (not side.told and shortcut.take(side))):
+        if shortcut is not None and (shortcut.is_taken or (self._is_idle() and shortcut.take(side))):
             shortcut.tell(side, now_s)
         elif not side.told:
             self._play(max(now_s, side.now_s))

@@ -90,6 +90,17 @@ class PlainRanks:
         self._num_left = 0
         self.collective.over(end_s)
 
+    def skip(self, step: int, reached_s: np.ndarray) -> None:
+        """Take all ranks to a step, to which they come at their times [num_ranks], and pause before it."""
+        num_ranks = len(reached_s)
+        self.reached_steps, self._reached_s = [step] * num_ranks, reached_s.tolist()
+        self.at_steps, self.unfinished = [-1] * num_ranks, [0] * num_ranks
+        self.arrived, self.steps = {}, {}
+        self._open(step).num_inside = num_ranks
+        until_s = reached_s if self._delay_s is None else reached_s + self._delay_s[:, step]
+        for rank, time_s in enumerate(until_s.tolist()):
+            self.engine.pause(time_s, self, rank)
+
     def place(self, flow: Flow) -> tuple[int, bool] | None:
         """Return the step of a message of this collective and whether it is being added; None if it is no such."""
         sender = flow.sender

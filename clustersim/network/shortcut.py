@@ -20,6 +20,7 @@ from clustersim.network.side import Ranks, Side, latest
 
 _FEWEST_MESSAGES = 32  # that are worth it
 _MOST_REFUSED = 2  # times that a schedule is tried whose messages hold each other back
+_FEWEST_TO_SKIP = 1 << 12  # messages between where a collective stood and where somebody acts
 _MOST_PASSED = 64  # chances in a row that are passed after failures
 
 
@@ -46,6 +47,7 @@ class Shortcut:
         self._alone: Alone | None = None
         self._collective: Collective | None = None
         self._lone: Lone | None = None
+        self._standing = Standing.entering(np.empty(0))
         self._awaited = _NOBODY  # who is yet to be told of, in order of time
         self._has_changed = True  # somebody has acted since it was tried
         self._num_failed = self._num_to_pass = 0  # of those that somebody interrupted
@@ -85,7 +87,7 @@ class Shortcut:
         if lone is None:
             self._num_refused[schedule] = self._num_refused.get(schedule, 0) + 1
             return False
-        self._collective, self._lone = collective, lone
+        self._collective, self._lone, self._standing = collective, lone, standing
         order = np.argsort(lone.reached_s, kind="stable")
         self._awaited = _Awaited(lone.reached_s[order], ranks_awaited[order], steps_awaited[order])
         self._look_ahead()
@@ -110,13 +112,34 @@ class Shortcut:
             collective.withdraw()
             side.settle(collective, lone.end_s, lone.links, lone.carried_bytes)
 
-    def leave(self) -> bool:
-        """Give the shortcut up, since somebody acts; return whether it was taken, so that the side has to catch up."""
+    def leave(self, side: Side, now_s: float) -> bool:
+        """Give the shortcut up, since somebody acts; return whether it was taken, so that the side has to catch up.
+
+        Where that is much, the side is taken to the last step before now that all ranks have come to.
+        """
         self._has_changed = True
         if self._lone is None:
             return False
+        if not self._skip(side, now_s):
+            self._fail()
         self._forget_lone()
-        self._fail()
+        return True
+
+    def _skip(self, side: Side, now_s: float) -> bool:
+        """Take the side ahead to where little has to be played until now; return whether that was worth it."""
+        collective, lone, alone, standing = self._collective, self._lone, self._alone, self._standing
+        assert collective is not None
+        assert lone is not None
+        assert alone is not None
+        schedule, first = collective.schedule, int(standing.reached_steps.max())
+        share = (now_s - float(standing.reached_s.min())) / (float(lone.end_s.max()) - float(standing.reached_s.min()))
+        if share * schedule.num_transfers() * (1 - first / schedule.num_steps) < _FEWEST_TO_SKIP:
+            return False
+        halfway = alone.before(schedule, collective.nodes, standing, collective.delay_s, now_s)
+        if halfway is None:
+            return False
+        collective.entries = []
+        side.skip(collective, halfway.step, halfway.reached_s, lone.links, lone.carried_bytes - halfway.left_bytes)
         return True
 
     def _look_ahead(self) -> None:

@@ -110,6 +110,11 @@ class Side(Protocol):
     def settle(self, collective: Collective, end_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray) -> None:
         """Take a collective that is alone to its end, its ranks at their times [num_ranks]."""
 
+    def skip(
+        self, collective: Collective, step: int, reached_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray
+    ) -> None:
+        """Take a collective that is alone to a step, to which each rank comes at its time [num_ranks]."""
+
     def carried_bytes(self) -> np.ndarray:
         """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
 

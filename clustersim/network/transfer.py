@@ -31,7 +31,10 @@ class Wires(Protocol):
     env: simpy.Environment
 
     @property
+    def clock(self) -> simpy.Environment: ...
+    @property
     def side(self) -> Side: ...
+    def tell(self, event: simpy.Event, value: Any) -> None: ...
 
 
 class Sent(simpy.Event):
@@ -41,7 +44,7 @@ class Sent(simpy.Event):
     """
 
     def __init__(self, wires: Wires, num_bytes: float, weight: float):
-        super().__init__(wires.env)
+        super().__init__(wires.clock)
         self.network: object = wires
         self._wires = wires
         self.num_bytes = num_bytes
@@ -60,15 +63,14 @@ class Sent(simpy.Event):
 
     def _tell(self, num_bytes: float) -> None:
         self.carrier = None
-        side = self._wires.side
-        side.told.append((self, TransferTimes(self.start_s, side.now_s, num_bytes)))
+        self._wires.tell(self, TransferTimes(self.start_s, self._wires.side.now_s, num_bytes))
 
 
 class SentTogether(simpy.Event):
     """Many messages [num_messages], each with a start of its own. It fires with `TransferTimes` when all have ended."""
 
     def __init__(self, wires: Wires, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
-        super().__init__(wires.env)
+        super().__init__(wires.clock)
         self.start_s = start_s
         self.num_bytes = num_bytes
         self.weight = weight
@@ -87,7 +89,7 @@ class SentTogether(simpy.Event):
 
     def over(self) -> None:
         """Tell whoever waits that all have arrived."""
-        self._wires.side.told.append((self, TransferTimes(self.start_s, self.end_s, self.num_bytes)))
+        self._wires.tell(self, TransferTimes(self.start_s, self.end_s, self.num_bytes))
 
 
 def check_message(num_bytes: float, weight: float, cap_bytes_per_s: float | None = None) -> None:

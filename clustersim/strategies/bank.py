@@ -29,7 +29,7 @@ class Bank:
 
     def __init__(self, job: Job, rule: Rule, nodes: Sequence[Hashable], rate_of: Callable[[int], float]):
         self._job, self._rule, self._nodes, self._rate_of = job, rule, nodes, rate_of
-        self._queues = [Queue(job.env) for _ in nodes]
+        self._queues = [Queue(job.clock) for _ in nodes]
         self._buffers = job.buffer_nodes()
         self._gradients: dict[int, Gradient] = {}
         self._num_applied = 0  # gradients that are in the model
@@ -56,7 +56,7 @@ class Bank:
         """Push a bucket to all servers at once, each its share; pull each share when it may be read."""
         rank, iteration, number = where
         gradient = self._gradient(rank, iteration)
-        parts = [Part(gradient, self._job.env.now) for _ in self._shards[number]]
+        parts = [Part(gradient, self._job.clock.now) for _ in self._shards[number]]
         yield from self._together([self._push(part, shard) for part, shard in self._with_shards(parts, number)])
         fire(pushed)
         yield from self._together([self._pull(part, shard, where) for part, shard in self._with_shards(parts, number)])
@@ -80,7 +80,7 @@ class Bank:
         if len(errands) == 1:
             yield from errands[0]
         else:
-            yield from [self._job.env.process(errand) for errand in errands]
+            yield from [self._job.clock.process(errand) for errand in errands]
 
     def _push(self, part: Part, shard: Shard) -> Process:
         """Send a part to its server, and have it served there in its turn."""
@@ -129,7 +129,7 @@ class Bank:
         """Read a share of the parameters, as soon as the rule allows it."""
         rank, awaited = part.gradient.rank, self._rule.to_read(part.gradient)
         if shard.reached < awaited:
-            arrived = self._job.env.event()
+            arrived = self._job.clock.event()
             shard.readers.append((awaited, arrived))
             self._note_waiting(shard, where)
             yield arrived
@@ -166,6 +166,6 @@ class Bank:
             written = max(version, read + 1) + 1  # it has missed the update of the version it had read
         staleness = written - 1 - read
         rate = self._rate_of(staleness)
-        self._job.updates.add(Update(self._job.env.now, gradient.rank, read, written, rate, applied))
+        self._job.updates.add(Update(self._job.clock.now, gradient.rank, read, written, rate, applied))
         if self._job.window is not None and self.version > version:
             self._job.window.updated()

@@ -39,16 +39,16 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     if job.work is not None:
         yield from job.work(job, rank, iteration, hand_over)
         return
-    env, times, gpu = job.env, job.times, job.devices[rank]
+    clock, times, gpu = job.clock, job.times, job.devices[rank]
     plan = job.plans(rank, iteration)
     slowdown = job.slowdown(rank, iteration)
     times.make_room(iteration)
-    times.begin_s[rank, iteration] = env.now
+    times.begin_s[rank, iteration] = clock.now
     if job.input_stage is not None:
         yield from job.input_stage.fetch(rank)
-        times.fetched_s[rank, iteration] = env.now
+        times.fetched_s[rank, iteration] = clock.now
     yield from gpu.compute(plan.forward_s * slowdown)
-    times.forward_s[rank, iteration] = env.now
+    times.forward_s[rank, iteration] = clock.now
     done_s = 0.0
     for number, bucket in enumerate(plan.buckets if hand_over else ()):
         yield from gpu.compute((bucket.ready_s - done_s) * slowdown)
@@ -57,7 +57,7 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
             hand_over(number, bucket)
     if plan.backward_s > done_s:
         yield from gpu.compute((plan.backward_s - done_s) * slowdown)
-    times.computed_s[rank, iteration] = env.now
+    times.computed_s[rank, iteration] = clock.now
 
 
 def update(job: Job, rank: int, iteration: int) -> Process:
@@ -83,23 +83,23 @@ class Outbox:
         if bucket is self._plan.buckets[-1] and bucket.ready_s >= self._plan.backward_s:
             self._last = delivery
         else:
-            self._deliveries.append(self._job.env.process(delivery))
+            self._deliveries.append(self._job.clock.process(delivery))
 
     def send_all(self) -> None:
         """Let all buckets set off, one after the other."""
         for number, bucket in enumerate(self._plan.buckets):
-            self._deliveries.append(self._job.env.process(self._delivery(number, bucket)))
+            self._deliveries.append(self._job.clock.process(self._delivery(number, bucket)))
 
     def emptied(self) -> Process:
         """Wait until all buckets are back."""
         if self._last is not None:
             yield from self._last
         yield from self._deliveries
-        self._job.times.exchanged_s[self._rank, self._iteration] = self._job.env.now
+        self._job.times.exchanged_s[self._rank, self._iteration] = self._job.clock.now
 
     def _delivery(self, number: int, bucket: Bucket) -> Process:
         ahead, is_last = self._ahead, bucket is self._plan.buckets[-1]
-        self._ahead = None if is_last else self._job.env.event()
+        self._ahead = None if is_last else self._job.clock.event()
         where = (self._rank, self._iteration, number)
         return _deliver(self._job, self._meeting, where, bucket, ahead, self._ahead)
 
@@ -111,16 +111,16 @@ def _deliver(
 
     Where the transport stages in host memory, a bucket is copied there first, and back in the end.
     """
-    env, times, device = job.env, job.times, job.devices[where[0]]
+    clock, times, device = job.clock, job.times, job.devices[where[0]]
     is_staged = job.is_staged and meeting.goes_anywhere(where[2])
-    times.ready_s[where] = env.now
+    times.ready_s[where] = clock.now
     if is_staged:
         yield from device.copy_out(bucket.num_bytes)
     if ahead is not None:
         yield ahead
-    times.enter_s[where] = env.now
+    times.enter_s[where] = clock.now
     yield from meeting.exchange(where, bucket, pushed)
-    times.left_s[where] = env.now
+    times.left_s[where] = clock.now
     if is_staged:
         yield from device.copy_in(bucket.num_bytes * job.wire.back_per_byte)
-    times.back_s[where] = env.now
+    times.back_s[where] = clock.now

@@ -121,20 +121,21 @@ class Gossip(Synchronous):
         """Let the workers gossip in step, or each at its own pace."""
         if not self.asynchronous:
             return super().start(job, tell)
+        job.go_inside()
         pairs = Pairs(job, self.neighbours(job.num_ranks))
         job.algorithms, job.gradients_per_update = ("gossip",) * len(job.buckets), 1
         before = updates_before(job.num_ranks, 1, job.num_filling)
-        job.window = Window(job.env, job.updates, range(job.num_ranks), before, job.num_iterations, tell)
+        job.window = Window(job.clock, job.updates, range(job.num_ranks), before, job.num_iterations, tell)
         for rank in range(job.num_ranks):
-            job.env.process(self._free_worker(job, pairs, job.window, rank))
-        return job.window.finished
+            job.clock.process(self._free_worker(job, pairs, job.window, rank))
+        return job.outside(job.window.finished)
 
     def _free_worker(self, job: Job, pairs: Pairs, window: Window, rank: int) -> Process:
         """Train on one GPU at its own pace. A version is an update of anybody's copy, as in the paper."""
         for iteration in count():
             version_read = len(job.updates)
             yield from self.iterate(job, pairs, rank, iteration)
-            job.times.end_s[rank, iteration] = job.env.now
-            job.updates.add(Update(job.env.now, rank, version_read, len(job.updates) + 1, 1.0, True))
+            job.times.end_s[rank, iteration] = job.clock.now
+            job.updates.add(Update(job.clock.now, rank, version_read, len(job.updates) + 1, 1.0, True))
             window.updated()
             window.ended(rank, job.times.begin_s[rank, iteration])

@@ -24,6 +24,9 @@ ENDLESS = 1 << 40
 Work = Callable[["Job", int, int, Callable[[int, Bucket], None] | None], Generator[simpy.Event, Any, Any]]
 """What a rank of a job does in an iteration, told by whom to hand its buckets over to as they are ready."""
 
+INSIDE = "workers' days played on the network's own clock, not on SimPy's"
+"""What is told where they are."""
+
 
 @dataclass
 class Job:
@@ -63,6 +66,7 @@ class Job:
     shortcuts: tuple[str, ...] = ()
     num_warm_up: int = 0
     window: Window | None = None
+    clock: simpy.Environment = field(init=False)
     hosts_in_use: set[int] = field(default_factory=set)
     server_hosts: list[int] = field(default_factory=list)
     work: Work | None = None
@@ -70,11 +74,27 @@ class Job:
     gradients_per_update: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.clock = self.env
         room = 1 if self.num_iterations == ENDLESS else self.num_iterations
         self.times = Timesheet.blank(self.num_ranks, room, len(self.buckets))
         self.pushed = np.ones(self.num_ranks, dtype=np.int64)
         self.gradients_per_update = self.num_ranks
         self.hosts_in_use.update(self.hosts.tolist())
+
+    def go_inside(self) -> None:
+        """Put the workers on the network's inner clock, where they wait for nothing but messages and each other.
+
+        Not in an exact run, nor where samples come from processes on the outer clock, nor where somebody looks at
+        every event of it, as one does who plays several jobs.
+        """
+        is_alone = self.num_iterations < ENDLESS and self.work is None and self.input_stage is None
+        if is_alone and not self.network.exact:
+            self.clock = self.network.inner_clock
+            self.shortcuts = (INSIDE,)
+
+    def outside(self, event: simpy.Event) -> simpy.Event:
+        """Return an event on SimPy's clock that happens when one on the workers' does."""
+        return event if self.clock is self.env else self.network.inner_clock.outside(event)
 
     @cached_property
     def buckets(self) -> tuple[Bucket, ...]:
@@ -93,7 +113,7 @@ class Job:
     @cached_property
     def devices(self) -> list[GpuDevice]:
         paces = [None] * self.num_ranks if self.paces is None else self.paces
-        return [GpuDevice(self.env, self.network, int(gpu), pace) for gpu, pace in zip(self.gpus, paces, strict=True)]
+        return [GpuDevice(self.clock, self.network, int(gpu), pace) for gpu, pace in zip(self.gpus, paces, strict=True)]
 
     @cached_property
     def hosts(self) -> np.ndarray:

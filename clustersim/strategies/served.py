@@ -49,13 +49,14 @@ class Served(Strategy):
 
     def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
         """Let every worker go round until what counts is done."""
+        job.go_inside()
         rule = self.rule(job.num_ranks)
         bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
         job.gradients_per_update = rule.gradients_per_update
         job.window = window_of(job, rule, job.num_ranks, tell)
         for rank in range(job.num_ranks):
-            job.env.process(self.worker(job, bank, job.window, rank))
-        return job.window.finished
+            job.clock.process(self.worker(job, bank, job.window, rank))
+        return job.outside(job.window.finished)
 
     def worker(self, job: Job, meeting: Meeting, window: Window, rank: int) -> Process:
         """Train on one GPU: forward, backward, hand in each bucket as it is ready, have fresh parameters back, repeat.
@@ -66,7 +67,7 @@ class Served(Strategy):
             outbox = Outbox(job, meeting, rank, iteration)
             yield from compute(job, rank, iteration, outbox.send)
             yield from outbox.emptied()
-            job.times.end_s[rank, iteration] = job.env.now
+            job.times.end_s[rank, iteration] = job.clock.now
             window.ended(rank, job.times.begin_s[rank, iteration])
 
 
@@ -92,4 +93,4 @@ def window_of(job: Job, rule: Rule, num_pushing: int, tell: Tell) -> Window:
         )
     before = updates_before(num_pushing, rule.gradients_per_update, job.num_filling)
     ranks, counted = range(job.num_ranks), job.num_iterations
-    return Window(job.env, job.updates, ranks, before, counted, tell, counts_gradients=rule.waits_for_updates)
+    return Window(job.clock, job.updates, ranks, before, counted, tell, counts_gradients=rule.waits_for_updates)

@@ -26,6 +26,7 @@ def most_plain() -> Iterator[Callable[[int], None]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clustersim.network.shortcut._FEWEST_MESSAGES", 0)
         patch.setattr("clustersim.network.shortcut._MOST_PASSED", 0)
+        patch.setattr("clustersim.network.network._MESSAGES_PER_SENT", 0)  # whoever sent them
         yield lambda number: patch.setattr("clustersim.network.network.MOST_PLAIN_MESSAGES", number)
 
 

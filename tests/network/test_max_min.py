@@ -21,7 +21,7 @@ class Cable:
     """Links with flows on them, shared after every change."""
 
     def __init__(self, capacity: list[float]):
-        self.links = [Link(number, bytes_per_s) for number, bytes_per_s in enumerate(capacity)]
+        self.links = [Link({number: bytes_per_s}) for number, bytes_per_s in enumerate(capacity)]
         self.sharing = MaxMin()
         self.flows: list[Flow] = []
 

@@ -30,18 +30,21 @@ def hand_over(plain: PlainSide, side: CompiledSide) -> None:
         plain.play(plain.now_s, plain.now_s)
     side.told, side.now_s = plain.told, plain.now_s
     side.begin_with(plain.counts, plain.engine.after_share)
-    links = {link: _take_link(side, link) for link in plain.paths.links.values()}
+    links = {link: _take_link(side, link) for link in dict.fromkeys(plain.paths.links.values())}
     side.engine.links["carried_bytes"][: len(plain.settled_bytes)] += plain.settled_bytes
     ranks_of = {ranks: _take_ranks(side, collective, ranks) for collective, ranks in plain.ranks().items()}
     _take_pauses(side, plain, ranks_of)
     _take_flows(side, plain, links, ranks_of)
 
 
-def _take_link(side: CompiledSide, link: Link) -> int:
-    row = link.number if link.number >= 0 else side.engine.wiring.private_link(link.bytes_per_s)
-    side.engine.links["bytes_per_s"][row] = link.bytes_per_s
-    side.engine.links["carried_bytes"][row] = link.carried_bytes
-    return row
+def _take_link(side: CompiledSide, link: Link) -> list[int]:
+    """Return the rows of what is one link on the plain side, the narrowest first."""
+    rows = [number for number in sorted(link.rates, key=link.rates.__getitem__) if number >= 0]
+    if not rows:
+        rows = [side.engine.wiring.private_link(link.bytes_per_s)]
+    side.engine.links["bytes_per_s"][rows] = sorted(link.rates.values())
+    side.engine.links["carried_bytes"][rows] = link.carried_bytes
+    return rows
 
 
 def _take_ranks(side: CompiledSide, collective: Collective, plain: PlainRanks) -> CompiledRanks:
@@ -71,7 +74,7 @@ def _take_pauses(side: CompiledSide, plain: PlainSide, ranks_of: dict[PlainRanks
 
 
 def _take_flows(
-    side: CompiledSide, plain: PlainSide, links: dict[Link, int], ranks_of: dict[PlainRanks, CompiledRanks]
+    side: CompiledSide, plain: PlainSide, links: dict[Link, list[int]], ranks_of: dict[PlainRanks, CompiledRanks]
 ) -> None:
     due = {flow: time_s for time_s, flow in plain.engine.on_the_way()}
     flows = list(dict.fromkeys([*due, *plain.on_links()]))
@@ -81,9 +84,9 @@ def _take_flows(
         if path.links:  # whoever adds there again has the same core
             paths[path] = side.engine.wiring.adding(node, who)
             own = side.engine.wiring.links_of(paths[path]).tolist()
-            links.update({link: row for link, row in zip(path.links, own, strict=True) if link not in links})
+            links.update({link: [row] for link, row in zip(path.links, own, strict=True) if link not in links})
 
-    def row_of(link: Link) -> int:
+    def rows_of(link: Link) -> list[int]:
         if link not in links:  # one that only this flow has
             links[link] = _take_link(side, link)
         return links[link]
@@ -92,7 +95,7 @@ def _take_flows(
     for flow in flows:
         owners.append(_take_owner(side, flow, bulks, ranks_of))
         if flow.path not in paths:
-            over = np.array([row_of(link) for link in flow.path.links], dtype=np.int64)
+            over = np.array([row for link in flow.path.links for row in rows_of(link)], dtype=np.int64)
             paths[flow.path] = side.engine.wiring.path_over(over, flow.path.latency_s)
     slots = side.engine.take_flows(len(flows))
     rows = side.engine.flows
@@ -105,7 +108,7 @@ def _take_flows(
         row["stage"] = ON_THE_WAY if is_waiting else ADDING if owner.is_added else MOVING
         if isinstance(flow.sender, Sent):
             flow.sender.carrier = (owner.group, slot)
-    held = [NONE if flow.bottleneck is None else row_of(flow.bottleneck) for flow in flows]
+    held = [NONE if flow.bottleneck is None else rows_of(flow.bottleneck)[0] for flow in flows]
     side.engine.adopt(
         slots,
         np.array([due.get(flow, INFINITE) for flow in flows]),

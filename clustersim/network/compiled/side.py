@@ -13,6 +13,7 @@ from clustersim.network.collective import Collective
 from clustersim.network.compiled.engine import CompiledEngine
 from clustersim.network.compiled.tables import ADDING, NONE, ON_THE_WAY
 from clustersim.network.flow import INFINITE, alone_s, moved_bytes
+from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs
 from clustersim.network.side import Counts, FlowRate, OnTheWay, Ranks, is_held_back, latest
 from clustersim.network.stuck import NOT_ENTERED, LinkName, Stuck, waits_for_rank
@@ -23,7 +24,8 @@ from clustersim.topology import Topology
 class CompiledSide:
     """Plays messages and collectives on the compiled engine."""
 
-    def __init__(self, topology: Topology, costs: Costs, adds: bool):
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, inner: InnerClock):
+        self.inner = inner
         self.engine = CompiledEngine(topology, costs, adds)
         self.told: list[tuple[simpy.Event, Any]] = []
         self.now_s = 0.0
@@ -59,17 +61,24 @@ class CompiledSide:
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
-        return self.engine.next_s
+        return max(self.now_s, min(self.engine.next_s, self.inner.next_s))
 
     def play(self, now_s: float, until_s: float) -> None:
         """Play what is due now, and on up to something to tell, but not to `until_s`."""
-        engine = self.engine
+        engine, inner = self.engine, self.inner
+        if inner.next_s <= now_s:
+            self.now_s = now_s
+            inner.play(now_s)
         if self._has_acted and self._looks:
             until_s = now_s  # who acted is seen before the next thing happens
-        told = engine.play(now_s, until_s, one_share=bool(self._looks))
+        told = engine.play(now_s, min(until_s, inner.next_s), one_share=bool(self._looks))
         self.now_s = engine.now_s
         for group, rank in told:
             self.listeners[group](rank)
+        if not told and inner.next_s <= engine.next_s and inner.next_s < until_s:
+            self.now_s = max(self.now_s, inner.next_s)
+        if inner.next_s <= self.now_s:
+            inner.play(self.now_s)
         if engine.has_shared or self._has_acted:
             self._has_acted = False
             for look in self._looks:
@@ -130,6 +139,14 @@ class CompiledSide:
         self.engine.links["carried_bytes"][links] += carried_bytes
         ranks.finish(end_s)
 
+    def skip(
+        self, collective: Collective, step: int, reached_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray
+    ) -> None:
+        """Take a collective that is alone to a step, to which each rank comes at its time [num_ranks]."""
+        self.engine.clear()
+        self.engine.links["carried_bytes"][links] += carried_bytes
+        self._ranks[collective].skip(step, reached_s)
+
     def carried_bytes(self) -> np.ndarray:
         """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
         return self.engine.links["carried_bytes"][: self._num_links].copy()
@@ -154,7 +171,7 @@ class CompiledSide:
 
     def stuck(self, link_name: LinkName) -> list[Stuck]:
         """Return who waits, if nothing can happen any more."""
-        if self.told or self.engine.next_s < INFINITE:
+        if self.told or self.next_s() < INFINITE:
             return []
         found = []
         for row in self.engine.flows_on_links():
@@ -257,6 +274,13 @@ class CompiledRanks:
         del self._side.listeners[self.group]
         self._engine.release(self.group)
         self._collective.over(end_s)
+
+    def skip(self, step: int, reached_s: np.ndarray) -> None:
+        """Take all ranks to a step, to which they come at their times [num_ranks], and pause before it."""
+        rows, delay_s = self._engine.rows_of(self.group), self._collective.delay_s
+        rows["step"], rows["reached_s"], rows["at"], rows["unfinished"] = step, reached_s, NONE, 0
+        until_s = reached_s if delay_s is None else reached_s + delay_s[:, step]
+        self._engine.pause(np.full(len(rows), self.group), np.arange(len(rows)), until_s)
 
     def message_row(self, step: int, number: int) -> int:
         """Return the row of a message of a step."""

@@ -1,0 +1,105 @@
+"""A clock inside a network: processes on it are played with the messages, ahead of SimPy's own clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Protocol
+
+import simpy
+from simpy.events import EventPriority
+
+from clustersim.network.flow import INFINITE
+
+_NORMAL, _URGENT = EventPriority(1), EventPriority(0)
+_NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
+
+
+class Wires(Protocol):
+    """What the clock needs of its network."""
+
+    env: simpy.Environment
+
+    @property
+    def now_s(self) -> float: ...
+    def before_acting(self) -> None: ...
+    def after_acting(self) -> None: ...
+    def tell(self, event: simpy.Event, value: Any) -> None: ...
+
+
+class InnerClock(simpy.Environment):
+    """SimPy's environment as far as processes see it, kept by a network: who only waits for messages and times is here.
+
+    A process here needs no event on the outer clock, which is that of the network; it is played from one event to the
+    next ahead of that, as messages are. What is due at one time comes in the order of SimPy, and before the network.
+    Nothing here may wait for what is on the outer clock; `outside` is for those there who wait for something here.
+    """
+
+    def __init__(self, wires: Wires):
+        super().__init__(0.0)
+        self.is_playing = False
+        self.due: deque[simpy.Event] = deque()  # what is due now, first come first served
+        self.times: list[tuple[float, int, simpy.Event]] = []  # a heap of what is due later
+        self._urgent: deque[simpy.Event] = deque()  # what comes before all that is due
+        self._numbers = count()
+        self._wires = wires
+
+    @property
+    def now(self) -> float:
+        """The time of the network while it plays, and else that of the outer clock."""
+        return float(self._now if self.is_playing else self._wires.env.now)
+
+    @property
+    def next_s(self) -> float:
+        """When the next thing is due, or infinity; what is due now is due at minus infinity."""
+        if self.due:
+            return -INFINITE
+        return self.times[0][0] if self.times else INFINITE
+
+    def schedule(self, event: simpy.Event, priority: EventPriority = _NORMAL, delay: float = 0) -> None:
+        """Let an event happen so much later."""
+        if self.is_playing:
+            self._put(event, priority, delay)
+        else:
+            self._wires.before_acting()
+            self._now = self._wires.now_s
+            self._put(event, _NORMAL, delay)
+            self._wires.after_acting()
+
+    def happen(self, event: simpy.Event, value: Any) -> None:
+        """Let something of the network happen now that processes here wait for."""
+        event._ok, event._value = True, value
+        self.due.append(event)
+
+    def outside(self, event: simpy.Event) -> simpy.Event:
+        """Return an event on the outer clock that happens when one here does."""
+        told = self._wires.env.event()
+        event.callbacks.append(lambda here: self._wires.tell(told, here.value))
+        return told
+
+    def play(self, now_s: float) -> None:
+        """Let everything happen that is due by now, and what follows from it at once."""
+        times, urgent, due = self.times, self._urgent, self.due
+        while times and times[0][0] <= now_s:
+            due.append(heappop(times)[2])
+        self._now, self.is_playing = now_s, True
+        try:
+            while urgent or due:
+                event = urgent.popleft() if urgent else due.popleft()
+                callbacks, event.callbacks = event.callbacks, _NONE_ANY_MORE
+                for callback in callbacks:
+                    callback(event)
+                if not event._ok and not hasattr(event, "_defused"):
+                    raise event._value
+        finally:
+            self.is_playing = False
+
+    def _put(self, event: simpy.Event, priority: EventPriority, delay: float) -> None:
+        time_s = self._now + delay
+        if time_s > self._now:
+            heappush(self.times, (time_s, next(self._numbers), event))
+        elif priority == _URGENT:
+            self._urgent.append(event)
+        else:
+            self.due.append(event)
