@@ -83,7 +83,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
     return LaidOut(grid, tuple(parts), tuple(plans), tuple(memory))
 
 
-def _begins(
+def begins_of(
     layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
 ) -> list[int]:
     """Return the layer that each part begins with."""
@@ -108,7 +108,7 @@ def _parts(
     layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
 ) -> list[Part]:
     layers = [piece.layer for piece in pieces]
-    begins = _begins(layout, grid, training, pieces, times)
+    begins = begins_of(layout, grid, training, pieces, times)
     blocks, again = block_starts(layers), recomputed(layers, layout.recompute)
     sample_bytes = PRECISIONS[training.whole.precision].activation_bytes * training.whole.batch
     parts = []
