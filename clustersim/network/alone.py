@@ -115,7 +115,7 @@ class Alone:
     def before(
         self, schedule: Schedule, nodes: np.ndarray, standing: Standing, delay_s: np.ndarray | None, time_s: float
     ) -> Halfway | None:
-        """Return the last step that all ranks come to before a time, after they stand all at one; None if there is none.
+        """Return the last step that all ranks come to before a time, beyond where they stand; None if there is none.
 
         The collective must be one that `forecast` knows all of.
         """

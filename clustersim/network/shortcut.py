@@ -131,11 +131,10 @@ class Shortcut:
         assert collective is not None
         assert lone is not None
         assert alone is not None
-        schedule, first = collective.schedule, int(standing.reached_steps.max())
-        share = (now_s - float(standing.reached_s.min())) / (float(lone.end_s.max()) - float(standing.reached_s.min()))
-        if share * schedule.num_transfers() * (1 - first / schedule.num_steps) < _FEWEST_TO_SKIP:
+        begun_s, end_s = float(standing.reached_s.min()), float(lone.end_s.max())
+        if (now_s - begun_s) * collective.schedule.num_transfers() < _FEWEST_TO_SKIP * (end_s - begun_s):
             return False
-        halfway = alone.before(schedule, collective.nodes, standing, collective.delay_s, now_s)
+        halfway = alone.before(collective.schedule, collective.nodes, standing, collective.delay_s, now_s)
         if halfway is None:
             return False
         collective.entries = []

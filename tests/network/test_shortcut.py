@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
+from simpy.events import ProcessGenerator
 
-from clustersim.collectives import Schedule, Transfer
+from clustersim.collectives import ALL_REDUCE, Schedule, Transfer
 
 from . import random_work
 from .clusters import line, make_network
@@ -22,6 +24,7 @@ def eagerness() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clustersim.network.shortcut._FEWEST_MESSAGES", 0)
         patch.setattr("clustersim.network.shortcut._MOST_PASSED", 0)
+        patch.setattr("clustersim.network.shortcut._FEWEST_TO_SKIP", 0)
         patch.setattr("clustersim.network.shortcut._MOST_REFUSED", 1 << 30)
         yield
 
@@ -43,3 +46,28 @@ def test_adding_no_bytes_in_a_memory_that_stands_still_takes_no_time(exact):
     schedule = Schedule.from_transfers([Transfer(0, 0, 1, 0.0, reduce=True)])
     latency_s = network.topology.links.latency_s[network.topology.route(*network.topology.gpus.tolist())].sum()
     assert network.env.run(network.play(schedule, [0, 1])).end_s == pytest.approx([latency_s] * 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("delayed", [False, True])
+def test_whoever_interrupts_late_lets_only_the_last_steps_be_played(delayed):
+    def play(exact: bool) -> tuple[list[float], float, int]:
+        network = make_network(line(12), adds=True, exact=exact)
+        schedule = ALL_REDUCE["ring"](12, 12e6)
+        delay_s = np.random.default_rng(0).random((12, schedule.num_steps)) * 1e-3 if delayed else None
+        whole = network.play(schedule, list(range(12)), np.linspace(0, 1e-4, 12), delay_s)
+
+        def interrupt() -> ProcessGenerator:
+            yield network.env.timeout(0.8 * alone_s)
+            yield network.transfer(3, 5, 1e5)
+
+        other = network.env.process(interrupt())
+        end_s = network.env.run(whole).end_s.tolist()
+        network.env.run(other)
+        return end_s, float(network.side.carried_bytes().sum()), network.counts.flows
+
+    alone_s = 0.0
+    alone_s = max(play(exact=True)[0])
+    (exact_s, exact_bytes, num_exact), (quick_s, quick_bytes, num_quick) = play(exact=True), play(exact=False)
+    assert quick_s == pytest.approx(exact_s, rel=1e-9)
+    assert quick_bytes == pytest.approx(exact_bytes, rel=1e-9)
+    assert num_quick < num_exact / 2
