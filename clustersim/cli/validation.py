@@ -78,7 +78,7 @@ def _compare_real(path: Path, most: float | None, json: bool, report: Path | Non
         found = validate_real(path, tell)
     written = _write_real(found, report)
     _print(found.verdict, json)
-    for note in found.cluster.notes:
+    for note in found.notes:
         typer.echo(f"note: {note}", err=json)
     if written is not None:
         typer.echo(f"report: {written}", err=json)

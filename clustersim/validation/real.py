@@ -17,12 +17,13 @@ from clustersim.validation.verdict import CaseVerdict, Skipped, Verdict
 
 @dataclass(frozen=True)
 class RealVerdict:
-    """What came of a run file: the verdict, and what its figures and notes are made of."""
+    """What came of a run file: the verdict, what figures are made of, and what is to be said of the simulation."""
 
     verdict: Verdict
     run: RealRun
     cluster: Cluster
     answered: tuple[Answered, ...]
+    notes: tuple[str, ...]
 
 
 def validate_real(path: str | Path, tell: Tell = lambda share, what: None) -> RealVerdict:
@@ -47,4 +48,5 @@ def validate_real(path: str | Path, tell: Tell = lambda share, what: None) -> Re
             tell((number + 1) / len(run.phases), phase.name)
     points = tuple(point for each in answered for point in each.points)
     case = CaseVerdict(name, cluster.title, points)
-    return RealVerdict(Verdict(__version__, (case,), tuple(skipped)), run, cluster, tuple(answered))
+    notes = (*cluster.notes, *asker.warnings)
+    return RealVerdict(Verdict(__version__, (case,), tuple(skipped)), run, cluster, tuple(answered), notes)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clustersim.errors import ClustersimError
+from clustersim.hardware import GPUS
 from clustersim.results import Run
 from clustersim.results.files import to_json, write_atomically
 from clustersim.scenario import load_scenario
@@ -60,6 +61,7 @@ class Asker:
 
     def __init__(self, run: RealRun, cluster: Cluster, folder: Path):
         self._run, self._cluster, self._folder = run, cluster, folder
+        self.warnings: dict[str, None] = {}  # of all simulated trainings, each once
 
     def answer(self, phase: Phase) -> Answered:
         """Simulate a phase, or say in a `Refused` why not."""
@@ -68,8 +70,7 @@ class Asker:
         if isinstance(phase, Layers):
             return self._by_layers(phase)
         if isinstance(phase, Compute):
-            run = self._train(phase, 1, {"kind": "all-reduce"}, self._watched(phase))
-            return Answered(phase, (self._point(phase, _iteration(phase.iteration_s), run.iteration_s, True),), run)
+            return self._compute(phase)
         if isinstance(phase, InStep) and phase.kind == "communication":
             return self._communication(phase)
         return self._together(phase)
@@ -99,6 +100,17 @@ class Asker:
         point = self._point(phase, _iteration(whole.iteration_s), run.iteration_s)
         measured = phase.model_copy(update={"spans": whole.spans})
         return Answered(measured, (replace(point, label="layers one by one against an iteration"),), run)
+
+    def _compute(self, phase: Compute) -> Answered:
+        """Give the simulator one rank's compute; of a GPU it knows, ask it also what it would have said without."""
+        run = self._train(phase, 1, {"kind": "all-reduce"}, self._watched(phase))
+        figure = _iteration(phase.iteration_s)
+        points = [self._point(phase, figure, run.iteration_s, calibrates=True)]
+        if self._cluster.gpu in GPUS:
+            guess = self._train(phase, 1, {"kind": "all-reduce"}, None)
+            label = f"{phase.model}: an iteration, with nothing of this run given"
+            points.append(replace(self._point(phase, figure, guess.iteration_s), label=label))
+        return Answered(phase, tuple(points), run)
 
     def _communication(self, phase: InStep) -> Answered:
         if not phase.buckets:
@@ -139,7 +151,7 @@ class Asker:
         phase: Training,
         num_gpus: int,
         strategy: Mapping[str, Any],
-        profile: Path,
+        profile: Path | None,
         workers: Sequence[int] = (),
         transport: str | None = None,
     ) -> Run:
@@ -154,13 +166,15 @@ class Asker:
             "transport": transport or self._cluster.transport,
             "strategy": dict(strategy),
             "precision": phase.precision,
-            "compute": {"profile": str(profile)},
+            "compute": {} if profile is None else {"profile": str(profile)},
             "stragglers": [_slowed(phase.straggler, workers)] if phase.straggler else [],
             "memory_check": False,
             "num_iterations": max(_ITERATIONS, len(updates)),
         }
         points = load_scenario(scenario).points()
-        return forecast(points[0].point, points[0].axes).run
+        found = forecast(points[0].point, points[0].axes)
+        self.warnings.update(dict.fromkeys(found.warnings))
+        return found.run
 
     def _topology(self) -> dict[str, Any]:
         if self._cluster.topology is None:

@@ -137,7 +137,7 @@ def _made_of(found: RealVerdict) -> str:
         "Compute times are those of the run's compute-only phase.",
         f"Messages cost what the transport {cluster.transport} costs.",
         f"The cluster, as a scenario's topology: {_written(cluster.topology)}",
-        *cluster.notes,
+        *found.notes,
     ]
     return card("What the simulation stands on", "", bullets(said))
 

@@ -9,6 +9,7 @@ import pytest
 
 from clustersim.errors import InputError
 from clustersim.program import PYTORCH_CAPS, assign_buckets
+from clustersim.simulate import simulate
 from clustersim.validation.real import RealVerdict, validate_real
 from clustersim.validation.real_cluster import cluster_of
 from clustersim.validation.real_file import read_real_run
@@ -179,6 +180,23 @@ def test_hosts_are_joined_by_the_adapters_they_tell_of(
     assert (cluster.topology["link"], cluster.transport) == (link, transport)
     assert (cluster.topology["num_hosts"], cluster.topology["host"]["num_gpus"]) == (2, 4)
     assert any("taken to share one PCIe root" in note for note in cluster.notes)
+
+
+def test_a_gpu_that_has_a_sheet_is_forecast_without_the_run_too(tmp_path: Path) -> None:
+    facts = made.gpu_facts(1, 1, {})
+    found = validate_real(made.write(tmp_path, made.document(made.compute(), facts=facts)))
+    point = one(found, "with nothing of this run given")
+    own = {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s"}
+    scenario = {"model": "alexnet", "num_gpus": 1, "batch": {"per_gpu": 4}, "topology": own, "strategy": "all-reduce"}
+    assert point.role == "prediction"
+    assert point.simulated == pytest.approx(1e3 * simulate(scenario | {"strategy": {"kind": "all-reduce"}}).iteration_s)
+
+
+def test_what_a_simulation_warns_of_is_a_note(tmp_path: Path) -> None:
+    facts = made.gpu_facts(1, 1, {})
+    found = validate_real(made.write(tmp_path, made.document(made.compute() | {"batch": 10**6}, facts=facts)))
+    (warning,) = found.notes
+    assert "memory" in warning
 
 
 def test_hosts_that_say_nothing_of_their_network_have_it_fitted(tmp_path: Path) -> None:

@@ -44,6 +44,15 @@ def test_the_single_file_runs_where_nothing_is_installed(worker: Path) -> None:
     assert "not installed here: pip install torch" in done.stderr
 
 
+def test_the_script_in_a_checkout_finds_what_lies_beside_it(tmp_path: Path) -> None:
+    script = data_folder("validate") / "real_run" / "worker.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--straggler R:F" in done.stdout
+
+
 def test_the_single_file_is_the_same_every_time_and_has_two_rooms(worker: Path) -> None:
     before = worker.read_bytes()
     assert main(["validate", "--write-worker", str(worker)]) == 0

@@ -14,6 +14,7 @@ import pytest
 
 from clustersim.data import data_folder
 from clustersim.validation.real import validate_real
+from clustersim.validation.real_file import read_real_run
 from clustersim.validation.real_pack import write_worker
 
 pytestmark = pytest.mark.torch
@@ -30,9 +31,9 @@ def torchrun(script: Path, num_ranks: int, output: Path, *arguments: str) -> sub
 
 @pytest.fixture(scope="module")
 def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Measure everything but kernels, on three ranks."""
+    """Measure everything but kernels, on three ranks, with the single file."""
     output = tmp_path_factory.mktemp("real") / "run.json"
-    script = data_folder("validate") / "real_run" / "worker.py"
+    script = write_worker(output.parent / "real_run.pyz")
     quick = ("--paced", "60", "--iterations", "3", "--warm-up", "2", "--max-bytes", "1048576")
     done = torchrun(script, 3, output, *quick)
     assert done.returncode == 0, done.stderr
@@ -109,14 +110,29 @@ def test_every_phase_is_simulated_and_compared(run_file: Path) -> None:
     assert all(-0.9 < point.error < 9 for point in case.points)
 
 
-def test_one_process_of_the_single_file_times_layers_and_iterations(tmp_path: Path) -> None:
-    script = write_worker(tmp_path / "real_run.pyz")
-    output = tmp_path / "run.json"
-    done = torchrun(script, 1, output, "--phases", "layers,compute", "--iterations", "2", "--kernel-ms", "0.1")
-    assert done.returncode == 0, done.stderr
-    found = validate_real(output)
-    assert [point.role for point in found.verdict.cases[0].points] == ["prediction", "calibration"]
-    assert not found.verdict.skipped
+def small(net: Any) -> None:
+    """Write down a model that takes no time."""
+    x = net.conv("conv", net.image(3, 8, 8), 4, kernel=3, pad=1)
+    net.loss("loss", net.fully_connected("fc", x, 10))
+
+
+def test_one_process_times_layers_and_iterations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clustersim.profiling.models import MODELS
+
+    monkeypatch.syspath_prepend(str(data_folder("validate")))
+    monkeypatch.setitem(MODELS, "small", small)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    command = import_module("real_run.command")
+    arguments = ["--device", "cpu", "--models", "small", "--iterations", "4", "--kernel-ms", "0.1"]
+    assert command.main([*arguments, "--output", str(tmp_path / "run.json")]) == 0
+    run = read_real_run(tmp_path / "run.json")
+    assert run.missing == ()
+    layers, compute = run.phases
+    assert [row.name for row in layers.layers] == [row.name for row in compute.layers] == ["conv", "fc", "loss"]
+    assert min(row.forward_s for row in layers.layers) > 0
+    assert compute.iteration_s == pytest.approx(compute.forward_s + compute.backward_s + compute.update_s, rel=0.5)
+    assert set(compute.spans.kind) == {"forward", "backward", "update"}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,10 @@ def _run(options: argparse.Namespace) -> int:
     _warm(options, ranks)
     phases = list(_phases(options, ranks))
     head = {"tool": "1", "date": time.strftime("%Y-%m-%d"), "facts": gather_facts(ranks)}
-    record = Record(options.output, head, [phase.name for phase in phases]) if ranks.is_first else None
+    try:
+        record = Record(options.output, head, [phase.name for phase in phases]) if ranks.is_first else None
+    except OSError as error:
+        raise ProfilingError(f"cannot write {options.output}: {error.strerror}") from None
     for number, phase in enumerate(phases):
         if ranks.is_first:
             print(f"{number + 1} of {len(phases)}: {phase.name}", file=sys.stderr, flush=True)
