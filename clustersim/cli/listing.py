@@ -44,9 +44,9 @@ def _clusters() -> Mapping[str, str]:
 
 
 def _cases() -> Mapping[str, str]:
-    from clustersim.validation import load_case, shipped_cases
+    from clustersim.validation import load_case, own_cases, shipped_cases
 
-    return {name: load_case(folder).title for name, folder in shipped_cases().items()}
+    return {name: load_case(folder).title for name, folder in (shipped_cases() | own_cases()).items()}
 
 
 def _models() -> Mapping[str, str]:

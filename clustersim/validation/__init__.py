@@ -5,7 +5,7 @@ and the scenarios that forecast it. Figures that calibrate are inputs and never 
 predicted figure. The score is pure; only `question` knows that there is a simulator.
 """
 
-from clustersim.validation.case import Case, load_case, load_cases, shipped_cases
+from clustersim.validation.case import Case, load_case, load_cases, own_cases, shipped_cases
 from clustersim.validation.score import Summary, summarise
 from clustersim.validation.validate import validate
 from clustersim.validation.verdict import CaseVerdict, Compared, Skipped, Verdict
@@ -19,6 +19,7 @@ __all__ = [
     "Verdict",
     "load_case",
     "load_cases",
+    "own_cases",
     "shipped_cases",
     "summarise",
     "validate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clustersim.data import data_folder
@@ -31,17 +31,29 @@ def shipped_cases() -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(data_folder("validate").glob("*/measured.csv"))}
 
 
+def own_cases() -> dict[str, Path]:
+    """Return the folders of cases that we measured ourselves, by name.
+
+    They are asked for by name only: they are no figures that somebody else published, and count in no overall score.
+    """
+    return {
+        path.parent.parent.name: path.parent for path in sorted(data_folder("validate").glob("*/kept/measured.csv"))
+    }
+
+
 def load_cases(names: Sequence[str] = ()) -> tuple[Case, ...]:
-    """Return the cases of these names or folders, all shipped ones where none is named.
+    """Return the cases of these names or folders, all shipped ones that others measured where none is named.
 
     Every mistake of every case is raised at once.
     """
-    shipped = shipped_cases()
+    shipped, own = shipped_cases(), own_cases()
+    known = shipped | own
     found: list[Case] = []
     mistakes: list[Mistake] = []
     for name in dict.fromkeys(names or shipped):
         try:
-            found.append(load_case(shipped[name] if name in shipped else _folder(name, shipped)))
+            case = load_case(known[name] if name in known else _folder(name, known))
+            found.append(replace(case, name=name) if name in own else case)
         except InputError as error:
             mistakes += error.mistakes
     if mistakes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -60,15 +59,17 @@ def test_a_quick_campaign_is_as_the_simulator_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(REASON is not None, reason=f"THE LAB CANNOT RUN HERE: {REASON}")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_of_a_campaign_that_is_ended(number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "only"), [(signal.SIGINT, "Flows"), (signal.SIGTERM, "Flows"), (signal.SIGKILL, "Collectives")]
+)
+def test_nothing_is_left_of_a_campaign_that_is_ended(number: signal.Signals, only: str, tmp_path: Path) -> None:
     before = left_over()
-    command = [sys.executable, "-m", "validate.lab", "--quick", "--output", str(tmp_path)]
+    command = [sys.executable, "-m", "validate.lab", "--quick", "--output", str(tmp_path), "--only", only]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
         assert running.stderr is not None
         line = running.stderr.readline()
         assert "[1/" in line
-        time.sleep(3)
+        time.sleep(1)
         os.kill(running.pid, number)
         running.wait(timeout=30)
     until_s = time.monotonic() + 20
@@ -77,10 +78,14 @@ def test_nothing_is_left_of_a_campaign_that_is_ended(number: signal.Signals, tmp
     assert left_over() == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="this is how root becomes a user")
+@pytest.mark.skipif(REASON is not None, reason=f"THE LAB CANNOT RUN HERE: {REASON}")
+@pytest.mark.skipif(os.geteuid() != 0, reason="whoever runs this is a user without rights already")
 def test_a_user_without_rights_can_have_a_lab_where_the_kernel_lets_users(tmp_path: Path) -> None:
     as_user = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
+    trial = subprocess.run([*as_user, "true"], capture_output=True, text=True, check=False)
+    if trial.returncode:
+        pytest.skip(f"THE LAB CANNOT RUN HERE AS A USER: {trial.stderr.strip()}")
     done = lab("--quick", "--only", "Flows", "--output", str(tmp_path), before=as_user)
     assert done.returncode == 0, done.stdout + done.stderr
     document, _ = read_campaign(tmp_path / "lab-quick.json")
-    assert document["machine"]["user"] == "not root"
+    assert document["machine"]["user"] == "user"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
-from validate.lab.__main__ import OUTSIDE, main, show
+from validate.lab.__main__ import FAILED, OUTSIDE, main, run_and_show, show
 from validate.lab.case import Case, Measured, line_s
 from validate.lab.document import campaign_document, read_campaign, write_campaign
+from validate.lab.experiments import Experiment, Tell
 from validate.lab.forecast import forecast
 from validate.lab.layout import Layout
 from validate.lab.score import compare, judge, kolmogorov_smirnov, report
@@ -76,6 +78,27 @@ def test_short_messages_are_shown_and_not_judged() -> None:
 def test_one_queue_for_all_is_shown_and_not_judged() -> None:
     rows = [replace(row, group="link sharing, one queue") for row in compare([case_of(0.5 * RING_S)])]
     assert judge(rows)[0].missed == ()
+
+
+class Failing(Experiment):
+    """Gives one case and then fails."""
+
+    needs_torch = False
+
+    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+        yield case_of(1.005 * RING_S)
+        raise RuntimeError("rank 1 ended without a word")
+
+
+def test_an_experiment_that_fails_is_told_and_what_there_is_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lab.json"
+    assert run_and_show("quick", [Failing()], path) == FAILED
+    said = capsys.readouterr()
+    assert "FAILED: 1/1 Failing: rank 1 ended without a word" in said.err
+    assert "1 cases in" in said.out
+    assert len(read_campaign(path)[1]) == 1
 
 
 def test_a_campaign_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +21,9 @@ from validate.lab.score import compare, judge, report
 
 NOT_HERE = 5
 """Exit status where the machine cannot have a lab."""
+
+FAILED = 1
+"""Exit status where an experiment could not be finished."""
 
 OUTSIDE = 4
 """Exit status where a group is farther off than it may be, as everywhere in clustersim."""
@@ -40,29 +43,41 @@ def main(arguments: Sequence[str]) -> int:
         enter(arguments)
     name = "quick" if given.quick else "full"
     chosen = [each for each in CAMPAIGNS[name] if given.only is None or type(each).__name__ == given.only]
+    return run_and_show(name, chosen, given.output / f"lab-{name}.json")
+
+
+def run_and_show(name: str, experiments: Sequence[Experiment], path: Path) -> int:
+    """Run a campaign, write what was measured to a file, and print it; return the exit status.
+
+    An experiment that fails is told, and all others are compared.
+    """
     began_s, before = time.monotonic(), processor_seconds()
-    cases = run(chosen)
+    cases: list[Case] = []
+    failures = list(run(experiments, cases))
     busy, there = (after - earlier for after, earlier in zip(processor_seconds(), before, strict=True))
     took_s = time.monotonic() - began_s
-    document = campaign_document(name, cases, took_s, busy / there)
-    path = write_campaign(document, given.output / f"lab-{name}.json")
-    status = show(cases)
+    write_campaign(campaign_document(name, cases, took_s, busy / there), path)
+    status = show(cases) if cases else FAILED
     print(f"\n{len(cases)} cases in {took_s:.0f} s, processors {busy / there:.0%} busy; written to {path}")
-    return status
+    for failure in failures:
+        print(f"FAILED: {failure}", file=sys.stderr)
+    return FAILED if failures else status
 
 
-def run(experiments: Sequence[Experiment]) -> list[Case]:
-    """Run experiments one after the other and return all of their cases."""
-    load_torch()
-    cases: list[Case] = []
+def run(experiments: Sequence[Experiment], cases: list[Case]) -> Iterator[str]:
+    """Run experiments one after the other and add their cases; yield what those that fail say."""
+    if any(each.needs_torch for each in experiments):
+        load_torch()
     for number, experiment in enumerate(experiments, start=1):
 
         def tell(text: str, number: int = number) -> None:
             print(f"[{number}/{len(experiments)}] {text}", file=sys.stderr, flush=True)
 
         with TemporaryDirectory() as folder:
-            cases += experiment.cases(Path(folder), tell)
-    return cases
+            try:
+                cases.extend(experiment.cases(Path(folder), tell))
+            except (RuntimeError, OSError) as error:
+                yield f"{number}/{len(experiments)} {type(experiment).__name__}: {error}"
 
 
 def load_torch() -> None:
@@ -99,6 +114,8 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
     except InputError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_status)

@@ -46,11 +46,11 @@ FULL: Sequence[Experiment] = (
         160,
         1_000_000,
         [
-            (Mode("server"), 16),
-            (Mode("backup", backups=1), 30),
+            (Mode("server"), 12),
+            (Mode("backup", backups=1), 24),
             (Mode("async"), 300),
-            (Mode("bounded-staleness", bound=1), 80),
-            (Mode("bounded-staleness", bound=3), 80),
+            (Mode("bounded-staleness", bound=1), 160),
+            (Mode("bounded-staleness", bound=3), 200),
         ],
     ),
     Flows(Layout.star(4), 80, _SHARED_STAR),
@@ -64,7 +64,7 @@ FULL: Sequence[Experiment] = (
 QUICK: Sequence[Experiment] = (
     Collectives(Layout.star(4), 160, 1_600_000, (*TORCH[:2], *OURS[1:]), num_warm_up=1, num_repeats=3),
     DataParallel(Layout.star(3), 160, Net(6, MIB, 0.010, 0.020), (2 * MIB,), num_warm_up=2, num_iterations=4),
-    ParameterServer(4, 160, 1_000_000, [(Mode("bounded-staleness", bound=1), 16)]),
+    ParameterServer(4, 160, 1_000_000, [(Mode("backup", backups=1), 8)]),
     Flows(Layout.torus(3, 3), 80, _SHARED_TORUS[:1], settle_s=0.7, count_s=1.5),
 )
 """About thirty seconds."""

@@ -15,6 +15,7 @@ from clustersim import __version__
 from clustersim.errors import InputError, Mistake
 from clustersim.results.files import to_json, write_atomically
 from validate.lab.case import Case
+from validate.lab.sandbox import who_made_it
 
 SCHEMA = "clustersim.lab/1"
 
@@ -40,7 +41,7 @@ def machine() -> dict[str, Any]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "torch": version("torch"),
-        "user": "root" if os.geteuid() == 0 else "not root",
+        "user": who_made_it(),
     }
 
 

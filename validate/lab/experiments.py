@@ -29,6 +29,8 @@ OURS = tuple(("all-reduce", name) for name in ("server", "tree", "ring", "halvin
 class Experiment:
     """Something that runs on a cluster of its own and gives cases."""
 
+    needs_torch = True
+
     def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
         """Run it and yield what was measured; `folder` is for files that ranks meet in."""
         raise AssertionError("an experiment says what it runs")
@@ -185,7 +187,7 @@ class ParameterServer(Experiment):
             **({"bound": mode.bound} if mode.kind == "bounded-staleness" else {}),
         }
         ask = {
-            **scenario_words(layout, self.megabits_per_s, self.num_workers, f"server-{mode.kind}"),
+            **scenario_words(layout, self.megabits_per_s, self.num_workers, "servers"),
             "strategy": {**words, "overlap": False, "buckets": "whole", "servers": {"on": "own-hosts"}},
             "stragglers": [
                 {
@@ -197,7 +199,7 @@ class ParameterServer(Experiment):
             "num_iterations": len(updated) - before,
         }
         half = self.mean_s / 2
-        rows = draws[:, : 2 * max(Counter(row[1] for row in log).values()) + 20].T
+        rows = draws[:, : 2 * max(Counter(row[1] for row in log).values()) + 20].T  # the simulator may go on for longer
         files = {
             "net.yaml": workload_text("lab-net", [layer_line(0, self.num_bytes, half, half)]),
             "draws.csv": table_text([f"worker-{worker}" for worker in range(self.num_workers)], rows.tolist()),
@@ -221,6 +223,8 @@ class Flows(Experiment):
     queues: str = "pair"
     settle_s: float = 1.0
     count_s: float = 2.5
+
+    needs_torch = False
 
     def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
         where = place_text(self.layout, self.megabits_per_s)

@@ -65,8 +65,12 @@ def _flows(ask: Mapping[str, Any]) -> Forecast:
     env.run(_COUNTED_S)
     for each in sent:
         network.cancel(each)
-    rates = [env.run(each).num_bytes / _COUNTED_S for each in sent]
-    return Forecast({f"flow {src}>{dst}": rate for (src, dst), rate in zip(ask["flows"], rates, strict=True)})
+    figures = {}
+    for (src, dst), each in zip(ask["flows"], sent, strict=True):
+        times = env.run(each)
+        assert times is not None
+        figures[f"flow {src}>{dst}"] = times.num_bytes / _COUNTED_S
+    return Forecast(figures)
 
 
 def _training(case: Case) -> Forecast:

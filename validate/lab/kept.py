@@ -3,7 +3,7 @@
     python -m validate.lab.kept runs/lab-full.json
 
 Flows are not among them: what they measure is a rate of each, and no figure of a training or of a collective. They are
-compared by `python -m validate.lab --measured validate/lab/campaign.json`.
+compared by `python -m validate.lab --measured validate/lab/kept/campaign.json`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from clustersim.errors import InputError
 from clustersim.results.files import write_atomically
 from validate.lab.case import Case
 from validate.lab.document import read_campaign
 
-FOLDER = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parent / "kept"
 CAMPAIGN = "campaign.json"
 
 _COLUMNS = ("scenario", "collective", "num_gpus", "topology.num_hosts", "topology.link", "bytes", "algorithm")
+_HOW = ("strategy", "num_iterations")
 _FIXED = ("metric", "value", "unit", "role", "provenance", "where", "label")
 
 
@@ -33,10 +35,10 @@ def case_files(document: Mapping[str, Any], cases: Sequence[Case]) -> dict[str, 
     rows: list[dict[str, str]] = []
     files: dict[str, str] = {}
     where = f"{CAMPAIGN}, measured on {document['date']} on {document['machine']['num_cores']} cores"
-    for number, case in enumerate(cases):
+    for case in cases:
         if "flows" in case.ask:
             continue
-        settings = _collective(case, files) if "collective" in case.ask else _training(case, number, files)
+        settings = _collective(case, files) if "collective" in case.ask else _training(case, files)
         for metric, value, unit in _figures(case):
             fixed = {"metric": metric, "value": f"{value:.6g}", "unit": unit, "where": where, "label": case.name}
             rows.append({**settings, **fixed, "role": "prediction", "provenance": "read"})
@@ -63,16 +65,30 @@ def _collective(case: Case, files: dict[str, str]) -> dict[str, str]:
     return {"scenario": name, **given, **shape, "topology.link": topology["link"]}
 
 
-def _training(case: Case, number: int, files: dict[str, str]) -> dict[str, str]:
-    """Return the columns of a training, which has files of its own."""
-    name = f"{case.ask['name'].removeprefix('lab-')}-{number}"
-    text = _yaml(f"{case.name[0].upper()}{case.name[1:]}.", case.ask)
-    for inner, content in case.files.items():
-        outer = f"{name}.workload.yaml" if inner == "net.yaml" else f"{name}.{inner}"
-        files[outer] = content
-        text = text.replace(inner, outer)
-    files[f"{name}.yaml"] = text
-    return {"scenario": name, "num_gpus": str(case.ask["num_gpus"])}
+def _training(case: Case, files: dict[str, str]) -> dict[str, str]:
+    """Return the columns of a training; those on one cluster, of the same layers, differ in how they synchronise."""
+    ask = case.ask
+    name = f"{ask['name'].removeprefix('lab-')}-{ask['topology']['link'].split()[0]}"
+    files.setdefault(
+        f"{name}.yaml", _yaml(f"{ask['name']}, on links of {ask['topology']['link']}.", _renamed(ask, name))
+    )
+    for inner, text in case.files.items():
+        outer = f"{name}.{inner}"
+        longest = max(files.get(outer, ""), text, key=len)
+        if not longest.startswith(files.get(outer, "")) or not longest.startswith(text):
+            raise InputError(f"the case '{case.name}' has another {inner} than one before it on the same cluster")
+        files[outer] = longest
+    how = {"strategy": _value(ask["strategy"]), "num_iterations": str(ask["num_iterations"])}
+    return {"scenario": name, "num_gpus": str(ask["num_gpus"]), **how}
+
+
+def _renamed(value: Any, name: str) -> Any:
+    """Return a question whose files are called as they are beside it."""
+    if isinstance(value, Mapping):
+        return {key: _renamed(inner, name) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_renamed(inner, name) for inner in value]
+    return f"{name}.{value}" if value in ("net.yaml", "draws.csv") else value
 
 
 def _yaml(what: str, ask: Mapping[str, Any]) -> str:
@@ -89,7 +105,7 @@ def _value(value: Any) -> str:
 
 def _table(rows: Sequence[Mapping[str, str]]) -> str:
     out = io.StringIO()
-    table = csv.DictWriter(out, [*_COLUMNS, *_FIXED], restval="", lineterminator="\n")
+    table = csv.DictWriter(out, [*_COLUMNS, *_HOW, *_FIXED], restval="", lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
     return out.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import multiprocessing
 import os
@@ -111,8 +112,5 @@ def _begin(space: str, place: Place, pipe: Connection, work: Work, arguments: Se
 
 def _go_first() -> None:
     """Run before ordinary processes where that is allowed: ranks sleep or wait nearly all of the time."""
-    if os.geteuid() == 0 and os.environ.get("CLUSTERSIM_LAB_PLAIN") != "1":
-        try:
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-        except OSError:
-            return
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))

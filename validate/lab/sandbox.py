@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 
 INSIDE = "CLUSTERSIM_LAB_INSIDE"
+"""Set to who made the room, inside it: `root`, or `user` who is root in there only."""
+
 _PROGRAMS = ("ip", "tc", "unshare", "mount")
 
 _TRIAL = """
@@ -34,7 +36,12 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 
 def is_inside() -> bool:
     """Say whether this process is in a room that `enter` made."""
-    return os.environ.get(INSIDE) == "1"
+    return who_made_it() is not None
+
+
+def who_made_it() -> str | None:
+    """Return `root` or `user`, who made the room that this process is in; None where it is in none."""
+    return os.environ.get(INSIDE)
 
 
 def why_not() -> str | None:
@@ -57,7 +64,9 @@ def enter(arguments: Sequence[str]) -> None:
     script = 'mount -t tmpfs tmpfs /run && mkdir -p /run/netns && ip link set lo up && exec "$@"'
     command = [*_unshare(), "sh", "-c", script, "sh", sys.executable, "-m", "validate.lab", *arguments]
     sys.stdout.flush()
-    os.execvpe(command[0], command, {**os.environ, INSIDE: "1", "OMP_NUM_THREADS": "1"})
+    os.execvpe(
+        command[0], command, {**os.environ, INSIDE: "root" if os.geteuid() == 0 else "user", "OMP_NUM_THREADS": "1"}
+    )
 
 
 def _unshare() -> list[str]:
