@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 import subprocess
@@ -135,6 +136,13 @@ def test_one_process_times_layers_and_iterations(tmp_path: Path, monkeypatch: py
     assert set(compute.spans.kind) == {"forward", "backward", "update"}
 
 
+@pytest.mark.parametrize("name", ["exchanges", "layer_split", "sweep"])
+def test_examples_in_the_worker_are_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(data_folder("validate")))
+    found = doctest.testmod(import_module(f"real_run.{name}"))
+    assert (found.failed, found.attempted > 0) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -145,6 +153,7 @@ def test_one_process_times_layers_and_iterations(tmp_path: Path, monkeypatch: py
         (["--straggler", "1:1"], "factor is above 1"),
         (["--iterations", "0"], "--iterations is at least 1 (got 0)"),
         (["--backend", "nccl", "--device", "cpu"], "nccl is for GPUs"),
+        (["--device", "cpu", "--phases", "compute", "--models", "nin", "-o", "/proc/run.json"], "cannot write /proc"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(

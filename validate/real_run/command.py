@@ -62,6 +62,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         record = Record(options.output, head, [phase.name for phase in phases]) if ranks.is_first else None
     except OSError as error:
+        dist.destroy_process_group()
         raise ProfilingError(f"cannot write {options.output}: {error.strerror}") from None
     for number, phase in enumerate(phases):
         if ranks.is_first:

@@ -38,7 +38,7 @@ def server_training(ranks: Ranks, job: Job, wait_for_all: bool) -> dict[str, Any
     if ranks.is_first:
         log = _Server(ranks, trainee).serve(job, wait_for_all)
     else:
-        _work(ranks, job, trainee, diary, size)
+        _work(ranks, job, trainee, diary)
     rows = [row for own in ranks.gather(diary.rows()) for row in own]
     if not ranks.is_first:
         return {}
@@ -52,10 +52,10 @@ def server_training(ranks: Ranks, job: Job, wait_for_all: bool) -> dict[str, Any
     return {**found, "spans": as_columns(rows)}
 
 
-def _work(ranks: Ranks, job: Job, trainee: Trainee, diary: Diary, size: int) -> None:
+def _work(ranks: Ranks, job: Job, trainee: Trainee, diary: Diary) -> None:
     """Train until the server says that it is enough."""
     clock, factor = trainee.clock, job.factor(ranks.rank)
-    gradient, back = torch.zeros(size), torch.zeros(size + 1)
+    mail = _Mail(trainee, ranks.device.is_cuda)
     begin, number = clock.mark(), -job.num_warm_up
     while True:
         loss = trainee.forward(trainee.graph)
@@ -64,22 +64,51 @@ def _work(ranks: Ranks, job: Job, trainee: Trainee, diary: Diary, size: int) -> 
         trainee.backward(loss)
         clock.stretch(forward, clock.mark(), factor)
         computed = clock.mark()
-        torch.cat([_flat(each.grad, each) for each in trainee.parameters], out=gradient)
+        mail.pack()
         copied = clock.mark()
         clock.settle()
-        dist.send(gradient, dst=0, group=ranks.control)
-        dist.recv(back, src=0, group=ranks.control)
+        dist.send(mail.gradient, dst=0, group=ranks.control)
+        dist.recv(mail.back, src=0, group=ranks.control)
         arrived = clock.mark()
-        _load(back, trainee)
+        mail.unpack()
         end = clock.mark()
         for kind, first, last in (
             ("forward", begin, forward), ("backward", forward, computed), ("copy", computed, copied),
-            ("communication", copied, arrived), ("exposed", computed, arrived), ("copy", arrived, end),
+            ("communication", copied, arrived), ("exposed", copied, arrived), ("copy", arrived, end),
         ):  # fmt: skip
             diary.note(kind, number, first, last, "push and pull" if kind == "communication" else "")
-        if float(back[-1]) == _STOPS:
+        if float(mail.back[-1]) == _STOPS:
             return
         begin, number = end, number + 1
+
+
+class _Mail:
+    """What a worker sends and gets, in its host's memory: all gradients in a row, and all parameters with a word more.
+
+    A GPU gathers and spreads them itself, so that one copy goes each way.
+    """
+
+    def __init__(self, trainee: Trainee, is_cuda: bool):
+        self._parameters = trainee.parameters
+        self._sizes = [each.numel() for each in trainee.parameters]
+        self.gradient = torch.zeros(sum(self._sizes), pin_memory=is_cuda)
+        self.back = torch.zeros(sum(self._sizes) + 1, pin_memory=is_cuda)
+        self._device = trainee.device
+        self._staged = torch.zeros_like(self.gradient, device=trainee.device) if is_cuda else self.gradient
+
+    def pack(self) -> None:
+        """Put the gradients in a row, in the host's memory."""
+        rows = [torch.zeros_like(each) if each.grad is None else each.grad for each in self._parameters]
+        torch.cat([row.detach().reshape(-1) for row in rows], out=self._staged)
+        if self._staged is not self.gradient:
+            self.gradient.copy_(self._staged, non_blocking=True)
+
+    def unpack(self) -> None:
+        """Copy the parameters that have come into the model."""
+        parts = self.back[:-1].to(self._device, non_blocking=True).split(self._sizes)
+        with torch.no_grad():
+            for parameter, part in zip(self._parameters, parts, strict=True):
+                parameter.copy_(part.view_as(parameter))
 
 
 class _Server:
@@ -156,15 +185,3 @@ def _pace(log: Log, num_before: int) -> dict[str, Any]:
         "staleness": {"mean": sum(staleness) / len(staleness), "max": max(staleness)},
         "updates": columns,
     }
-
-
-def _flat(gradient: Tensor | None, like: Tensor) -> Tensor:
-    return (torch.zeros_like(like) if gradient is None else gradient).detach().reshape(-1).cpu()
-
-
-def _load(back: Tensor, trainee: Trainee) -> None:
-    """Copy parameters that have arrived into the model."""
-    parts = back[:-1].split([each.numel() for each in trainee.parameters])
-    with torch.no_grad():
-        for parameter, part in zip(trainee.parameters, parts, strict=True):
-            parameter.copy_(part.view_as(parameter))
