@@ -74,9 +74,12 @@ class Engine:
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
-        if self._is_stale or self._started:
+        inner = self.inner
+        if self._is_stale or self._started or inner.due:
             return self.now_s
-        time_s = min(self._endings.next_s(), self.inner.next_s)
+        time_s = self._endings.next_s()
+        if inner.times and inner.times[0][0] < time_s:
+            time_s = inner.times[0][0]
         for times in (self.pauses.times, self.arrivals.times):
             if times and times[0] < time_s:
                 time_s = times[0]
@@ -146,7 +149,7 @@ class Engine:
         latest_s = latest(now_s)
         inner, endings, pauses, arrivals = self.inner, self._endings, self.pauses, self.arrivals
         while True:
-            if inner.next_s <= now_s:
+            if inner.due or (inner.times and inner.times[0][0] <= now_s):
                 inner.play(now_s)
             elif endings.times and endings.times[0] <= latest_s:
                 for flow in endings.take(latest_s):

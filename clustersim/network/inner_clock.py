@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, Protocol
 
 import simpy
-from simpy.events import EventPriority
+from simpy.events import EventPriority, ProcessGenerator
 
 from clustersim.network.flow import INFINITE
 
@@ -48,7 +48,7 @@ class InnerClock(simpy.Environment):
     @property
     def now(self) -> float:
         """The time of the network while it plays, and else that of the outer clock."""
-        return float(self._now if self.is_playing else self._wires.env.now)
+        return self._now if self.is_playing else self._wires.env.now
 
     @property
     def next_s(self) -> float:
@@ -60,12 +60,27 @@ class InnerClock(simpy.Environment):
     def schedule(self, event: simpy.Event, priority: EventPriority = _NORMAL, delay: float = 0) -> None:
         """Let an event happen so much later."""
         if self.is_playing:
-            self._put(event, priority, delay)
+            if delay or priority != _NORMAL:
+                self._put(event, priority, delay)
+            else:
+                self.due.append(event)
         else:
             self._wires.before_acting()
             self._now = self._wires.now_s
             self._put(event, _NORMAL, delay)
             self._wires.after_acting()
+
+    def process(self, generator: ProcessGenerator) -> simpy.Process:
+        """Start a process here. This and the two below are what SimPy binds anew whenever they are called."""
+        return simpy.Process(self, generator)
+
+    def event(self) -> simpy.Event:
+        """Return an event that somebody will let happen."""
+        return simpy.Event(self)
+
+    def timeout(self, delay: float = 0, value: Any | None = None) -> simpy.Timeout:
+        """Return an event that happens so many seconds later."""
+        return simpy.Timeout(self, delay, value)
 
     def happen(self, event: simpy.Event, value: Any) -> None:
         """Let something of the network happen now that processes here wait for."""

@@ -161,11 +161,12 @@ class Network:
         """
         check_message(num_bytes, weight, cap_bytes_per_s)
         ends = self.topology.node(src), self.topology.node(dst)
-        self.before_acting()
+        player = self._player
+        player.before_acting()
         self._num_sent += 1
         sent = Sent(self, float(num_bytes), float(weight))
-        self.side.send(sent, *ends, None if cap_bytes_per_s is None else float(cap_bytes_per_s))
-        self._player.set_alarm()
+        player.side.send(sent, *ends, None if cap_bytes_per_s is None else float(cap_bytes_per_s))
+        player.set_alarm()
         return sent
 
     def transfers(

@@ -56,13 +56,11 @@ class Bank:
         """Push a bucket to all servers at once, each its share; pull each share when it may be read."""
         rank, iteration, number = where
         gradient = self._gradient(rank, iteration)
-        parts = [Part(gradient, self._job.clock.now) for _ in self._shards[number]]
-        yield from self._together([self._push(part, shard) for part, shard in self._with_shards(parts, number)])
+        now_s = self._job.clock.now
+        errands = [(Part(gradient, now_s), shard) for shard in self._shards[number]]
+        yield from self._together([self._push(part, shard) for part, shard in errands])
         fire(pushed)
-        yield from self._together([self._pull(part, shard, where) for part, shard in self._with_shards(parts, number)])
-
-    def _with_shards(self, parts: list[Part], number: int) -> list[tuple[Part, Shard]]:
-        return list(zip(parts, self._shards[number], strict=True))
+        yield from self._together([self._pull(part, shard, where) for part, shard in errands])
 
     def _gradient(self, rank: int, iteration: int) -> Gradient:
         """Return the gradient of a worker's iteration, new with its first bucket."""
@@ -114,7 +112,7 @@ class Bank:
         for part in parts:
             shard.num_applied[part.gradient.rank] += 1
         shard.reached = self._rule.reached(shard)
-        shard.last_part = max(parts, key=lambda part: part.enter_s)
+        shard.last_part = parts[0] if len(parts) == 1 else max(parts, key=lambda part: part.enter_s)
         for part in parts:
             self._settle(part.gradient, applied=True)
         if shard.readers:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import simpy
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Gradient:
     """The gradient of one worker's iteration on its way to the servers, in parts: one for each bucket and server.
 
@@ -23,7 +23,7 @@ class Gradient:
     is_taken: bool | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Part:
     """What a gradient brings to one shard, and when it set off."""
 
@@ -31,7 +31,7 @@ class Part:
     enter_s: float
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Shard:
     """A server's share of a bucket.
 
