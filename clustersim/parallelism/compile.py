@@ -18,6 +18,7 @@ from clustersim.program.ops import (
     Compute,
     Key,
     Op,
+    Pass,
     Program,
     Ready,
     Receive,
@@ -100,11 +101,33 @@ class _Writer:
     grid: Grid
     parts: Sequence[Part]
     rules: Rules
-    ops: list[Op] = field(default_factory=list)
+    ops: list[Op | Pass] = field(default_factory=list)
+    bodies: dict[tuple[str, int], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
     grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
     reduced: list[Key] = field(default_factory=list)
 
     def write(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
+        """Write one slot down: the last one of a chunk as it is, others as passes that are alike."""
+        if is_last:
+            self._write_out(slot, is_last, puts_off)
+            return
+        known = (slot.phase, slot.chunk)
+        if known not in self.bodies:
+            self.bodies[known] = self._body(slot, puts_off)
+        body, reduced = self.bodies[known]
+        self.ops.append(Pass(body, slot.micro_batch))
+        self.reduced += [key._replace(micro_batch=slot.micro_batch) for key in reduced]
+
+    def _body(self, slot: Slot, puts_off: bool) -> tuple[tuple[Op, ...], list[Key]]:
+        """Return the operations of micro-batch 0, and the shares of gradients that they get."""
+        around = self.ops, self.reduced
+        self.ops, self.reduced = [], []
+        self._write_out(slot._replace(micro_batch=0), is_last=False, puts_off=puts_off)
+        body = merged([op for op in self.ops if not isinstance(op, Pass)]), self.reduced
+        self.ops, self.reduced = around
+        return body
+
+    def _write_out(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
         number = slot.chunk * self.grid.pipeline + self.stage
         part = self.parts[number]
         if slot.phase == FORWARD:
@@ -129,7 +152,7 @@ class _Writer:
             return self._sharded(buckets, ready, update_s)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
-        program = Program(self.stage, merged(self.ops))
+        program = Program(self.stage, _merged(self.ops))
         return StagePlan(program, _iteration(program, buckets, update_s))
 
     def _sharded(self, buckets: list[tuple[str, float]], ready: list[int], update_s: float) -> StagePlan:
@@ -150,7 +173,7 @@ class _Writer:
                 for key, (_, size) in zip(gathered, buckets, strict=True)
             ]
             self.ops += [Wait(key) for key in gathered]
-        program = Program(self.stage, merged(self.ops))
+        program = Program(self.stage, _merged(self.ops))
         return StagePlan(program, _iteration(program, [], 0.0))
 
     def _forward(self, part: Part, number: int, micro: int) -> None:
@@ -262,24 +285,30 @@ def _parameters(part: Part, unit: range) -> float:
     return float(sum(part.pieces[layer].layer.num_parameters for layer in unit))
 
 
+def _merged(ops: Sequence[Op | Pass]) -> tuple[Op | Pass, ...]:
+    """Return the same operations with neighbours that compute for the same pass as one; passes stay as they are."""
+    out: list[Op | Pass] = []
+    plain: list[Op] = []
+    for op in ops:
+        if isinstance(op, Pass):
+            out += [*merged(plain), op]
+            plain = []
+        else:
+            plain.append(op)
+    return (*out, *merged(plain))
+
+
 def _iteration(program: Program, buckets: Sequence[tuple[str, float]], update_s: float) -> Iteration:
     """Return the iteration that a strategy sees: the last bucket is its own to send where nothing follows it."""
-    takes_time = (Compute, Receive, Wait)
-    after = [isinstance(op, takes_time) for op in program.ops]
-    follows = {op.bucket: any(after[at:]) for at, op in enumerate(program.ops) if isinstance(op, Ready)}
-    seconds = {
-        phase: sum(op.seconds for op in program.ops if isinstance(op, Compute) and op.phase == phase)
-        for phase in _PHASES
-    }
-    backward_s = sum(seconds.values()) - seconds[FORWARD]
-    return Iteration(
-        seconds[FORWARD],
-        backward_s,
-        update_s,
-        tuple(
-            Bucket(name, size, 0.0 if follows[number] else backward_s) for number, (name, size) in enumerate(buckets)
-        ),
-    )
-
-
-_PHASES = (FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, "update")
+    takes_time = (Compute, Receive, Wait, Pass)
+    follows, is_followed = {}, False
+    for op in reversed(program.parts):
+        if isinstance(op, Ready):
+            follows[op.bucket] = is_followed
+        is_followed |= isinstance(op, takes_time)
+    seconds = program.phase_s()
+    forward_s = seconds.get(FORWARD, 0.0)
+    backward_s = sum(seconds.values()) - forward_s
+    named = enumerate(buckets)
+    told = tuple(Bucket(name, size, 0.0 if follows[number] else backward_s) for number, (name, size) in named)
+    return Iteration(forward_s, backward_s, update_s, told)

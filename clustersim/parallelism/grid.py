@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
+
+import numpy as np
 
 AXES = ("tensor", "context", "expert", "data", "pipeline")
 """From those that are nearest to each other to those that are farthest, as Megatron-LM orders ranks."""
 
 REPLICAS = ("context", "expert", "data")
 """The axes along which the parameters of a stage are copied (those of experts: along `data` alone)."""
+
+
+RankOrRanks = TypeVar("RankOrRanks", int, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,8 @@ class Grid:
     def stage(self, rank: int) -> int:
         return rank // (self.num_ranks // self.pipeline)
 
-    def in_stage(self, rank: int, stage: int) -> int:
-        """Return the rank that stands in another stage where this one stands in its own."""
+    def in_stage(self, rank: RankOrRanks, stage: int) -> RankOrRanks:
+        """Return the rank, or the ranks, that stand in another stage where these stand in their own."""
         each = self.num_ranks // self.pipeline
         return rank % each + stage * each
 

@@ -6,7 +6,8 @@ another stage in the same place, or the group along an axis (`Grid` says who the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,7 +78,38 @@ class Ready:
     bucket: int
 
 
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass of a micro-batch through a chunk: the same operations as those of others, but for its number.
+
+    The keys and micro-batches in `body` are those of micro-batch 0.
+    """
+
+    body: tuple[Op, ...]
+    micro_batch: int
+
+    def ops(self) -> Iterator[Op]:
+        """Go through the operations of this micro-batch."""
+        return (_of_micro_batch(op, self.micro_batch) for op in self.body)
+
+
 Op = Compute | Send | Receive | Call | Wait | Ready
+
+
+def _of_micro_batch(op: Op, number: int) -> Op:
+    """Return the operation of another micro-batch than 0."""
+    match op:
+        case Compute(name, seconds, phase, _, called_s):
+            return Compute(name, seconds, phase, number, called_s)
+        case Send(key, stage, num_bytes):
+            return Send(Key(key.what, number, key.place), stage, num_bytes)
+        case Receive(key, stage, num_bytes):
+            return Receive(Key(key.what, number, key.place), stage, num_bytes)
+        case Call(key, what, axis, num_bytes):
+            return Call(Key(key.what, number, key.place), what, axis, num_bytes)
+        case Wait(key):
+            return Wait(Key(key.what, number, key.place))
+    return op
 
 
 @dataclass(frozen=True)
@@ -85,15 +117,44 @@ class Program:
     """One iteration of the ranks of a stage, up to where its gradients are exchanged."""
 
     stage: int
-    ops: tuple[Op, ...]
+    parts: tuple[Op | Pass, ...]
+
+    def ops(self) -> Iterator[Op]:
+        """Go through all operations."""
+        for part in self.parts:
+            if isinstance(part, Pass):
+                yield from part.ops()
+            else:
+                yield part
+
+    def bodies(self) -> list[tuple[tuple[Op, ...], int]]:
+        """Return the operations of passes that are alike and how many those are, and what is in no such pass."""
+        passes = [part for part in self.parts if isinstance(part, Pass)]
+        count = Counter(id(part.body) for part in passes)
+        bodies = {id(part.body): part.body for part in passes}
+        rest = tuple(part for part in self.parts if not isinstance(part, Pass))
+        return [*((body, count[key]) for key, body in bodies.items()), (rest, 1)]
+
+    def distinct(self) -> Iterator[Op]:
+        """Go through all operations, but only once through those of passes that are alike."""
+        return (op for body, _ in self.bodies() for op in body)
 
     @property
-    def compute_s(self) -> float:
-        return sum(op.seconds - op.called_s for op in self.ops if isinstance(op, Compute))
+    def num_micro_batches(self) -> int:
+        return 1 + max((part.micro_batch for part in self.parts if isinstance(part, Compute | Pass)), default=0)
+
+    def phase_s(self) -> dict[str, float]:
+        """Return the seconds that each phase computes."""
+        total: dict[str, float] = {}
+        for body, times in self.bodies():
+            for op in body:
+                if isinstance(op, Compute):
+                    total[op.phase] = total.get(op.phase, 0.0) + times * (op.seconds - op.called_s)
+        return total
 
     def lines(self) -> list[str]:
         """Return the program as text, one operation a line."""
-        return [_line(op) for op in self.ops]
+        return [_line(op) for op in self.ops()]
 
 
 def merged(ops: Sequence[Op]) -> tuple[Op, ...]:
@@ -118,18 +179,35 @@ def _same_pass(one: Compute, other: Compute) -> bool:
     return (one.phase, one.micro_batch) == (other.phase, other.micro_batch)
 
 
-def with_timed_calls(ops: Sequence[Op], seconds: Mapping[tuple[str, float], float]) -> tuple[Op, ...]:
-    """Return the same operations with collectives along `tensor` that are waited for at once as known time.
+def with_timed_calls(program: Program, seconds: Mapping[tuple[str, float], float]) -> Program:
+    """Return the same program with collectives along `tensor` that are waited for at once as known time.
 
     `seconds` are those of a collective by its operation and its bytes; one that is not there stays.
     """
+    bodies: dict[int, tuple[Op, ...]] = {}
+    parts: list[Op | Pass] = []
+    plain: list[Op] = []
+    for part in program.parts:
+        if not isinstance(part, Pass):
+            plain.append(part)
+            continue
+        parts += _timed(plain, seconds)
+        plain = []
+        if id(part.body) not in bodies:
+            bodies[id(part.body)] = _timed(part.body, seconds)
+        parts.append(Pass(bodies[id(part.body)], part.micro_batch))
+    return Program(program.stage, (*parts, *_timed(plain, seconds)))
+
+
+def _timed(ops: Sequence[Op], seconds: Mapping[tuple[str, float], float]) -> tuple[Op, ...]:
     out: list[Op] = []
     for number, op in enumerate(ops):
         if isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in seconds:
             known_s = seconds[op.op, op.num_bytes]
-            pass_of = next(each for each in (*reversed(out), *ops[number:]) if isinstance(each, Compute))
-            out.append(Compute(pass_of.name, known_s, pass_of.phase, op.key.micro_batch, known_s))
-        elif not (isinstance(op, Wait) and isinstance(out[-1], Compute) and _is_timed(ops[number - 1], op, seconds)):
+            beside = next((each for each in (*out[:-4:-1], *ops[number:]) if isinstance(each, Compute)), None)
+            name, phase = (beside.name, beside.phase) if beside else (op.key.what, FORWARD)
+            out.append(Compute(name, known_s, phase, op.key.micro_batch, known_s))
+        elif not (isinstance(op, Wait) and number and _is_timed(ops[number - 1], op, seconds)):
             out.append(op)
     return merged(out)
 

@@ -177,7 +177,7 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
         whole = work_of(point, model, gpus[0], point.micro_batch, given_times)
         held = layout_of(point, whole, given_times).fullest
     except InputError as error:
-        keys = point.parallelism.model_fields
+        keys = type(point.parallelism).model_fields
         yield from (
             replace(each, key=f"parallelism.{each.key}") if each.key in keys else Place().told(each, "model")
             for each in error.mistakes

@@ -92,6 +92,7 @@ def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.
         done=np.concatenate([outcome.done for outcome in outcomes])[order],
         gpus=gpus,
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
+        link_bytes=first.link_bytes + crew.unplayed_bytes(),
         spans=crew.spans(),
         shortcuts=tuple(dict.fromkeys(shortcuts)),
     )

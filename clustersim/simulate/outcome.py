@@ -134,22 +134,23 @@ class Outcome:
         )
 
 
-def outcome_of(job: Job) -> Outcome:
-    """Return what a job that has ended gave."""
+def outcome_of(job: Job, link_bytes: np.ndarray | None = None) -> Outcome:
+    """Return what a job that has ended gave; `link_bytes` [num_links] has the network carried, asked for if None."""
     window, times = job.window, job.times
+    carried = job.network.link_bytes if link_bytes is None else link_bytes
     if window is None:
         num_played = times.num_begun
         times = times.select(slice(job.num_warm_up, num_played))
         weights = done = np.ones_like(times.begin_s)
         updates = _in_step(times)
-        link_bytes = job.network.link_bytes / num_played
+        link_bytes = carried / num_played
     else:
         sheet = times.select(slice(0, times.num_begun))
         times = sheet.cut_off(window.end_s, job.input_stage is not None)
         updates = job.updates.part(window.first_row, window.last_row)
         num_cycles = int(job.pushed[updates.worker].sum())
         weights, done = window_weights(times, window, ~np.isnan(sheet.end_s), num_cycles)
-        link_bytes = job.network.link_bytes
+        link_bytes = carried
     outcome = Outcome(
         times=times,
         weights=weights,

@@ -78,7 +78,8 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
 
 
 def _outcome(played: _Played, laid_out: LaidOut | None) -> Outcome:
-    outcomes = [outcome_of(job) for job in played.jobs]
+    carried = played.jobs[0].network.link_bytes
+    outcomes = [outcome_of(job, carried) for job in played.jobs]
     if laid_out is None or played.crew is None:
         return outcomes[0]
     return joined(outcomes, laid_out, played.crew, played.gpus)

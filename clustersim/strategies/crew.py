@@ -76,10 +76,10 @@ class Crew:
         self._gpus, self._grid, self._fold = gpus, grid, fold
         self._programs = programs if fold is None else fold.programs
         self._progress: dict[tuple[int, int], _Progress] = {}
+        self._unsent: dict[tuple[int, int], float] = {}  # bytes to a stage that ranks like this one did not send
+        self._num_begun = 0  # iterations of the first rank
         self._exchanging: set[int] = set()  # stages whose gradients may be on their way
-        self._num_micro = 1 + max(
-            (op.micro_batch for each in programs for op in each.ops if isinstance(op, Compute)), default=0
-        )
+        self._num_micro = max(program.num_micro_batches for program in programs)
         self._schedules: dict[tuple[str, int, str, float], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
         self._letters: dict[tuple[int, int, Key], _Letter] = {}
@@ -110,10 +110,11 @@ class Crew:
             return
         progress = self._progress_of(rank, iteration, len(buckets))
         self._exchanging.discard(self._grid.stage(rank))
+        self._num_begun += not rank
         if rank in self._spans:
             self._spans[rank].clear()
         waits: dict[Key, tuple[_Meeting, simpy.Event]] = {}
-        for op in self._programs[self._grid.stage(rank)].ops:
+        for op in self._programs[self._grid.stage(rank)].ops():
             start_s = float(env.now)
             if isinstance(op, Compute):
                 yield from gpu.compute(op.seconds * slowdown)
@@ -155,6 +156,19 @@ class Crew:
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
         return () if self._fold is None else (self._fold.shortcut,)
+
+    def unplayed_bytes(self) -> np.ndarray:
+        """Return the bytes of an iteration that were not sent, because another rank's stood for them [num_links]."""
+        topology, each = self._network.topology, self._grid.num_ranks // self._grid.pipeline
+        unplayed = np.zeros(len(topology.links))
+        if self._fold is None:
+            return unplayed
+        for (rank, stage), num_bytes in self._unsent.items():
+            for other in range(rank + 1, rank + each):
+                src, dst = (int(topology.gpus[self._gpus[end]]) for end in (other, self._grid.in_stage(other, stage)))
+                unplayed[topology.route(src, dst)] += num_bytes / self._num_begun
+        unplayed += self._fold.timed_bytes
+        return unplayed
 
     def _do_alike(
         self, rank: int, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
@@ -212,16 +226,18 @@ class Crew:
         self._env.process(self._send(job, place, rank, iteration, op))
         if self._fold is not None and (self._fold.sends_all or self._may_meet_exchange(rank, op)):
             each = self._grid.num_ranks // self._grid.pipeline
-            for other in range(rank + 1, rank + each):
-                src, dst = int(self._gpus[other]), int(self._gpus[self._grid.in_stage(other, op.stage)])
-                self._network.transfer(src, dst, op.num_bytes)
+            others = np.arange(rank + 1, rank + each)
+            src, dst = self._gpus[others], self._gpus[self._grid.in_stage(others, op.stage)]
+            self._network.transfers(src, dst, op.num_bytes)
+        elif self._fold is not None:
+            self._unsent[rank, op.stage] = self._unsent.get((rank, op.stage), 0.0) + op.num_bytes
 
     def _may_meet_exchange(self, rank: int, op: Send) -> bool:
         """Say whether a message can be on its way while gradients of its sender's or its receiver's stage are."""
         assert self._fold is not None
         if not self._fold.meets_exchange:
             return False
-        is_late = op.key.micro_batch >= self._num_micro - self._grid.pipeline
+        is_late = op.key.micro_batch >= self._num_micro - self._fold.num_late
         return is_late or bool(self._exchanging & {self._grid.stage(rank), op.stage})
 
     def _send(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> Process:

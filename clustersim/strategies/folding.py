@@ -8,6 +8,7 @@ exchange, and where it meets no exchange of gradients.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ import numpy as np
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import Call, Program, Send, with_timed_calls
+from clustersim.program.ops import BACKWARD, Call, Program, Send, with_timed_calls
 from clustersim.strategies.algorithm import schedule_collective, switches
 
 Routes = Mapping[tuple[int, int], tuple[int, ...]]
@@ -27,12 +28,16 @@ Routes = Mapping[tuple[int, int], tuple[int, ...]]
 class Folding:
     """Programs in which known collectives are time; `sends_all` if every copy sends its own messages between stages.
 
-    If they do not, `meets_exchange` says whether they share links with the exchange of gradients.
+    If they do not, `meets_exchange` says whether they share links with the exchange of gradients: then those of the
+    last `num_late` micro-batches may still be on their way when it begins. `timed_bytes` [num_links] are those that the
+    known collectives of an iteration send.
     """
 
     programs: tuple[Program, ...]
     sends_all: bool
     meets_exchange: bool
+    num_late: int
+    timed_bytes: np.ndarray
     shortcut: str
 
 
@@ -58,31 +63,57 @@ def folding(
         return None
     links_between, links_inside, links_among = (_links(routes) for routes in (between, inside, among))
     known: dict[tuple[str, float], float] = {}
-    if not links_inside & (links_between | links_among):
-        group = gpus[list(grid.group(0, ("tensor",)))]
-        known = {call: _seconds(again(), group, *call, transport) for call in sorted(_splitting_calls(programs))}
+    timed_bytes = np.zeros(len(network.topology.links))
+    for program in programs if not links_inside & (links_between | links_among) else ():
+        for call, count in sorted(_splitting_calls(program).items()):
+            known[call], link_bytes = _alone(again(), gpus, grid, program.stage, call, transport)
+            timed_bytes += count * link_bytes
     return Folding(
-        tuple(Program(program.stage, with_timed_calls(program.ops, known)) for program in programs),
+        tuple(with_timed_calls(program, known) for program in programs),
         sends_all=bool(links_between & links_inside) or not _apart(between, lambda rank: rank % each),
         meets_exchange=bool(links_between & links_among),
+        num_late=_num_late(network, programs, links_between),
+        timed_bytes=timed_bytes,
         shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played",
     )
+
+
+def _num_late(network: Network, programs: Sequence[Program], links: set[int]) -> int:
+    """Return of how many micro-batches messages may be on their way while a stage does its last pass backward.
+
+    A message is given four times as long as it takes alone.
+    """
+    num_micro = max(program.num_micro_batches for program in programs)
+    sizes = [op.num_bytes for program in programs for op in program.distinct() if isinstance(op, Send)]
+    if not sizes or not links:
+        return num_micro
+    shortest_s = min(
+        (program.phase_s().get(BACKWARD, 0.0) / program.num_micro_batches for program in programs), default=0.0
+    )
+    message_s = 4 * max(sizes) / float(network.topology.links.bytes_per_s[list(links)].min())
+    return min(num_micro, 2 + int(message_s / shortest_s)) if shortest_s > 0 else num_micro
 
 
 def _links(routes: Routes) -> set[int]:
     return {link for route in routes.values() for link in route}
 
 
-def _splitting_calls(programs: Sequence[Program]) -> set[tuple[str, float]]:
-    """Return the collectives among GPUs that split layers, each by its operation and its bytes."""
-    ops = (op for program in programs for op in program.ops)
-    return {(op.op, op.num_bytes) for op in ops if isinstance(op, Call) and op.axis == "tensor"}
+def _splitting_calls(program: Program) -> Counter[tuple[str, float]]:
+    """Return how often a stage begins each collective among GPUs that split layers, by its operation and its bytes."""
+    count: Counter[tuple[str, float]] = Counter()
+    for body, times in program.bodies():
+        for op in body:
+            if isinstance(op, Call) and op.axis == "tensor":
+                count[op.op, op.num_bytes] += times
+    return count
 
 
 def _stage_pairs(grid: Grid, programs: Sequence[Program]) -> Iterator[tuple[int, int]]:
     """Go through the ranks that send to each other's stage, those in the same place of each stage after one another."""
     each = grid.num_ranks // grid.pipeline
-    stages = sorted({(program.stage, op.stage) for program in programs for op in program.ops if isinstance(op, Send)})
+    stages = sorted(
+        {(program.stage, op.stage) for program in programs for op in program.distinct() if isinstance(op, Send)}
+    )
     for place in range(each):
         for sender, receiver in stages:
             yield sender * each + place, receiver * each + place
@@ -123,12 +154,17 @@ def _apart(routes: Routes, owner_of: Callable[[int], int]) -> bool:
     return True
 
 
-def _seconds(network: Network, gpus: np.ndarray, op: str, num_bytes: float, transport: str) -> float:
-    """Return how long a collective takes among GPUs that nobody disturbs, all entering together."""
-    _, schedule = schedule_collective(op, "auto", network.topology, gpus, num_bytes, transport)
-    nodes = [*gpus.tolist(), *switches(schedule, network.topology, gpus)]
-    played = network.play(schedule, nodes)
-    network.env.run(played)
-    times = played.value
+def _alone(
+    network: Network, gpus: np.ndarray, grid: Grid, stage: int, call: tuple[str, float], transport: str
+) -> tuple[float, np.ndarray]:
+    """Return how long a collective takes that all groups of a stage enter together, and its bytes [num_links]."""
+    op, num_bytes = call
+    each, topology, played = grid.num_ranks // grid.pipeline, network.topology, []
+    for first in range(stage * each, (stage + 1) * each, grid.tensor):
+        group = gpus[first : first + grid.tensor]
+        _, schedule = schedule_collective(op, "auto", topology, group, num_bytes, transport)
+        played.append(network.play(schedule, [*group.tolist(), *switches(schedule, topology, group)]))
+    network.env.run(network.env.all_of(played))
+    times = played[0].value
     assert isinstance(times, PlayTimes)
-    return float(times.end_s.max())
+    return float(times.end_s.max()), network.link_bytes

@@ -1,0 +1,195 @@
+"""Layouts played on the clock: closed forms, laws, and one way of playing held to the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clustersim
+from clustersim.errors import InputError
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import forecast
+
+STAR = {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "100 GB/s", "hop": "1 ns"}
+DGX = {"kind": "star", "num_hosts": 4, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
+BOX = {
+    "kind": "star",
+    "num_hosts": 4,
+    "host": {"template": "dual-socket", "gpu": "v100", "num_gpus": 4, "nics": 1},
+    "link": "10 GB/s",
+    "hop": "1 us",
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    """Eight equal layers with times of their own, and next to nothing to send."""
+    path = tmp_path_factory.mktemp("model") / "eight.yaml"
+    layer = (
+        "op: fully-connected, flop: 1e9, parameter_bytes: 4e3, activation_bytes: 10, forward_s: 0.01, backward_s: 0.02"
+    )
+    path.write_text("name: eight\nlayers:\n" + "".join(f"  - {{name: l{number}, {layer}}}\n" for number in range(8)))
+    return str(path)
+
+
+def scenario(model: str, num_gpus: int, parallelism: dict[str, Any], **other: Any) -> dict[str, Any]:
+    return {
+        "model": model,
+        "num_gpus": num_gpus,
+        "batch": {"per_gpu": 8},
+        "topology": STAR,
+        "strategy": {"kind": "all-reduce"},
+        "parallelism": parallelism,
+        "num_iterations": 2,
+        **other,
+    }
+
+
+def idle_share(run) -> float:
+    return run.breakdown_s["bubble"] / (run.iteration_s - run.breakdown_s["communication_exposed"])
+
+
+def sent_bytes(run) -> float:
+    """Return what leaves hosts in an iteration: what goes up one host's link comes down another's."""
+    return sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access") / 2
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize(("stages", "num_micro"), [(2, 1), (4, 8), (8, 4)])
+def test_the_bubble_is_that_of_gpipe(model: str, schedule: str, stages: int, num_micro: int) -> None:
+    layout = {"pipeline": stages, "micro_batches": num_micro, "schedule": schedule}
+    run = clustersim.simulate(scenario(model, stages, layout))
+    assert idle_share(run) == pytest.approx((stages - 1) / (num_micro + stages - 1), rel=2e-3)
+
+
+def test_chunks_divide_the_bubble(model: str) -> None:
+    layout = {"pipeline": 4, "micro_batches": 8, "schedule": "interleaved", "chunks": 2}
+    run = clustersim.simulate(scenario(model, 4, layout))
+    work_s = run.breakdown_s["compute"]
+    assert run.breakdown_s["bubble"] == pytest.approx(work_s / 8 * 3 / 2, rel=2e-3)
+
+
+def test_weights_put_off_fill_the_bubble(model: str) -> None:
+    """Forward, backward to data and backward to weights take as long: the bubble is a third of 1F1B's."""
+    run = clustersim.simulate(scenario(model, 4, {"pipeline": 4, "micro_batches": 8, "schedule": "zero-bubble"}))
+    assert run.breakdown_s["bubble"] == pytest.approx(run.breakdown_s["compute"] / 8 * 3 / 3, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"micro_batches": 1, "sharding": "zero-3"},
+        {"sharding": "zero-1"},
+        {"tensor": 1, "pipeline": 1, "data": 1, "recompute": "selective"},
+        {"pipeline": 1, "micro_batches": 4},
+    ],
+)
+def test_one_gpu_of_any_layout_is_plain_training(model: str, layout: dict[str, Any]) -> None:
+    plain = clustersim.simulate(scenario(model, 1, {}))
+    run = clustersim.simulate(scenario(model, 1, layout))
+    assert run.iteration_s == pytest.approx(plain.iteration_s, rel=1e-12)
+    assert run.efficiency == pytest.approx(1.0, rel=1e-12)
+
+
+def test_tensor_parallel_sends_two_all_reduces_a_transformer_layer_each_way() -> None:
+    """An all-reduce of S bytes by a ring over t GPUs puts 2 (t - 1) S on the wires."""
+    batch, tokens, features, layers = 2, 1024, 768, 12
+    run = clustersim.simulate(
+        scenario("gpt2-small", 4, {"tensor": 4}, batch={"global": batch}, strategy={"kind": "all-reduce"})
+    )
+    activation = batch * tokens * features * 4.0
+    splits = 4 * layers + 2  # four a layer, one after the embedding, one of the head's input gradient
+    assert sent_bytes(run) == pytest.approx(2 * 3 * activation * splits, rel=0.01)
+
+
+@pytest.mark.parametrize(("sharding", "volume"), [("zero-1", 2), ("zero-2", 2), ("zero-3", 3)])
+def test_zero_sends_what_its_paper_says(model: str, sharding: str, volume: int) -> None:
+    """In parts of (d - 1) / d of the parameters for each GPU: two, or three where weights are gathered twice."""
+    run = clustersim.simulate(scenario(model, 4, {"sharding": sharding}))
+    assert sent_bytes(run) == pytest.approx(volume * 3 * 8 * 4e3, rel=1e-9)
+
+
+LAYOUTS = [
+    (STAR, 8, {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4}, "ideal"),
+    (STAR, 8, {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4, "sharding": "zero-3"}, "ideal"),
+    (BOX, 16, {"tensor": 2, "pipeline": 2, "data": 4, "micro_batches": 4}, "nccl"),
+    (DGX, 32, {"tensor": 4, "pipeline": 4, "micro_batches": 4}, "nccl"),
+    (DGX, 32, {"tensor": 4, "pipeline": 2, "data": 4, "micro_batches": 4, "sharding": "zero-1"}, "nccl"),
+    (DGX, 16, {"tensor": 2, "pipeline": 4, "micro_batches": 4, "schedule": "interleaved", "chunks": 2}, "nccl"),
+]
+
+
+@pytest.mark.parametrize(("topology", "num_gpus", "layout", "transport"), LAYOUTS)
+def test_ranks_played_as_one_are_those_played_each(topology, num_gpus: int, layout, transport: str) -> None:
+    """With messages of some size, on clusters where they share links and where they do not."""
+    asked = scenario(
+        "gpt2-small", num_gpus, layout, topology=topology, transport=transport, batch={"global": 32}, memory_check=False
+    )
+    folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
+    assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
+    for part, seconds in exact.run.breakdown_s.items():
+        assert folded.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-9 * exact.run.iteration_s)
+    for one, other in zip(folded.run.link_classes, exact.run.link_classes, strict=True):
+        assert one.num_bytes == pytest.approx(other.num_bytes, rel=1e-9)
+
+
+def test_some_layouts_are_folded_and_an_exact_run_is_not(model: str) -> None:
+    point = load_scenario(scenario(model, 8, {"tensor": 2, "pipeline": 2})).points()[0].point
+    assert any("played as one" in shortcut for shortcut in forecast(point).shortcuts)
+    assert forecast(point, exact=True).shortcuts == ()
+
+
+def test_a_slow_stage_makes_the_others_wait(model: str) -> None:
+    layout = {"pipeline": 4, "micro_batches": 8}
+    even = clustersim.simulate(scenario(model, 4, layout))
+    slow = clustersim.simulate(scenario(model, 4, layout, stragglers=[{"kind": "constant", "factor": 2, "of": [1]}]))
+    stage_s = even.breakdown_s["compute"]
+    most_s = 2 * stage_s  # what the slow stage computes: the others' first and last passes come beside it
+    assert most_s <= slow.iteration_s <= most_s + 3 * stage_s / 8
+
+
+def test_jitter_is_the_same_in_any_process(model: str) -> None:
+    asked = scenario(model, 8, {"pipeline": 4, "micro_batches": 4}, stragglers=[{"kind": "lognormal", "cv": 0.1}])
+    assert clustersim.simulate(asked).iteration_s == clustersim.simulate(asked).iteration_s
+
+
+def test_spans_fill_a_stage_s_day(model: str) -> None:
+    run = clustersim.simulate(scenario(model, 4, {"pipeline": 4, "micro_batches": 4}))
+    rows = [row for row in run.spans.rows() if row[1] == 0]
+    ends = [end for *_, end, _, _ in rows]
+    assert np.all(np.diff(ends) >= 0)
+    assert {row[0] for row in rows} >= {"forward", "backward", "bubble"}
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "layout", "key", "words"),
+    [
+        (16, {"pipeline": 16}, "parallelism.pipeline", "8 layers can be cut into 8 parts"),
+        (4, {"pipeline": 4, "data": 2}, "parallelism.data", "nearest that does is data: 1"),
+        (4, {"pipeline": 4, "micro_batches": 7}, "parallelism.micro_batches", "the nearest that does is 28 or 35"),
+        (4, {"chunks": 2}, "parallelism.chunks", "interleaved has several"),
+        (
+            4,
+            {"pipeline": 4, "micro_batches": 2, "schedule": "interleaved", "chunks": 2},
+            "parallelism.micro_batches",
+            "rounds of 4",
+        ),
+        (4, {"sequence_parallel": True}, "parallelism.sequence_parallel", "tensor is 1"),
+        (4, {"pipeline": 2, "stages": [3, 4]}, "parallelism.stages", "8 in all"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_told(model: str, num_gpus: int, layout, key: str, words: str) -> None:
+    topology = {**STAR, "num_hosts": 16}
+    with pytest.raises(InputError) as told:
+        clustersim.simulate(scenario(model, num_gpus, layout, topology=topology))
+    mistake = told.value.mistakes[0]
+    assert mistake.key == key
+    assert words in mistake.message
+
+
+def test_heads_that_do_not_divide_are_told_with_what_works() -> None:
+    with pytest.raises(InputError, match="nearest number that works is 4") as told:
+        clustersim.simulate(scenario("gpt2-small", 5, {"tensor": 5}))
+    assert told.value.mistakes[0].key == "parallelism.tensor"
