@@ -72,7 +72,9 @@ def _gpus(node: ElementTree.Element, cpu: int, above: tuple[str, ...]) -> Iterat
         if gpu is None:
             yield from _gpus(child, cpu, (*above, bus))
             continue
-        links = tuple((link.get("target", ""), _number(link, "count"), link.get("tclass", "")) for link in gpu)
+        links = tuple(
+            (link.get("target", ""), _number(link, "count"), link.get("tclass", "")) for link in gpu.findall("nvlink")
+        )
         yield _number(gpu, "dev"), _Gpu(bus, cpu, above, links, gpu.get("gdr") == "1")
 
 

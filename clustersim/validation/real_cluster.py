@@ -18,6 +18,7 @@ from clustersim.interchange.host_shape import HostShape, nearest_template
 from clustersim.interchange.nccl_topo import read_nccl_topology
 from clustersim.interchange.nvidia_topo import read_topo_matrix
 from clustersim.simulate import time_collective
+from clustersim.units import format_duration
 from clustersim.validation.real_file import Facts, RealRun, Sweep, SweepRow
 from clustersim.validation.real_gpu import sheet_of
 
@@ -52,6 +53,7 @@ def cluster_of(run: RealRun, folder: Path) -> Cluster:
     others = {rank.device.name for rank in facts.ranks} - {facts.ranks[0].device.name}
     if others:
         notes += (f"ranks have different devices; all are taken for {facts.ranks[0].device.name}",)
+    notes += _of_clocks(facts)
     is_cpu = facts.ranks[0].device.kind != "cuda"
     link, hop = (None, "0 s") if is_cpu else _network_link(facts)
     if is_cpu or len(facts.ranks) == 1:
@@ -82,6 +84,14 @@ def _title(facts: Facts) -> str:
     devices = ", ".join(f"{count} x {name}" for name, count in kinds.items())
     hosts = f"{facts.num_hosts} host{'s' if facts.num_hosts > 1 else ''}"
     return f"{devices} in {hosts}, {facts.backend}, torch {facts.software.get('torch', 'of an unknown version')}"
+
+
+def _of_clocks(facts: Facts) -> tuple[str, ...]:
+    """Say how far the clocks of several hosts may be apart, by which waiting is told from communication."""
+    if facts.num_hosts == 1:
+        return ()
+    worst_s = max(rank.clock_error_s for rank in facts.ranks)
+    return (f"clocks of the hosts were aligned to within {format_duration(worst_s)}",)
 
 
 def _star_of_ranks(gpu: str, num_ranks: int) -> Build:

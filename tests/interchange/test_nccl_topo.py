@@ -41,7 +41,7 @@ def test_a_host_on_nvswitch_is_read_whole() -> None:
 
 
 def test_direct_links_count_towards_the_gpu_they_end_at() -> None:
-    bridge = '<nvlink target="0000:{}:00.0" count="4" tclass="0x030200"/>'
+    bridge = '<c2c bw="44700" count="10"/><nvlink target="0000:{}:00.0" count="4" tclass="0x030200"/>'
     text = f"<system><cpu>{gpu(0, bridge.format('01'))}{gpu(1, bridge.format('00'))}</cpu></system>"
     shape = read_nccl_topology(text)
     assert shape.nvlinks == [[0, 4], [4, 0]]

@@ -39,7 +39,7 @@ def facts(num_ranks: int = 2, **other: Any) -> dict[str, Any]:
 def gpu_facts(num_hosts: int, per_host: int, host: Mapping[str, Any], **other: Any) -> dict[str, Any]:
     """Return what H100s say, so many in each of some hosts."""
     ranks = [
-        {"host": number, "local_rank": local, "device": H100, "memory_bytes_per_s": 2e12}
+        {"host": number, "local_rank": local, "device": H100, "memory_bytes_per_s": 2e12, "clock_error_s": 3e-5}
         for number in range(num_hosts)
         for local in range(per_host)
     ]
