@@ -23,6 +23,7 @@ Library = Literal["cuda-copies", "gloo", "ideal", "mpi", "mpi-cuda", "nccl", "nc
 Rate = Annotated[Bandwidth, Field(gt=0)]
 Speed = Annotated[FlopRate, Field(gt=0)]
 Amount = Annotated[Size, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Sourced(Spec, Generic[Value]):
@@ -80,6 +81,8 @@ class GpuFile(SheetFile[Gpu]):
     pcie: Sourced[str]
     nvlink: Sourced[str] | None = None
     num_nvlinks: Sourced[Annotated[int, Field(ge=1)]] | None = None
+    power_w: Sourced[Positive] | None = None
+    dollars_per_hour: Sourced[Positive] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -24,7 +24,8 @@ class Gpu(Sheet):
     """A GPU (one die). `flop_per_s` is dense peak by precision: fp32, tf32, fp16, amp-fp16, amp-bf16.
 
     fp32 and fp16 are the ordinary arithmetic units; amp-fp16, amp-bf16 and tf32 the tensor cores, adding
-    in fp32. `launch_s` is what one kernel costs at least, however little it does.
+    in fp32. `launch_s` is what one kernel costs at least, however little it does. `power_w` is the most that it is made
+    to take (thermal design power, or board power), and `dollars_per_hour` what one is rented for on demand.
     """
 
     architecture: str
@@ -36,6 +37,8 @@ class Gpu(Sheet):
     pcie: str
     nvlink: str | None = None
     num_nvlinks: int = 0
+    power_w: float | None = None
+    dollars_per_hour: float | None = None
 
 
 @dataclass(frozen=True)

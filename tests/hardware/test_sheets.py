@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from clustersim.hardware import (
@@ -194,3 +196,15 @@ def test_dgx_gpus_have_the_nvlink_rate_of_their_data_sheet() -> None:
         gpu = load_gpu(name)
         assert gpu.nvlink is not None
         assert 2 * gpu.num_nvlinks * load_link(gpu.nvlink).raw_bytes_per_s == pytest.approx(both_ways_bytes_per_s)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_every_gpu_says_what_power_it_takes(name: str) -> None:
+    power_w = load_gpu(name).power_w
+    assert power_w is not None
+    assert 50 <= power_w <= 1200
+
+
+@pytest.mark.parametrize("name", [name for name in GPUS if load_gpu(name).dollars_per_hour is not None])
+def test_a_price_says_whose_list_and_which_year(name: str) -> None:
+    assert re.search(r"\b20\d\d\b", load_gpu(name).sources["dollars_per_hour"])
