@@ -31,6 +31,9 @@ def run(
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the report.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Draw no report.")] = False,
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Processes for the points of a sweep; one a core if 0.", min=0)
+    ] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Forecast a scenario: print a table, write a report.
@@ -47,7 +50,7 @@ def run(
     overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
     loaded = load_scenario(scenario, overrides=overrides)
     with progress(quiet) as tell:
-        result = sweep(loaded, progress=tell, exact=exact)
+        result = sweep(loaded, progress=tell, exact=exact, workers=workers)
     if not json:
         _print_table(result)
     folder = Path("runs") / folder_name(result.name)

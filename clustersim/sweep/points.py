@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from clustersim import __version__
-from clustersim.arguments import check_callable
+from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
-from clustersim.scenario import Scenario, load_scenario
-from clustersim.simulate import Workloads, forecast
+from clustersim.scenario import Point, Scenario, SweepPoint, load_scenario
+from clustersim.simulate import Forecast, Workloads, forecast
+from clustersim.sweep.pool import Pool
 
 Progress = Callable[[float, str], None]
 """Told which share of the sweep is done, 0 to 1, and which point is being played."""
@@ -21,23 +22,20 @@ def sweep(
     progress: Progress = lambda share, point: None,
     *,
     exact: bool = False,
+    workers: int = 1,
 ) -> Sweep:
     """Simulate all points of a scenario, given as one, by name, by path or as a mapping.
 
-    `exact` turns every shortcut off.
+    `exact` turns every shortcut off. `workers` is how many processes take part, as many as there are cores where it is
+    0; what comes out is the same.
     """
+    check_number("workers", workers, least=0, is_whole=True)
     check_callable("progress", progress, "a function of a share and a point")
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     points = loaded.points()
-    forecasts, labels, workloads = [], [], Workloads()
-    for number, (axes, point) in enumerate(points):
-        label = ", ".join(f"{key} {value}" for key, value in axes.items())
-
-        def tell(share: float, number: int = number, label: str = label) -> None:
-            progress((number + share) / len(points), label)
-
-        forecasts.append(forecast(point, axes, exact=exact, tell=tell, workloads=workloads))
-        labels.append(label)
+    labels = [", ".join(f"{key} {value}" for key, value in axes.items()) for axes, _ in points]
+    play = _one_by_one if workers == 1 or len(points) == 1 else _side_by_side
+    forecasts = play(points, labels, progress, exact, workers)
     return Sweep(
         version=__version__,
         scenario={"name": loaded.name, **loaded.raw},
@@ -48,6 +46,44 @@ def sweep(
         shortcuts=_all(made.shortcuts for made in forecasts),
         scenario_text=loaded.yaml(),
     )
+
+
+def _one_by_one(
+    points: list[SweepPoint], labels: list[str], progress: Progress, exact: bool, workers: int
+) -> list[Forecast]:
+    """Return the forecast of each point, which share what they have worked out."""
+    forecasts, workloads = [], Workloads()
+    for number, (axes, point) in enumerate(points):
+
+        def tell(share: float, number: int = number) -> None:
+            progress((number + share) / len(points), labels[number])
+
+        forecasts.append(forecast(point, axes, exact=exact, tell=tell, workloads=workloads))
+    return forecasts
+
+
+def _side_by_side(
+    points: list[SweepPoint], labels: list[str], progress: Progress, exact: bool, workers: int
+) -> list[Forecast]:
+    """Return the forecast of each point, worked out in several processes."""
+
+    def done(number: int, how_many: int) -> None:
+        progress(how_many / len(points), labels[number])
+
+    with Pool(workers) as pool:
+        asked = [(axes, point, exact) for axes, point in points]
+        order = sorted(range(len(points)), key=lambda number: -points[number].point.num_gpus)
+        return pool.map(_forecast, asked, done, order)
+
+
+def _forecast(asked: tuple[dict[str, Any], Point, bool]) -> Forecast:
+    """Return the forecast of a point in a process that may have worked out others before."""
+    axes, point, exact = asked
+    return forecast(point, axes, exact=exact, workloads=_WORKLOADS)
+
+
+_WORKLOADS = Workloads()
+"""What this process has worked out, where it is one of several."""
 
 
 def _warnings(groups: list[tuple[str, ...]], labels: list[str]) -> tuple[str, ...]:

@@ -53,3 +53,15 @@ def test_a_warning_of_some_points_says_which():
     }
     warning = next(text for text in clustersim.sweep(scenario).warnings if "no message left a host" in text)
     assert warning.endswith("(at num_gpus 2)")
+
+
+def test_several_processes_give_what_one_gives():
+    told: list[float] = []
+    side_by_side = clustersim.sweep(SCENARIO, lambda share, point: told.append(share), workers=2)
+    assert side_by_side.to_dict() == clustersim.sweep(SCENARIO).to_dict()
+    assert told == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_the_processes_of_a_sweep_are_counted_from_nought():
+    with pytest.raises(clustersim.errors.InputError, match="workers must be a whole number of at least 0"):
+        clustersim.sweep(SCENARIO, workers=-1)
