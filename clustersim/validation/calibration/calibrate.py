@@ -13,8 +13,8 @@ from clustersim.hardware import load_transport
 from clustersim.interchange.benchmark_logs import BenchmarkLog, read_benchmark
 from clustersim.topology import load_topology
 from clustersim.validation.calibration.constants import Fit
-from clustersim.validation.calibration.experiment import experiments
 from clustersim.validation.calibration.fit import fit_transport
+from clustersim.validation.calibration.from_log import experiments
 from clustersim.validation.calibration.problem import Tell
 
 CALIBRATION_SCHEMA = "clustersim.calibration/1"

@@ -20,8 +20,9 @@ from clustersim.scenario.files import read_scenario
 from clustersim.topology import Topology, load_topology, place
 from clustersim.topology.placement import Block
 from clustersim.validation.calibration.calibrate import Calibration, Source
+from clustersim.validation.calibration.collectives import collective_on
 from clustersim.validation.calibration.constants import CONSTANTS, FITTED, Fit
-from clustersim.validation.calibration.experiment import Experiment, collective_on
+from clustersim.validation.calibration.experiment import Experiment
 from clustersim.validation.calibration.fit import fit_transport
 from clustersim.validation.calibration.problem import Tell
 from clustersim.validation.calibration.sheet_text import sheet_text

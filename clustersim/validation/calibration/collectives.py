@@ -1,0 +1,49 @@
+"""A measured collective on an idle cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustersim.errors import InputError
+from clustersim.hardware.sheet import Transport
+from clustersim.interchange.benchmark_logs import Collective
+from clustersim.network import Environment
+from clustersim.simulate.collective import play_collective
+from clustersim.simulate.play import network_over
+from clustersim.strategies.algorithm import schedule_collective
+from clustersim.topology import Node, Topology, place
+from clustersim.topology.placement import Block
+from clustersim.validation.calibration.experiment import Experiment, Simulate
+
+
+def collective_experiment(each: Collective, file: str, cluster: Topology, num_gpus: int | None) -> Experiment:
+    """Return a log's collective among the first GPUs of a cluster; `num_gpus` where the log does not say how many."""
+    size = each.num_ranks or num_gpus
+    if size is None:
+        raise InputError("the log does not say how many ranks took part; say it with --gpus N", allowed="--gpus N")
+    num_bytes = each.num_bytes * (size if each.is_per_rank else 1)
+    gpus = place(Block(), cluster, size, seed=0)
+    hosts = len(np.unique(cluster.gpu_hosts[gpus]))
+    if each.num_hosts is not None and each.num_hosts != hosts:
+        here = f"the first {size} GPUs of '{cluster.name}' are on {hosts}"
+        message = f"the run's {size} ranks were on {each.num_hosts} hosts; {here}: another cluster"
+        raise InputError(message, got=f"{hosts} hosts", allowed=f"{each.num_hosts} hosts")
+    run = collective_on(cluster, each.op, "auto", gpus, num_bytes, each.buffers)
+    return Experiment(each.op, file, each.line, num_bytes, size, each.time_s, run)
+
+
+def collective_on(
+    cluster: Topology, op: str, algorithm: str, gpus: np.ndarray, num_bytes: float, buffers: str = "gpu"
+) -> Simulate:
+    """Return what times a collective among GPUs [num_ranks], on buffers in their memory (`gpu`) or the hosts'."""
+
+    def seconds(transport: Transport) -> float:
+        _, schedule = schedule_collective(op, algorithm, cluster, gpus, num_bytes, transport.library)
+        if buffers == "gpu":
+            return play_collective(cluster, gpus, schedule, num_bytes, transport)
+        env = Environment()
+        nodes = [Node(node) for node in cluster.memory[gpus].tolist()]
+        env.run(network_over(env, cluster, transport, exact=False).play(schedule, nodes))
+        return float(env.now)
+
+    return seconds
