@@ -121,3 +121,6 @@ def test_a_file_that_is_no_campaign_is_refused(tmp_path: Path) -> None:
         InputError, match=r"expected a campaign of the lab, 'clustersim.lab/1' \(got 'clustersim.result/1'\)"
     ):
         main(["--measured", str(path)])
+    path.write_text(json.dumps({"schema": "clustersim.lab/1", "cases": [{"group": "collectives"}]}))
+    with pytest.raises(InputError, match=r"cases.0: this case is not as the lab writes it \(KeyError: 'figures'\)"):
+        main(["--measured", str(path)])

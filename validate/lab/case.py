@@ -63,6 +63,6 @@ def line_s(num_bytes: float, megabits_per_s: float) -> float:
     """Return the seconds that so many bytes of payload take on one link.
 
     >>> round(line_s(1e6, 100), 5)
-    0.08364
+    0.08365
     """
     return num_bytes * 8 / (HEADERS * megabits_per_s * 1e6)

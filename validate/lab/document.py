@@ -77,4 +77,14 @@ def read_campaign(path: Path) -> tuple[dict[str, Any], list[Case]]:
     if found != SCHEMA:
         message = f"expected a campaign of the lab, '{SCHEMA}' (got '{found}')"
         raise InputError(Mistake(message, "schema", str(path), got=str(found), allowed=SCHEMA))
-    return document, [Case.from_dict(case) for case in document["cases"]]
+    cases = []
+    for number, case in enumerate(document.get("cases", [])):
+        try:
+            cases.append(Case.from_dict(case))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            message = (
+                f"this case is not as the lab writes it ({reason}); another version of it may have written the file"
+            )
+            raise InputError(Mistake(message, f"cases.{number}", str(path))) from None
+    return document, cases

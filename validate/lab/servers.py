@@ -107,8 +107,9 @@ class EveryOne(Book):
 def open_book(mode: Mode, num_workers: int, num_updates: int) -> Book:
     """Return the rules of a mode.
 
-    >>> open_book(Mode("backup", backups=1), 4, 10)._wanted
-    3
+    >>> book = open_book(Mode("backup", backups=1), num_workers=2, num_updates=10)
+    >>> book.apply(worker=1), book.version, book.apply(worker=0)
+    (True, 1, False)
     """
     if mode.kind in ("server", "backup"):
         return FirstOnes(num_workers, num_updates, mode.backups)
