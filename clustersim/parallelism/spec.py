@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from clustersim.errors import InputError, Mistake
 from clustersim.parallelism.grid import Grid
 from clustersim.spec import Count, Spec
 
 Sharding = Literal["zero-1", "zero-2", "zero-3"]
-Recompute = Literal["none", "selective", "full"]
+
+
+def _how_much(value: Any) -> Any:
+    """Read `recompute: true` as all of it."""
+    return {True: "full", False: "none"}.get(value, value) if isinstance(value, bool) else value
+
+
+Recompute = Annotated[
+    Literal["none", "selective", "full"],
+    BeforeValidator(_how_much, json_schema_input_type=Literal["none", "selective", "full"] | bool),
+]
 
 
 class Parallelism(Spec):
@@ -27,7 +37,9 @@ class Parallelism(Spec):
     schedule: Literal["gpipe", "1f1b", "interleaved", "zero-bubble"] = Field(
         default="1f1b", description="in which order a stage goes forward and backward with its micro-batches"
     )
-    chunks: Count = Field(default=1, description="for `interleaved`: parts of the model that lie on each stage")
+    chunks: Count = Field(
+        default=1, description="for `interleaved`: parts of the model that lie on each stage; 2 if not given"
+    )
     balance: Literal["time", "memory", "blocks"] = Field(
         default="time",
         description="what stages have alike: the `time` of a micro-batch, the `memory`, or the number of `blocks`",
@@ -49,10 +61,17 @@ class Parallelism(Spec):
         default=False, description="GPUs that split layers also split what lies between those, along the sequence"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _interleaved_has_chunks(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("schedule") == "interleaved" and value.get("pipeline", 2) != 1:
+            return {"chunks": 2, **value}
+        return value
+
     def is_plain(self, num_gpus: int) -> bool:
         """Say whether every GPU trains a copy of the whole model, on all of its batch at once."""
         one_pass = self.micro_batches == 1 and self.chunks == 1 and self.stages is None
-        whole = one_pass and self.sharding is None and self.recompute == "none"
+        whole = one_pass and self.sharding is None and self.recompute == "none" and not self.sequence_parallel
         return whole and self.grid(num_gpus).data == num_gpus
 
     def grid(self, num_gpus: int) -> Grid:
