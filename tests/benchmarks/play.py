@@ -21,7 +21,7 @@ from clustersim.network import Network
 from clustersim.topology import Topology, load_topology
 
 from .simgrid.inputs import Message, write_flows, write_ring
-from .table import WORKS, Curve, Flows, Ring, Spec, Training
+from .table import WORKS, Curve, Flows, Ring, Spec, Training, Updates
 from .work import NUM_BYTES, equal_delay_torus, jitter, star, torus
 
 FORWARD_S, BACKWARD_S, NUM_BUCKETS, BUCKET_BYTES = 30e-3, 6e-3, 10, 10.2e6
@@ -221,6 +221,36 @@ def _(spec: Curve) -> Play:
     def play() -> Played:
         runs = clustersim.sweep(scenario).runs
         return Played(np.array([run.iteration_s for run in runs]), 0)
+
+    return play
+
+
+@prepare.register
+def _(spec: Updates) -> Play:
+    import clustersim
+
+    scenario = clustersim.load_scenario(
+        {
+            "name": "updates",
+            "model": "resnet50",
+            "num_gpus": spec.num_workers,
+            "batch": {"per_gpu": 32},
+            "topology": {
+                "kind": "star",
+                "num_hosts": spec.num_workers + 1,
+                "host": {"gpu": "v100"},
+                "link": "infiniband-fdr",
+            },
+            "transport": "nccl",
+            "strategy": {"kind": "async", "servers": {"on": "own-hosts"}},
+            "stragglers": [{"kind": "lognormal", "cv": 0.1}],
+            "num_iterations": spec.num_updates,
+        }
+    )
+
+    def play() -> Played:
+        (run,) = clustersim.sweep(scenario).runs
+        return Played(np.array(run.updates.time_s), 0)
 
     return play
 

@@ -95,7 +95,25 @@ class Curve:
         return replace(self, num_gpus=self.num_gpus[:4], replicates=min(2, self.replicates))
 
 
-Spec = Ring | Training | Flows | Curve
+@dataclass(frozen=True)
+class Updates:
+    """ResNet-50 trained by asynchronous workers until so many updates have been counted.
+
+    One V100 a host, the server on a host of its own. Compute times vary lognormally, by 10 % of their mean; a gradient
+    travels in PyTorch's five buckets.
+    """
+
+    num_workers: int
+    num_updates: int
+
+    def __str__(self) -> str:
+        return f"{self.num_updates:,} updates by {self.num_workers:,} asynchronous workers"
+
+    def small(self) -> Updates:
+        return replace(self, num_workers=4, num_updates=40)
+
+
+Spec = Ring | Training | Flows | Curve | Updates
 
 
 @dataclass(frozen=True)
@@ -141,4 +159,5 @@ WORKS = {
     "training-512-short": alone(Training(512, exact=False), "0.31 s"),
     "curve-1024": alone(Curve(tuple(2**power for power in range(11))), "2 s"),
     "curve-1024-jitter": alone(Curve(tuple(2**power for power in range(11)), 0.05, 20), "60 s"),
+    "updates-64": alone(Updates(64, 10_000), "", "5 s"),
 }

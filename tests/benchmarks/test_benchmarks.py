@@ -14,7 +14,7 @@ from .page import page, tables, write_whole
 from .play import prepare, write_inputs
 from .rounds import Ours, Peer, Ratio, Row
 from .simgrid.programs import run_program, why_missing
-from .table import WORKS, Curve, Ring, Training
+from .table import WORKS, Curve, Ring, Training, Updates
 
 SMALL = {name: work.small().spec for name, work in WORKS.items()}
 PLAYED_BY_BOTH = [name for name, work in WORKS.items() if work.lazy_rounds]
@@ -51,6 +51,12 @@ def test_a_scaling_curve_has_an_iteration_for_each_size() -> None:
 def test_a_scaling_curve_with_jitter_is_slower_than_without():
     plain_s, jittered_s = (prepare(curve)().end_s for curve in (Curve((2, 8)), Curve((2, 8), 0.05, 2)))
     assert (jittered_s > plain_s).all()
+
+
+def test_asynchronous_workers_make_as_many_updates_as_are_asked_for():
+    end_s = prepare(Updates(3, 20))().end_s
+    assert len(end_s) == 20
+    assert (np.diff(end_s) > 0).all()
 
 
 def test_small_forms_are_small_and_each_once() -> None:
