@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.errors import InputError
+from clustersim.errors import ClustersimError, InputError
 from clustersim.hardware import LINKS
 from clustersim.interchange.host_shape import HostShape, nearest_template
 from clustersim.interchange.nccl_topo import read_nccl_topology
@@ -180,7 +180,10 @@ def _fitted(run: RealRun, build: Build, transport: str) -> tuple[str | None, str
     if not isinstance(sweep, Sweep):
         said = "nothing says how fast the link between ranks is, and there is no whole all-reduce phase to fit it to"
         return None, "0 s", (said,)
-    rate, hop_s = fit_link(build, sweep.rows, len(run.facts.ranks), transport)
+    try:
+        rate, hop_s = fit_link(build, sweep.rows, len(run.facts.ranks), transport)
+    except ClustersimError as error:
+        return None, "0 s", (f"no link could be fitted to the run's all-reduces: {error}",)
     said = (
         f"the link between ranks was fitted to the run's {len(sweep.rows)} all-reduces, which calibrate and are not "
         f"scored: {rate / 1e9:.3g} GB/s, {hop_s * 1e6:.3g} us"
