@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 from clustersim.collectives.checks import check_at_least_one, check_collective
-from clustersim.collectives.nccl import Ranks, nccl_all_reduce_seconds
+from clustersim.collectives.nccl import Rates, nccl_choice
 from clustersim.errors import InputError
 from clustersim.registry import Registry
 
@@ -23,7 +24,7 @@ class Call(NamedTuple):
     num_ranks: int
     num_bytes: float
     ranks_per_host: int
-    bytes_per_s: float
+    rates: Rates
 
     @property
     def power_of_two(self) -> bool:
@@ -40,22 +41,28 @@ def choose(
     num_bytes: float,
     ranks_per_host: int = 1,
     bytes_per_s: float = ASSUMED_BYTES_PER_S,
+    inside_bytes_per_s: float = math.inf,
+    switch_bytes_per_s: float | None = None,
 ) -> str:
     """Return the name of the algorithm that `transport` would choose for a collective.
 
-    `nccl`: for an all-reduce the faster of ring and double tree by NCCL's own estimate at a bus rate of
-    `bytes_per_s` (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. `mpi`: MPICH's rules by
+    `nccl`: for an all-reduce the fastest of ring, double tree and, on one host with a switch that adds, `nvls` by
+    NCCL's own estimate (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. All its rings together
+    run at a bus rate of `bytes_per_s`, and would at `inside_bytes_per_s` if they left no host; a GPU's link to a switch
+    that adds runs at `switch_bytes_per_s`, where there is one. `mpi`: MPICH's rules by
     size and number of ranks, without those that know hosts. `gloo`: what its sources do. `tcp` and `ideal`: rings.
-    Only `nccl` looks at `ranks_per_host` and `bytes_per_s`.
+    Only `nccl` looks at `ranks_per_host` and at rates.
 
     >>> [choose("all-reduce", "nccl", 64, num_bytes, ranks_per_host=8) for num_bytes in (1e3, 1e10)]
     ['double-tree', 'ring']
     """
     check_collective(num_ranks, num_bytes)
     check_at_least_one("ranks_per_host", ranks_per_host)
-    if not bytes_per_s > 0:
-        raise InputError(f"a rate must be above 0 (got bytes_per_s = {bytes_per_s})", got=str(bytes_per_s))
-    return RULES[transport][op](Call(num_ranks, num_bytes, ranks_per_host, bytes_per_s))
+    rates = Rates(bytes_per_s, inside_bytes_per_s, switch_bytes_per_s)
+    for name, rate in rates._asdict().items():
+        if rate is not None and not rate > 0:
+            raise InputError(f"a rate must be above 0 (got {name} = {rate})", got=str(rate))
+    return RULES[transport][op](Call(num_ranks, num_bytes, ranks_per_host, rates))
 
 
 def _always(name: str) -> Rule:
@@ -63,11 +70,8 @@ def _always(name: str) -> Rule:
 
 
 def _nccl_all_reduce(call: Call) -> str:
-    if call.num_ranks == 1:
-        return "ring"
-    ranks = Ranks(call.num_ranks, -(-call.num_ranks // call.ranks_per_host))
-    ring, tree = (nccl_all_reduce_seconds(name, call.num_bytes, ranks, call.bytes_per_s) for name in ("ring", "tree"))
-    return "double-tree" if tree < ring else "ring"
+    num_hosts = -(-call.num_ranks // call.ranks_per_host)
+    return nccl_choice(call.num_bytes, call.num_ranks, num_hosts, call.rates)
 
 
 def _mpi_all_reduce(call: Call) -> str:

@@ -1,8 +1,10 @@
-"""NCCL's own estimate of an all-reduce, from which it chooses between ring and tree.
+"""NCCL's own estimate of an all-reduce, from which it chooses between rings, trees and sums in the switch.
 
 Constants and formulas: NCCL 2.30, `src/graph/tuning.cc`. Kept: latencies by protocol and hop, the share of
-bandwidth that each protocol gets, and the correction for trees of middling size. Simplified: one channel of the
-whole rate; NVLink inside a host; Ampere's limit for LL; LL128 allowed everywhere; no NVLS, CollNet or PAT.
+bandwidth that each protocol gets, the correction for trees of middling size, trees between two hosts at twice the
+rate of what leaves a host (each byte crosses once each way, where it crosses twice in a ring), and NVLS on one host.
+Simplified: one channel of the whole rate; NVLink inside a host; Ampere's limit for LL; LL128 allowed everywhere;
+no NVLS over several hosts, CollNet or PAT.
 """
 
 from __future__ import annotations
@@ -29,11 +31,66 @@ _TREE_CORRECTION = {
 }  # from 64 B on, by powers of two; above them no correction
 
 
+_NVLS_LATENCY_S = 25e-6
+_NVLS_CHANNELS = 16  # recalled: what NCCL prints on a DGX H100
+_FEWEST_FOR_NVLS = 3  # recalled: `src/transport/nvls.cc` has none for two GPUs
+
+NVLS_EFFICIENCY = {"hopper": 0.85, "blackwell": 0.74}
+"""What NCCL counts on of the NVLinks' rate in a switch that adds, by the architecture of the GPUs.
+
+NVSwitches add from their third generation on (NVIDIA, H100 architecture whitepaper, 2022).
+"""
+
+
+class Rates(NamedTuple):
+    """Bytes per second that NCCL counts on: of all its rings together, and what those would have inside one host.
+
+    `switch_bytes_per_s` is that of a GPU's link to a switch that adds, times `NVLS_EFFICIENCY`, where there is one.
+    """
+
+    bytes_per_s: float
+    inside_bytes_per_s: float = math.inf
+    switch_bytes_per_s: float | None = None
+
+
 class Ranks(NamedTuple):
     """How many ranks there are, and on how many hosts."""
 
     num_ranks: int
     num_hosts: int
+
+
+def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: Rates) -> str:
+    """Return the name of the all-reduce that NCCL takes: the one that it estimates to be the fastest.
+
+    >>> nccl_choice(1e9, 16, 2, Rates(50e9, 240e9)), nccl_choice(1e9, 24, 3, Rates(50e9, 240e9))
+    ('double-tree', 'ring')
+    """
+    if num_ranks == 1:
+        return "ring"
+    ranks = Ranks(num_ranks, num_hosts)
+    bus = rates.bytes_per_s
+    seconds = {
+        "ring": nccl_all_reduce_seconds("ring", num_bytes, ranks, bus),
+        "double-tree": nccl_all_reduce_seconds("tree", num_bytes, ranks, _tree_bus(num_hosts, rates)),
+    }
+    if rates.switch_bytes_per_s is not None and num_hosts == 1 and num_ranks >= _FEWEST_FOR_NVLS:
+        seconds["nvls"] = nccl_nvls_seconds(num_bytes, num_ranks, rates.switch_bytes_per_s)
+    return min(seconds, key=seconds.__getitem__)
+
+
+def nccl_nvls_seconds(num_bytes: float, num_ranks: int, switch_bytes_per_s: float) -> float:
+    """Return NCCL's estimate for a sum in the switch of one host.
+
+    25 us + b 2 (n - 1) / n / (2 B 15 / 16) for links to the switch of which it counts on B bytes a second.
+    """
+    bus = 2 * switch_bytes_per_s * (_NVLS_CHANNELS - 1) / _NVLS_CHANNELS
+    return _NVLS_LATENCY_S + num_bytes * 2 * (num_ranks - 1) / num_ranks / bus
+
+
+def _tree_bus(num_hosts: int, rates: Rates) -> float:
+    """Return the bus rate of trees: between two hosts, each byte leaves a host once where it does twice in a ring."""
+    return min(rates.inside_bytes_per_s, 2 * rates.bytes_per_s) if num_hosts == 2 else rates.bytes_per_s
 
 
 def nccl_all_reduce_seconds(algorithm: str, num_bytes: float, ranks: Ranks, bytes_per_s: float) -> float:

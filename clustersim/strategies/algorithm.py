@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
+from clustersim.collectives.nccl import NVLS_EFFICIENCY
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept
@@ -16,9 +17,6 @@ from clustersim.topology.channels import channels
 
 NCCL = ("nccl", "nccl-sockets")
 """Transports whose rings and trees are several at once, one for each way out of a host."""
-
-ADDING_SWITCHES = ("hopper", "blackwell")
-"""GPUs whose NVSwitches add: the third generation and later (NVIDIA, H100 architecture whitepaper, 2022)."""
 
 
 @kept
@@ -43,7 +41,8 @@ def schedule_collective(
     name = algorithm
     if algorithm == "auto":
         largest = max(map(len, groups), default=1)
-        name = choose(op, transport, len(gpus), num_bytes, largest, _bytes_per_s_between(topology, gpus, groups))
+        rates = _rates(topology, gpus) if transport in NCCL else ()
+        name = choose(op, transport, len(gpus), num_bytes, largest, *rates)
     member = algorithms_of(op)[name]
     known: dict[str, Any] = {"groups": groups}
     if "dims" in options_of(member):
@@ -88,25 +87,28 @@ def switches(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> list[N
 
 def _adding_switch(algorithm: str, topology: Topology, gpus: np.ndarray, transport: str) -> None:
     """Refuse to add in a switch where there is none between all of these GPUs that can."""
-    hosts = np.unique(topology.gpu_hosts[gpus]).tolist()
-    sheets = list(dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist()))
-    old = [name for name in sheets if name is None or load_gpu(name).architecture not in ADDING_SWITCHES]
-    reason = got = None
-    if len(hosts) > 1:
-        reason, got = (
-            f"the {len(gpus)} GPUs are on {len(hosts)} hosts, and the switch is in one",
-            f"{len(hosts)} hosts",
-        )
-    elif not _nodes(topology, hosts[0], "nvswitch"):
-        reason, got = f"the hosts of '{topology.name}' have no NVSwitch", "no NVSwitch"
-    elif old:
-        reason, got = f"the NVSwitches of {old[0] or 'a GPU without a sheet'} do not add", str(old[0])
-    elif load_transport(transport).buffers == "host":
-        reason, got = f"the transport {transport} has its messages in host memory, and not in the GPUs'", transport
-    if reason is not None:
+    why = why_no_adding_switch(topology, gpus)
+    if why is None and load_transport(transport).buffers == "host":
+        why = f"the transport {transport} has its messages in host memory, and not in the GPUs'", transport
+    if why is not None:
+        reason, got = why
         allowed = "GPUs of one host with NVSwitch, Hopper or newer, as in dgx-h100"
         message = f"{algorithm} adds in the switch between the GPUs of a host: {reason}; take {allowed}, or another one"
         raise InputError(message, got=got, allowed=allowed, key="algorithm")
+
+
+def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str] | None:
+    """Return why no switch adds for all of these GPUs [num_ranks], and what there is; None where one does."""
+    hosts = np.unique(topology.gpu_hosts[gpus]).tolist()
+    if len(hosts) > 1:
+        return f"the {len(gpus)} GPUs are on {len(hosts)} hosts, and the switch is in one", f"{len(hosts)} hosts"
+    if not _nodes(topology, hosts[0], "nvswitch"):
+        return f"the hosts of '{topology.name}' have no NVSwitch", "no NVSwitch"
+    sheets = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
+    for name in sheets:
+        if name is None or load_gpu(name).architecture not in NVLS_EFFICIENCY:
+            return f"the NVSwitches of {name or 'a GPU without a sheet'} do not add", str(name)
+    return None
 
 
 def _nodes(topology: Topology, host: int, kind: str) -> list[int]:
@@ -126,12 +128,33 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
     return list(ranks.values())
 
 
-def _bytes_per_s_between(topology: Topology, gpus: np.ndarray, groups: list[list[int]]) -> float:
-    """Return the rate of the way from the first host's first rank to the second host's, or inside the one host."""
-    ends = [groups[0][0], groups[1][0]] if len(groups) > 1 else groups[0][:2]
-    nodes = [int(topology.gpus[gpus[rank]]) for rank in ends]
-    route = topology.route(nodes[0], nodes[-1])
-    return float(topology.links.bytes_per_s[route].min(initial=1e15))
+def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | None]:
+    """Return what NCCL chooses by: the bus rate of all rings, that of their hops inside hosts, and of an adding switch.
+
+    In one turn of the rings every link passes as many shares as hops go over it, of as many as there are rings.
+    """
+    rings = channels(topology, gpus).rings()
+    nodes = topology.gpus[gpus[rings]]
+    src, dst = nodes.ravel(), np.roll(nodes, -1, axis=1).ravel()
+    inside = topology.node_hosts[src] == topology.node_hosts[dst]
+
+    def bus(hops: np.ndarray) -> float:
+        links, num_hops = np.unique(topology.routes(src[hops], dst[hops]).links, return_counts=True)
+        return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
+
+    return bus(np.full(len(src), True)), bus(inside), _switch_bytes_per_s(topology, gpus)
+
+
+def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:
+    """Return what NCCL counts on of the first GPU's link to a switch that adds for all of these; None without any."""
+    if len(gpus) < 2 or why_no_adding_switch(topology, gpus) is not None:
+        return None
+    gpu = int(gpus[0])
+    (switch, *_) = _nodes(topology, int(topology.gpu_hosts[gpu]), "nvswitch")
+    link = topology.route(int(topology.gpus[gpu]), switch)
+    sheet = topology.gpu_sheets[gpu]
+    assert sheet is not None
+    return float(topology.links.bytes_per_s[link].min()) * NVLS_EFFICIENCY[load_gpu(sheet).architecture]
 
 
 def _dims(topology: Topology, num_ranks: int, given: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from clustersim.collectives import COLLECTIVES, busbw_factor, choose
 from clustersim.collectives.choose import RULES
-from clustersim.collectives.nccl import PROTOCOLS, Ranks, nccl_all_reduce_seconds, nccl_latency_us
+from clustersim.collectives.nccl import (
+    PROTOCOLS,
+    Ranks,
+    nccl_all_reduce_seconds,
+    nccl_latency_us,
+    nccl_nvls_seconds,
+)
 from clustersim.errors import InputError
 from clustersim.hardware import TRANSPORTS
 
@@ -140,3 +146,40 @@ def test_bus_bandwidth_of_no_ranks_or_an_unknown_collective_is_refused() -> None
 
 def test_every_transport_chooses():
     assert set(RULES) == set(TRANSPORTS)
+
+
+@pytest.mark.parametrize(
+    ("num_hosts", "rates", "name"),
+    [
+        (2, (50e9, 240e9), "double-tree"),
+        (3, (50e9, 240e9), "ring"),
+        (2, (50e9, 50e9), "ring"),
+        (1, (360e9, 360e9, 306e9), "nvls"),
+        (1, (360e9, 360e9, None), "ring"),
+        (2, (360e9, 720e9, 306e9), "double-tree"),
+    ],
+)
+def test_nccl_takes_large_buffers_where_they_cross_the_narrowest_the_fewest_times(
+    num_hosts: int, rates: tuple[float, ...], name: str
+) -> None:
+    assert choose("all-reduce", "nccl", 8 * num_hosts, 4e9, 8, *rates) == name
+
+
+def test_nccl_adds_in_the_switch_from_the_size_on_where_its_latency_is_made_up_for() -> None:
+    rates = (360e9, 360e9, 306e9)
+    names = [choose("all-reduce", "nccl", 8, 2.0**power, 8, *rates) for power in range(10, 34)]
+    first = names.index("nvls")
+    assert 15 < 10 + first < 25
+    assert set(names[first:]) == {"nvls"}
+    assert choose("all-reduce", "nccl", 2, 1e9, 8, *rates) != "nvls"  # NCCL has none for two GPUs
+
+
+def test_nccl_counts_on_what_a_sum_in_the_switch_sends() -> None:
+    seconds = nccl_nvls_seconds(1e9, 8, 306e9)
+    assert seconds == pytest.approx(25e-6 + 1e9 * 1.75 / (2 * 306e9 * 15 / 16))
+
+
+@pytest.mark.parametrize("rates", [(0.0,), (1e9, -1.0), (1e9, 1e9, 0.0)])
+def test_a_rate_of_nothing_is_refused(rates: tuple[float, ...]) -> None:
+    with pytest.raises(InputError, match="a rate must be above 0"):
+        choose("all-reduce", "nccl", 8, 1e9, 8, *rates)
