@@ -246,11 +246,11 @@ def _phases(rows: object) -> tuple[list[Phase], list[str]]:
     for number, row in enumerate(rows if isinstance(rows, list) else ()):
         name = str(row.get("name", f"phase {number}")) if isinstance(row, dict) else f"phase {number}"
         kind = row.get("kind") if isinstance(row, dict) else None
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             wrong.append(f"{name}: nobody here knows a phase of kind {str(kind)[:40]!r} (known: {', '.join(KINDS)})")
             continue
         try:
-            phases.append(KINDS[str(kind)].model_validate(row))
+            phases.append(KINDS[kind].model_validate(row))
         except ValidationError as error:
             wrong.append(f"{name}: {_first(error)}")
     return phases, wrong
@@ -259,14 +259,14 @@ def _phases(rows: object) -> tuple[list[Phase], list[str]]:
 def _never_run(document: Mapping[str, Any], lost: str) -> list[str]:
     """Say which phases the job did not come to, and what ended it."""
     rows = document.get("phases")
-    done = {row.get("name") for row in rows if isinstance(row, dict)} if isinstance(rows, list) else set()
+    done = {str(row.get("name")) for row in rows if isinstance(row, dict)} if isinstance(rows, list) else set()
     planned = document.get("planned")
-    open_phases = [str(name) for name in planned if name not in done] if isinstance(planned, list) else []
+    open_phases = [name for name in map(str, planned) if name not in done] if isinstance(planned, list) else []
     failure = document.get("failure")
     told = []
     if isinstance(failure, dict):
         told.append(f"{failure.get('phase')}: the job failed here ({failure.get('reason')})")
-        open_phases = [name for name in open_phases if name != failure.get("phase")]
+        open_phases = [name for name in open_phases if name != str(failure.get("phase"))]
     why = "is not in what is left of the file" if lost else "was never measured: the job ended before"
     return told + [f"{name}: {why}" for name in open_phases]
 

@@ -262,6 +262,15 @@ def test_a_phase_with_nonsense_in_it_is_told_with_the_key(tmp_path: Path) -> Non
     assert "the columns of spans differ in length" in reasons(found)[1]
 
 
+@pytest.mark.parametrize("junk", [None, [], {"a": 1}, 3])
+@pytest.mark.parametrize("key", ["name", "kind", "model", "layers"])
+def test_a_phase_of_junk_takes_no_other_with_it(tmp_path: Path, key: str, junk: object) -> None:
+    run = made.document(made.compute(), made.compute() | {key: junk}, planned=[junk])
+    found = validate_real(made.write(tmp_path, run))
+    assert len(found.verdict.cases[0].points) == 1
+    assert found.verdict.skipped
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

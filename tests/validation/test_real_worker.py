@@ -117,16 +117,41 @@ def small(net: Any) -> None:
     net.loss("loss", net.fully_connected("fc", x, 10))
 
 
-def test_one_process_times_layers_and_iterations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the worker's own command, for one rank and a small model."""
     from clustersim.profiling.models import MODELS
 
     monkeypatch.syspath_prepend(str(data_folder("validate")))
     monkeypatch.setitem(MODELS, "small", small)
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
-    command = import_module("real_run.command")
+    main = import_module("real_run.command").main
     arguments = ["--device", "cpu", "--models", "small", "--iterations", "4", "--kernel-ms", "0.1"]
-    assert command.main([*arguments, "--output", str(tmp_path / "run.json")]) == 0
+    return lambda *more: main([*arguments, *map(str, more)])
+
+
+def test_a_phase_that_fails_leaves_those_before_it(
+    in_this_process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch.distributed as dist
+
+    def burn(ranks: Any, job: Any, kernel_s: float) -> None:
+        raise RuntimeError("it burns")
+
+    monkeypatch.setattr(import_module("real_run.layers"), "single_layers", burn)
+    try:
+        with pytest.raises(RuntimeError, match="it burns"):
+            in_this_process("--phases", "compute,layers", "--output", tmp_path / "run.json")
+    finally:
+        dist.destroy_process_group()
+    run = read_real_run(tmp_path / "run.json")
+    assert [phase.name for phase in run.phases] == ["small: compute only"]
+    assert run.missing == ("small: layers: the job failed here (RuntimeError: it burns)",)
+
+
+def test_one_process_times_layers_and_iterations(in_this_process: Any, tmp_path: Path) -> None:
+    assert in_this_process("--output", tmp_path / "run.json") == 0
     run = read_real_run(tmp_path / "run.json")
     assert run.missing == ()
     layers, compute = run.phases
