@@ -266,7 +266,7 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
         used, there = run.adapters
         warnings.append(
             f"messages leave a host by {used} of its {there} network adapters; a library that uses all of them, as "
-            "NCCL does with several rings at once, is faster than this forecast"
+            "NCCL does with several rings at once (transport nccl), is faster than this forecast"
         )
     return (*warnings, *strategy.warnings())
 
