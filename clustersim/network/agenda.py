@@ -130,7 +130,8 @@ class Endings:
             flows = list(dict.fromkeys(flow for flow in together if flow.end_s == time_s))
             if flows:
                 valid[time_s] = flows
-        self._flows, self.times = valid, list(valid)
+        self._flows = valid
+        self.times[:] = valid  # in place, since an instant may be under way
         heapify(self.times)
         self._num_entries = self._num_flows
 

@@ -148,26 +148,24 @@ class Engine:
         self._is_stale = False
         latest_s = latest(now_s)
         inner, endings, pauses, arrivals = self.inner, self._endings, self.pauses, self.arrivals
+        due, alarms, ends, resumes, starts = inner.due, inner.times, endings.times, pauses.times, arrivals.times
         while True:
-            if inner.due or (inner.times and inner.times[0][0] <= now_s):
+            if due or (alarms and alarms[0][0] <= now_s):
                 inner.play(now_s)
-            elif endings.times and endings.times[0] <= latest_s:
+            elif ends and ends[0] <= latest_s:
                 for flow in endings.take(latest_s):
-                    self._end(flow)
-            elif pauses.times and pauses.times[0] <= latest_s:
+                    self._leave(flow, flow.num_bytes)
+                    flow.sender.ended(flow)
+            elif resumes and resumes[0] <= latest_s:
                 for who, rank in pauses.take(latest_s):
                     who.resume(rank)
-            elif arrivals.times and arrivals.times[0] <= latest_s:
+            elif starts and starts[0] <= latest_s:
                 for flow in arrivals.take(latest_s):
                     self.start(flow)
             else:
                 break
         if self._started or self._left or self._retuned:
             self._share()
-
-    def _end(self, flow: Flow) -> None:
-        self._leave(flow, flow.num_bytes)
-        flow.sender.ended(flow)
 
     def _leave(self, flow: Flow, moved_bytes: float) -> None:
         for link in flow.path.links:

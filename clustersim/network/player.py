@@ -68,6 +68,8 @@ class Player:
 
     def settle(self) -> None:
         """Do what is due by SimPy's time, so that somebody can see how links are shared from then on."""
+        if self._inner.is_playing:
+            return  # it is being done
         self.before_acting()
         self._let_enter()
         self.side.play(self.side.now_s, self.side.now_s)

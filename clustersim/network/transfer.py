@@ -63,7 +63,8 @@ class Sent(simpy.Event):
 
     def _tell(self, num_bytes: float) -> None:
         self.carrier = None
-        self._wires.tell(self, TransferTimes(self.start_s, self._wires.side.now_s, num_bytes))
+        wires = self._wires
+        wires.tell(self, TransferTimes(self.start_s, wires.side.now_s, num_bytes))
 
 
 class SentTogether(simpy.Event):

@@ -139,3 +139,21 @@ def test_a_mistake_in_a_process_is_raised_where_the_clock_is_run():
     network.inner_clock.process(fails())
     with pytest.raises(ValueError, match="a mistake"):
         network.env.run()
+
+
+@pytest.mark.parametrize("side", ["plain", "compiled"])
+def test_a_process_may_look_at_what_is_on_the_wire(side):
+    network = make_network(star(3), side=side)
+    clock, seen = network.inner_clock, []
+
+    def looks():
+        network.transfer(0, 1, 1e9)
+        yield network.transfer(0, 2, 2.5e8)  # half of the link for each
+        seen.append((clock.now, len(network.flows()), network.link_bytes.max()))
+        yield clock.timeout(0.1)
+        seen.append((clock.now, [flow.bytes_per_s for flow in network.flows()], network.link_bytes.max()))
+
+    network.env.run(clock.outside(clock.process(looks())))
+    at_s = 0.5 + 2e-6
+    assert seen[0] == (pytest.approx(at_s), 1, pytest.approx(5e8))
+    assert seen[1] == (pytest.approx(at_s + 0.1), [pytest.approx(1e9)], pytest.approx(6e8))
