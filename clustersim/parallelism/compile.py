@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from clustersim.parallelism.experts import OP
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.pieces import GroupCall, Piece
 from clustersim.parallelism.schedules import Slot
@@ -152,6 +153,7 @@ class _Writer:
             return self._sharded(buckets, ready, update_s)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
+        self.ops += [Wait(key) for key in self.reduced]
         program = Program(self.stage, _merged(self.ops))
         return StagePlan(program, _iteration(program, buckets, update_s))
 
@@ -248,8 +250,17 @@ class _Writer:
     def _grow(self, part: Part, layer: int, is_last: bool) -> None:
         """Note that the gradients of a layer are complete, once those of the last micro-batch are."""
         piece = part.pieces[layer]
-        if is_last and piece.layer.num_parameters:
+        if is_last and piece.layer.op == OP and self.grid.expert > 1:
+            self._exchange_experts(piece.layer.num_parameters, part.first + layer)
+        elif is_last and piece.layer.num_parameters:
             self.grown.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
+
+    def _exchange_experts(self, num_parameters: int, layer: int) -> None:
+        """Exchange the gradients of experts among the GPUs that have the same ones."""
+        if self.grid.data * self.grid.context > 1:
+            key = Key("gradients of experts", 0, layer)
+            self.ops.append(Call(key, "all-reduce", "data", num_parameters * self.rules.gradient_bytes))
+            self.reduced.append(key)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int) -> None:
         if seconds:
@@ -259,7 +270,7 @@ class _Writer:
         """Take part in collectives of the GPUs that split a layer, which wait for each of them."""
         for number, call in enumerate(calls):
             key = Key(f"{call.op} {number} {when}", micro, layer)
-            self.ops += [Call(key, call.op, "tensor", call.bytes_per_sample * self.rules.micro_batch), Wait(key)]
+            self.ops += [Call(key, call.op, call.axis, call.bytes_per_sample * self.rules.micro_batch), Wait(key)]
 
     def _send(self, what: str, number: int, to: int, micro: int) -> None:
         if 0 <= to < len(self.parts):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from clustersim.parallelism.compile import Part, Rules, StagePlan, compile_stage
+from clustersim.parallelism.context import along_context
+from clustersim.parallelism.experts import along_experts
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, recomputed, stage_memory
 from clustersim.parallelism.pieces import Piece
@@ -16,7 +18,7 @@ from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
 from clustersim.parallelism.stages import balanced, cut_points, evenly, given
 from clustersim.parallelism.work import piece_times
-from clustersim.workload import PRECISIONS, LayerTime, OptimizerSpec, Workload
+from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
 from clustersim.workload.layer_times import Library
 
 
@@ -60,7 +62,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
     """Return what a layout makes of a model."""
     whole = training.whole
     number, micro_batch = PRECISIONS[whole.precision], whole.batch
-    pieces = split_model(whole.model, grid.tensor, number.activation_bytes, layout.sequence_parallel)
+    pieces = pieces_of(layout, grid, whole.model, number.activation_bytes)
     times = piece_times(whole, pieces, training.library)
     parts = _parts(layout, grid, training, pieces, times)
     rules = Rules(
@@ -81,6 +83,13 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
     ]
     memory = [_memory(layout, grid, training, *each) for each in zip(own, slots, strict=True)]
     return LaidOut(grid, tuple(parts), tuple(plans), tuple(memory))
+
+
+def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: float) -> tuple[Piece, ...]:
+    """Return what a GPU has of every layer: some of its columns, heads or filters, of its experts, of its tokens."""
+    pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel)
+    pieces = along_experts(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
+    return along_context(pieces, grid.context, activation_bytes)
 
 
 def begins_of(
@@ -110,10 +119,11 @@ def _parts(
     layers = [piece.layer for piece in pieces]
     begins = begins_of(layout, grid, training, pieces, times)
     blocks, again = block_starts(layers), recomputed(layers, layout.recompute)
+    undivided = training.whole.model.layers
     sample_bytes = PRECISIONS[training.whole.precision].activation_bytes * training.whole.batch
     parts = []
     for first, end in zip(begins, [*begins[1:], len(pieces)], strict=True):
-        entry = layers[first - 1].output_elements * sample_bytes if first else 0.0
+        entry = undivided[first - 1].output_elements / grid.context * sample_bytes if first else 0.0
         units = (0, *(block - first for block in blocks if first < block < end))
         parts.append(
             Part(first, tuple(pieces[first:end]), tuple(times[first:end]), tuple(again[first:end]), units, entry)

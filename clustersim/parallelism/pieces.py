@@ -14,10 +14,11 @@ class IndivisibleError(Exception):
 
 @dataclass(frozen=True)
 class GroupCall:
-    """A collective among the GPUs over which a layer is split; bytes as nccl-tests count them: the whole buffer."""
+    """A collective among the GPUs of a group; bytes as nccl-tests count them: the whole buffer."""
 
     op: str  # all-reduce, all-gather, reduce-scatter, all-to-all
     bytes_per_sample: float
+    axis: str = "tensor"  # along which the group lies: tensor, context, expert
 
 
 Calls = tuple[GroupCall, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -33,6 +34,15 @@ class Parallelism(Spec):
     )
     tensor: Count | None = Field(default=None, description="GPUs over which each layer is split")
     pipeline: Count | None = Field(default=None, description="stages into which the layers are cut")
+    expert: Count | None = Field(
+        default=None, description="GPUs over which experts are shared out, each with its own samples; 1 if not given"
+    )
+    context: Count | None = Field(
+        default=None, description="GPUs that have some tokens each of every sequence; 1 if not given"
+    )
+    expert_imbalance: float = Field(
+        default=1.0, ge=1, allow_inf_nan=False, description="tokens of the fullest GPU of experts, over the mean"
+    )
     micro_batches: Count = Field(default=1, description="parts of a copy's batch that go through one after the other")
     schedule: Literal["gpipe", "1f1b", "interleaved", "zero-bubble"] = Field(
         default="1f1b", description="in which order a stage goes forward and backward with its micro-batches"
@@ -76,26 +86,23 @@ class Parallelism(Spec):
 
     def grid(self, num_gpus: int) -> Grid:
         """Return the ranks in their box; raise InputError where the degrees do not make so many GPUs."""
-        degrees = {"tensor": self.tensor, "data": self.data, "pipeline": self.pipeline}
+        degrees = {axis: getattr(self, axis) for axis in ("tensor", "data", "pipeline")}
+        beside = {"context": self.context or 1, "expert": self.expert or 1}
         missing = [axis for axis, size in degrees.items() if size is None]
-        product = 1
-        for size in degrees.values():
-            product *= size or 1
-        if num_gpus % product or (product != num_gpus and not missing):
-            raise InputError(self._product_mistake(num_gpus, product, bool(missing)))
+        product = prod(size or 1 for size in (*degrees.values(), *beside.values()))
         free = "data" if "data" in missing else missing[0] if len(missing) == 1 else None
-        if free is None and product != num_gpus:
-            raise InputError(self._product_mistake(num_gpus, product, False))
+        if num_gpus % product or (product != num_gpus and free is None):
+            raise InputError(self._product_mistake(num_gpus, product, free is not None))
         known = {axis: size or 1 for axis, size in degrees.items()}
         if free is not None:
             known[free] = num_gpus // product
-        return Grid(**known)
+        return Grid(**known, **beside)
 
     def _product_mistake(self, num_gpus: int, product: int, has_free: bool) -> Mistake:
-        named = " x ".join(
-            f"{axis} {size}" for axis in ("data", "tensor", "pipeline") if (size := getattr(self, axis)) is not None
-        )
-        key = next(axis for axis in ("data", "pipeline", "tensor") if getattr(self, axis) is not None)
+        axes = ("data", "tensor", "pipeline", "expert", "context")
+        named = " x ".join(f"{axis} {size}" for axis in axes if (size := getattr(self, axis)) is not None)
+        order = ("data", "pipeline", "tensor", "expert", "context")
+        key = next(axis for axis in order if getattr(self, axis) is not None)
         others = product // int(getattr(self, key))
         near = _nearest_divisor(num_gpus, others, int(getattr(self, key)), exact=not has_free)
         hint = f"; the nearest that does is {key}: {near}" if near else ""

@@ -132,15 +132,17 @@ class _Walk:
             self.written = self._hidden(layer)
         if layer.op != "fully-connected":  # which may be one of several beside each other, as wide as what they read
             self.shared.discard(self.written)
-        if layer.op in ("fully-connected", "matmul"):
+        if layer.op in ("fully-connected", "experts", "matmul"):
             self.product = layer
         self.before = layer
         return made
 
     def _piece(self, layer: Layer, reader: Layer | None) -> Piece:
+        if layer.op == "router":
+            return Piece(layer, is_split=False)
         if layer.op == "embedding":
             return self._embedding(layer)
-        if layer.op == "fully-connected":
+        if layer.op in ("fully-connected", "experts"):
             return self._matrix(layer, reader)
         if layer.op == "matmul":
             return self._heads(layer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 _NOT_YET = "this version does not simulate {what} yet; leave the key out"
 
 _KEYS = {
-    **{f"parallelism.{key}": "that layout" for key in ("kind", "expert", "context")},
+    **{f"parallelism.{key}": "that layout" for key in ("kind",)},
 }
 
 LATER: dict[str, str] = {key: _NOT_YET.format(what=what) for key, what in _KEYS.items()}

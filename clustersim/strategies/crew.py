@@ -19,7 +19,8 @@ from clustersim.strategies.folding import Folding
 from clustersim.strategies.job import Job
 from clustersim.topology import Node
 
-_AXES = {"replicas": REPLICAS}
+_AXES = {"replicas": REPLICAS, "data": ("context", "data")}
+"""Axes of a program's groups that are several of the grid's; copies of an expert are along `data`."""
 
 
 class _Letter:
@@ -258,7 +259,7 @@ class Crew:
     def _enter(self, rank: int, iteration: int, op: Call) -> tuple[_Meeting, simpy.Event]:
         """Enter a collective after the one before it along the same axis; return it, and when its part is done."""
         if self._fold is not None:
-            if op.axis == "replicas":
+            if op.axis != "tensor":
                 self._exchanging.add(self._grid.stage(rank))
             return self._enter_for_all(rank, iteration, op)
         group = self._group(rank, op.axis)

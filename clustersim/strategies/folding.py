@@ -62,6 +62,9 @@ def folding(
     if not (_are_alike(network, among, each) and _apart(inside, lambda rank: rank // grid.tensor)):
         return None
     links_between, links_inside, links_among = (_links(routes) for routes in (between, inside, among))
+    meets_exchange = bool(links_between & links_among)
+    in_every_pass = grid.context * grid.expert > 1
+    shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
     known: dict[tuple[str, float], float] = {}
     timed_bytes = np.zeros(len(network.topology.links))
     for program in programs if not links_inside & (links_between | links_among) else ():
@@ -70,8 +73,8 @@ def folding(
             timed_bytes += count * link_bytes
     return Folding(
         tuple(with_timed_calls(program, known) for program in programs),
-        sends_all=bool(links_between & links_inside) or not _apart(between, lambda rank: rank % each),
-        meets_exchange=bool(links_between & links_among),
+        sends_all=shares_always or not _apart(between, lambda rank: rank % each),
+        meets_exchange=meets_exchange,
         num_late=_num_late(network, programs, links_between),
         timed_bytes=timed_bytes,
         shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played",

@@ -114,6 +114,31 @@ class Builder:
         self._trained(name, "lstm", x, written, flop, 4 * hidden * (inputs + biases), shape)
         return replace(written, channels=hidden, needs_gradient=True)
 
+    def experts(self, name: str, x: Tensor, outputs: int, experts: int, routed: int, count: int = 1) -> Tensor:
+        """Multiply what each token brings by matrices of the `routed` experts of it; `count` matrices an expert.
+
+        `x` has the features of a token, `routed` times over behind such a layer. Every expert has as many tokens.
+        """
+        assert x.height * routed % experts == 0, f"{name}: tokens do not divide over experts"
+        inputs = x.channels
+        y = Tensor(count * outputs, x.height, routed)
+        flop = 2.0 * inputs * y.elements
+        shape = _product(x.height * routed // experts, inputs, outputs, experts * count)
+        shape |= {"experts": experts, "routed": routed}
+        parameters = experts * count * inputs * outputs
+        read = Tensor(inputs, x.height, routed)
+        return self._trained(name, "experts", read, y, flop, parameters, shape)
+
+    def router(self, name: str, x: Tensor, experts: int) -> Tensor:
+        """Score each expert for each token, by one small matrix that every GPU has."""
+        y = Tensor(experts, x.height)
+        shape = _product(x.positions, x.channels, experts, 1)
+        return self._trained(name, "router", x, y, 2.0 * x.elements * experts, x.channels * experts, shape)
+
+    def weighted_sum(self, name: str, x: Tensor) -> Tensor:
+        """Add what the experts of each token made, weighted by the router's scores."""
+        return self._elementwise(name, "multiply", x.elements, replace(x, width=1))
+
     def attention_product(self, name: str, left: Tensor, right: Tensor, heads: int, outputs: int) -> Tensor:
         """Multiply two activations head by head: tokens x inner by inner x `outputs`, as one batched kernel.
 

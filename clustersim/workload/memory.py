@@ -25,7 +25,9 @@ CONTEXT_BYTES = 300e6
 """The CUDA context, its kernels and the libraries' handles. Assumed: an idle process shows some hundred MB."""
 
 # What gradients need (PyTorch, tools/autograd/derivatives.yaml): the input of some layers, the output of others.
-PRODUCTS = frozenset({"convolution", "transposed-convolution", "fully-connected", "matmul", "lstm", "gru", "rnn"})
+PRODUCTS = frozenset(
+    {"convolution", "transposed-convolution", "fully-connected", "experts", "matmul", "lstm", "gru", "rnn"}
+)
 NORMS = frozenset({"batch-norm", "instance-norm", "group-norm", "layer-norm", "rms-norm", "lrn"})
 GATES = frozenset({"gelu", "silu", "mish", "hardswish", "elu", "leaky-relu", "prelu", "softplus"})
 TIMES = frozenset({"multiply", "divide"})

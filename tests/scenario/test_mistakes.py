@@ -363,7 +363,7 @@ def test_a_sweep_tells_each_size_that_does_not_fit_once(mistakes: Mistakes) -> N
 @pytest.mark.parametrize(
     ("added", "words"),
     [
-        ("parallelism: {context: 2}", "does not simulate that layout yet"),
+        ("parallelism: {kind: local-fields}", "does not simulate that layout yet"),
         ("parallelism: {kind: paths}", "does not simulate that layout yet"),
     ],
 )

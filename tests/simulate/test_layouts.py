@@ -111,6 +111,32 @@ def test_zero_sends_what_its_paper_says(model: str, sharding: str, volume: int) 
     assert sent_bytes(run) == pytest.approx(volume * 3 * 8 * 4e3, rel=1e-9)
 
 
+def test_keys_and_values_of_all_tokens_are_gathered_forward_and_their_gradients_backward() -> None:
+    batch, tokens, features, layers = 2, 1024, 768, 12
+    run = clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}, batch={"global": batch}))
+    one_way = 3 * 2 * batch * tokens * features * 4.0 * layers
+    gradients = 2 * 3 * 4 * 124_439_808
+    assert sent_bytes(run) == pytest.approx(2 * one_way + gradients, rel=1e-6)
+
+
+def test_tokens_travel_to_their_experts_and_back_forward_and_backward() -> None:
+    """Of what each of e GPUs brings, (e - 1) / e goes to others: k features a token, by four all-to-alls a layer."""
+    run = clustersim.simulate(
+        scenario("mixtral-8x7b", 4, {"expert": 4}, batch={"global": 4}, memory_check=False, precision="amp-fp16")
+    )
+    tokens, features, routed, layers = 4096, 4096, 2, 32
+    travels = 4 * layers * 4 * tokens * features * routed * 2.0 * 3 / 4
+    shared = 46_702_792_704 - layers * 8 * 3 * 4096 * 14_336
+    assert sent_bytes(run) == pytest.approx(travels + 2 * 3 * 4 * shared, rel=1e-6)
+
+
+def test_the_fullest_gpu_of_experts_is_waited_for() -> None:
+    asked = scenario("mixtral-8x7b", 4, {"expert": 4}, batch={"global": 4}, memory_check=False, precision="amp-fp16")
+    even = clustersim.simulate(asked)
+    asked["parallelism"] = {"expert": 4, "expert_imbalance": 1.5}
+    assert clustersim.simulate(asked).breakdown_s["compute"] > 1.2 * even.breakdown_s["compute"]
+
+
 LAYOUTS = [
     (STAR, 8, {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4}, "ideal"),
     (STAR, 8, {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4, "sharding": "zero-3"}, "ideal"),
@@ -118,6 +144,8 @@ LAYOUTS = [
     (DGX, 32, {"tensor": 4, "pipeline": 4, "micro_batches": 4}, "nccl"),
     (DGX, 32, {"tensor": 4, "pipeline": 2, "data": 4, "micro_batches": 4, "sharding": "zero-1"}, "nccl"),
     (DGX, 16, {"tensor": 2, "pipeline": 4, "micro_batches": 4, "schedule": "interleaved", "chunks": 2}, "nccl"),
+    (DGX, 16, {"context": 2, "tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 2}, "nccl"),
+    (BOX, 16, {"context": 4, "pipeline": 2, "data": 2, "micro_batches": 2}, "nccl"),
 ]
 
 
@@ -178,6 +206,8 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
         ),
         (4, {"sequence_parallel": True}, "parallelism.sequence_parallel", "tensor is 1"),
         (4, {"pipeline": 2, "stages": [3, 4]}, "parallelism.stages", "8 in all"),
+        (4, {"context": 4}, "parallelism.context", "no attention"),
+        (4, {"expert": 4}, "parallelism.expert", "this one has none"),
     ],
 )
 def test_a_layout_that_cannot_be_is_told(model: str, num_gpus: int, layout, key: str, words: str) -> None:

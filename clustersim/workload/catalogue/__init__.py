@@ -19,6 +19,7 @@ from clustersim.workload.catalogue.gpt import MEGATRON_SIZES, any_gpt, gpt2, gpt
 from clustersim.workload.catalogue.inception import inception_v3, inception_v3_aux
 from clustersim.workload.catalogue.llama import llama3
 from clustersim.workload.catalogue.lstm import lstm_lm
+from clustersim.workload.catalogue.mixtral import mixtral
 from clustersim.workload.catalogue.nin import nin
 from clustersim.workload.catalogue.resnet import resnet
 from clustersim.workload.catalogue.squeezenet import compressed_squeezenet, squeezenet
@@ -111,6 +112,7 @@ MODELS = Catalogue(
         "lstm-lm": lstm_lm("lstm-lm", hidden=1500),
         "lstm-lm-medium": lstm_lm("lstm-lm-medium", hidden=650),
         **{name: megatron(name) for name in MEGATRON_SIZES},
+        "mixtral-8x7b": mixtral,
         "nin": nin,
         "resnet18": resnet(18),
         "resnet34": resnet(34),

@@ -42,14 +42,14 @@ def llama3(size: str, tokens: int = DEFAULT_TOKENS) -> Callable[[], Model]:
 
 
 def _block(net: Builder, name: str, x: Tensor, heads: int, between: int) -> Tensor:
-    y = _attention(net, f"{name}.attention", net.rms_norm(f"{name}.norm1", x), heads)
+    y = attention(net, f"{name}.attention", net.rms_norm(f"{name}.norm1", x), heads)
     x = net.add(f"{name}.attention.add", x, y)
     gated = net.linear(f"{name}.feed_forward.in", net.rms_norm(f"{name}.norm2", x), between, bias=False, count=2)
     y = net.gate(f"{name}.feed_forward.gate", gated)
     return net.add(f"{name}.feed_forward.add", x, net.linear(f"{name}.feed_forward.out", y, x.channels, bias=False))
 
 
-def _attention(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
+def attention(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
     """Let groups of query heads share a key and a value (Ainslie et al., 2023); one matrix makes all three."""
     features, tokens = x.channels, x.height
     each = features // heads
