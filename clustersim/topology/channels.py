@@ -41,6 +41,7 @@ class Channels(NamedTuple):
 
 
 _KNOWN: WeakKeyDictionary[Topology, dict[bytes, Channels]] = WeakKeyDictionary()
+_MESHES: WeakKeyDictionary[Topology, NvlinkMesh] = WeakKeyDictionary()
 
 
 def channels(topology: Topology, gpus: np.ndarray) -> Channels:
@@ -73,7 +74,9 @@ def ring_orders(topology: Topology, gpus: np.ndarray) -> np.ndarray:
 
 def _find(topology: Topology, gpus: np.ndarray) -> Channels:
     hosts = _hosts(topology, gpus)
-    mesh = NvlinkMesh(topology)
+    if topology not in _MESHES:
+        _MESHES[topology] = NvlinkMesh(topology)
+    mesh = _MESHES[topology]
     if len(hosts) == 1:
         rings = mesh.rings(gpus[hosts[0]]) or [np.arange(len(gpus))]
         return Channels([[hosts[0][ring]] for ring in rings])

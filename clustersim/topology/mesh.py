@@ -16,26 +16,28 @@ class NvlinkMesh:
     """How many NVLinks each GPU has to each other one of its host, where they are wired without a switch."""
 
     def __init__(self, topology: Topology):
-        self._topology = topology
-        is_gpu = np.zeros(len(topology.node_hosts), dtype=bool)
-        is_gpu[topology.gpus] = True
         links, hosts = topology.links, topology.node_hosts
+        is_gpu = np.zeros(len(hosts), dtype=bool)
+        is_gpu[topology.gpus] = True
         both = is_gpu[links.src] & is_gpu[links.dst] & (links.src != links.dst)
         own = np.flatnonzero(both & (hosts[links.src] == hosts[links.dst]) & (hosts[links.src] >= 0))
-        self._links = own[np.argsort(hosts[links.src[own]], kind="stable")]  # host by host
-        self._hosts = hosts[links.src[self._links]]
+        own = own[np.argsort(hosts[links.src[own]], kind="stable")]  # host by host
+        self._src, self._dst, self._bytes_per_s = links.src[own], links.dst[own], links.bytes_per_s[own]
+        self._hosts = hosts[self._src]
+        self._nodes = topology.gpus
+        self._node_hosts = hosts
 
     @property
     def is_any(self) -> bool:
         """Whether there are such links at all."""
-        return len(self._links) > 0
+        return len(self._src) > 0
 
     def wiring(self, gpu: int) -> bytes:
         """Return what tells the NVLinks of a GPU's host from those of hosts that are wired in another way."""
-        node = self._topology.gpus[gpu]
-        first, end = np.searchsorted(self._hosts, self._topology.node_hosts[node] + np.array([0, 1])).tolist()
-        own, links = self._links[first:end], self._topology.links
-        return np.stack([links.src[own] - node, links.dst[own] - node, links.bytes_per_s[own]]).tobytes()
+        node = self._nodes[gpu]
+        first, end = np.searchsorted(self._hosts, self._node_hosts[node] + np.array([0, 1])).tolist()
+        own = slice(first, end)
+        return np.stack([self._src[own] - node, self._dst[own] - node, self._bytes_per_s[own]]).tobytes()
 
     def rings(self, gpus: np.ndarray) -> list[np.ndarray]:
         """Return orders of GPUs [num_gpus] of one host, each a ring along NVLinks: as many as use none twice.
@@ -72,13 +74,14 @@ class NvlinkMesh:
 
         The slowest of the host counts as one.
         """
-        place = np.full(len(self._topology.node_hosts), -1)
-        place[self._topology.gpus[gpus]] = np.arange(len(gpus))
-        links = self._topology.links
-        src, dst = place[links.src[self._links]], place[links.dst[self._links]]
-        own = np.flatnonzero((src >= 0) & (dst >= 0))
+        nodes = self._nodes[gpus]
+        first, end = np.searchsorted(self._hosts, self._node_hosts[nodes[0]] + np.array([0, 1])).tolist()
+        place = {node: number for number, node in enumerate(nodes.tolist())}
         rates = np.zeros((len(gpus), len(gpus)))
-        np.add.at(rates, (src[own], dst[own]), links.bytes_per_s[self._links[own]])
+        ends = zip(self._src[first:end].tolist(), self._dst[first:end].tolist(), strict=True)
+        for link, (src, dst) in enumerate(ends, start=first):
+            if src in place and dst in place:
+                rates[place[src], place[dst]] += self._bytes_per_s[link]
         rates = np.minimum(rates, rates.T)
         if not rates.any():
             return np.zeros(rates.shape, dtype=np.int64)
