@@ -124,7 +124,7 @@ class Builder:
         y = Tensor(count * outputs, x.height, routed)
         flop = 2.0 * inputs * y.elements
         shape = _product(x.height * routed // experts, inputs, outputs, experts * count)
-        shape |= {"experts": experts, "routed": routed}
+        shape |= {"experts": experts}
         parameters = experts * count * inputs * outputs
         read = Tensor(inputs, x.height, routed)
         return self._trained(name, "experts", read, y, flop, parameters, shape)

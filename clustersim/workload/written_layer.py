@@ -20,7 +20,7 @@ def shape_keys(op: str) -> tuple[str, ...]:
     >>> shape_keys("lstm")
     ('rows', 'inputs', 'outputs', 'count')
     """
-    return {"convolution": CONVOLUTION, "pooling": POOLING}.get(op, PRODUCT)
+    return {"convolution": CONVOLUTION, "pooling": POOLING, "experts": (*PRODUCT, "experts")}.get(op, PRODUCT)
 
 
 def passed_on(output_elements: Sequence[float]) -> list[float]:
