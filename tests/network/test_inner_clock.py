@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import simpy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clustersim.network import Environment, Network
@@ -86,6 +86,7 @@ def test_processes_go_through_their_days_as_they_would_on_simpys_clock(programs)
 
 
 @given(programs=PROGRAMS)
+@example(programs=[[("fire", 0), ("await", 0)]])  # over at once, while a time is still to come
 @settings(max_examples=15, deadline=None)
 def test_the_compiled_side_plays_them_at_the_same_times(programs):
     (plain, end_s), (compiled, there_s) = (played(programs, True, side) for side in ("plain", "compiled"))

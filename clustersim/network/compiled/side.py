@@ -69,13 +69,15 @@ class CompiledSide:
         if inner.next_s <= now_s:
             self.now_s = now_s
             inner.play(now_s)
+            if self.told:
+                return  # what has been begun is due now
         if self._has_acted and self._looks:
             until_s = now_s  # who acted is seen before the next thing happens
         told = engine.play(now_s, min(until_s, inner.next_s), one_share=bool(self._looks))
         self.now_s = engine.now_s
         for group, rank in told:
             self.listeners[group](rank)
-        if not told and inner.next_s <= engine.next_s and inner.next_s < until_s:
+        if not (told or self.told) and inner.next_s <= engine.next_s and inner.next_s < until_s:
             self.now_s = max(self.now_s, inner.next_s)
         if inner.next_s <= self.now_s:
             inner.play(self.now_s)
