@@ -29,9 +29,9 @@ from clustersim.topology import Topology, load_topology
 SIDES = ("plain", "compiled")
 MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
 _MESSAGES_PER_LEVEL = 2  # that share no link take the plain side as long as the level of a link
+_MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
 _MESSAGES_PER_SENT = 7  # played by the plain side while the compiled one would be told of one, and tell of its end
 _LOOKS_PER_MESSAGE = 15  # at flows that share a link, in the time of a message
-_MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
 
 
 class Network:
@@ -50,6 +50,9 @@ class Network:
     times; `side` ("plain" or "compiled") says who plays whatever the work.
 
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
+
+    Processes that wait for messages, times and each other only may live on the `inner_clock`, which is an environment
+    as SimPy's is and costs less (see there).
     """
 
     def __init__(

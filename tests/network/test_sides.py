@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from clustersim.collectives import ALL_REDUCE
+from clustersim.network import Network
+from clustersim.network.plain import PlainSide
 
 from .clusters import make_network, star
 
@@ -15,6 +17,28 @@ def test_both_sides_count_the_messages_and_solves_of_a_ring():
         counts.append(network.counts)
     assert counts[0] == counts[1]
     assert counts[0].flows == 2 * 16 * 15
+
+
+def play_one_by_one(num_messages: int, gap_s: float) -> Network:
+    """Let processes send a message each to one receiver, over whose link it takes 1 ms alone."""
+    network = make_network(star(num_messages + 1))
+
+    def send(number: int):
+        yield network.env.timeout(number * gap_s)
+        yield network.transfer(number, num_messages, 1e6)
+
+    for number in range(num_messages):
+        network.env.process(send(number))
+    network.env.run()
+    return network
+
+
+def test_messages_sent_one_by_one_are_compiled_only_where_they_crowd(monkeypatch):
+    monkeypatch.setattr("clustersim.network.network.MOST_PLAIN_MESSAGES", 100)
+    alone, crowded = play_one_by_one(200, 2e-3), play_one_by_one(200, 1e-5)
+    assert alone.counts.flows == crowded.counts.flows == 200
+    assert isinstance(alone.side, PlainSide)
+    assert not isinstance(crowded.side, PlainSide)
 
 
 def test_rows_of_a_ring_grow_with_its_ranks():
