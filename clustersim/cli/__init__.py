@@ -23,6 +23,7 @@ from clustersim.cli.forecast import report, run
 from clustersim.cli.importing import importing
 from clustersim.cli.listing import list_names
 from clustersim.cli.profiling import import_kineto, profile
+from clustersim.cli.programs import play, program
 from clustersim.cli.validation import validate
 
 __all__ = ["app", "main"]
@@ -38,6 +39,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(collective)
+app.command()(program)
+app.command()(play)
 app.add_typer(topology)
 app.command()(profile)
 app.command()(validate)

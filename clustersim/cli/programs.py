@@ -1,0 +1,173 @@
+"""`clustersim program` and `clustersim play`: what each rank does, shown and written down, and traces played."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from clustersim.simulate.programs import Programs
+
+PROGRAM_SCHEMA = "clustersim.program/1"
+_SHOWN_RANKS = 16
+
+
+def program(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of a shipped one.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario, such as 'num_gpus=8'."),
+    ] = None,
+    rank: Annotated[int, typer.Option(metavar="R", help="Whose program is printed.", min=0)] = 0,
+    export_chakra: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write every rank's as a Chakra trace instead, which ASTRA-sim reads."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the text.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Show what a rank does in an iteration, operation by operation.
+
+    Each operation begins when the one before it is done; what is sent or begun goes on beside those after it. With
+    --export-chakra a new folder gets a file NAME.RANK.et for each rank, and the groups of their collectives as
+    ASTRA-sim takes them. Times are those of GPUs that nothing slows down.
+    """
+    from clustersim.cli.forecast import folder_name
+    from clustersim.errors import InputError
+    from clustersim.simulate.programs import one_point, programs_of
+    from clustersim.simulate.setup import Setup
+
+    name, point = one_point(scenario, settings or [])
+    setup = Setup(point)
+    programs = programs_of(setup)
+    num_ranks = programs.grid.num_ranks
+    if rank >= num_ranks:
+        raise InputError(f"there is no rank {rank} of {num_ranks}", got=str(rank), allowed=f"0 to {num_ranks - 1}")
+    gpu_names = [setup.topology.node_names[node] for node in setup.topology.gpus[setup.gpus(0)].tolist()]
+    if export_chakra is not None:
+        _export(programs, export_chakra, folder_name(name), json, quiet)
+    elif json:
+        from clustersim.results.files import to_json
+
+        typer.echo(to_json(_document(programs, rank, gpu_names[rank]), indent=2))
+    else:
+        typer.echo("\n".join(_lines(programs, rank, gpu_names[rank])))
+
+
+def play(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of Chakra traces, NAME.RANK.et.")],
+    topology: Annotated[str, typer.Option(metavar="NAME|FILE", help="A shipped cluster, or a topology file.")],
+    transport: Annotated[
+        str, typer.Option(metavar="NAME", help="Such as nccl or mpi (clustersim list transports).")
+    ] = "ideal",
+    groups: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="ASTRA-sim's communicator groups; the JSON file in DIR if absent."),
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, however sure.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Play Chakra execution traces on a cluster: those of `clustersim program`, or another tool's.
+
+    Rank 0 is the first GPU of the cluster. Compute takes the time that was recorded; messages and collectives go over
+    the cluster's links, the latter by the algorithm that the transport's own library would choose.
+    """
+    from clustersim.cli.progress import progress
+    from clustersim.interchange.chakra import read_chakra
+    from clustersim.simulate.traces import play_traces
+
+    with progress(quiet) as tell:
+        graphs = read_chakra(folder, groups)
+        document = play_traces(graphs, topology, transport, exact, lambda share: tell(share, folder.name))
+    if json:
+        from clustersim.results.files import to_json
+
+        typer.echo(to_json(document, indent=2))
+    else:
+        typer.echo(_table(document))
+
+
+def _export(programs: Programs, folder: Path, name: str, json: bool, quiet: bool) -> None:
+    from clustersim.cli.progress import progress
+    from clustersim.interchange.chakra import write_chakra
+    from clustersim.results.files import to_json
+
+    grid = programs.grid
+    stage_of = [grid.stage(rank) for rank in range(grid.num_ranks)]
+    with progress(quiet) as tell:
+        written = write_chakra(
+            folder, name, programs.tasks(), stage_of, programs.node, lambda share: tell(share, "traces")
+        )
+    if json:
+        document = {
+            "schema": "clustersim.chakra/1",
+            "workload": str(written.folder / name),
+            "groups": str(written.groups),
+            "num_ranks": written.num_ranks,
+            "num_nodes": written.num_nodes,
+        }
+        typer.echo(to_json(document, indent=2))
+        return
+    typer.echo(f"{written.num_ranks} traces, {written.num_nodes} nodes")
+    typer.echo(f"--workload-configuration={written.folder / name}")
+    typer.echo(f"--comm-group-configuration={written.groups}")
+
+
+def _lines(programs: Programs, rank: int, gpu_name: str) -> list[str]:
+    """Return a rank's program as text, and before it who the rank is."""
+    from clustersim.program.ops import Program
+
+    stage = programs.grid.stage(rank)
+    head = [f"# rank {rank} of {programs.grid.num_ranks} ({gpu_name}): stage {stage} of {programs.grid.pipeline}"]
+    for axis, ranks in _groups(programs, rank).items():
+        shown = ", ".join(map(str, ranks[:_SHOWN_RANKS])) + (", ..." if len(ranks) > _SHOWN_RANKS else "")
+        head.append(f"# {axis}: ranks {shown}")
+    for number, bucket in enumerate(programs.plans[stage].iteration.buckets):
+        head.append(f"# bucket {number}: {bucket.name}, {bucket.num_bytes:.6g} B")
+    return [*head, *Program(stage, tuple(programs.ops(stage))).lines()]
+
+
+def _groups(programs: Programs, rank: int) -> dict[str, tuple[int, ...]]:
+    """Return with whom a rank has collectives, by axis, where there is anybody."""
+    groups = {axis: programs.group(rank, axis) for axis in ("tensor", "replicas")}
+    return {axis: ranks for axis, ranks in groups.items() if len(ranks) > 1}
+
+
+def _document(programs: Programs, rank: int, gpu_name: str) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    stage = programs.grid.stage(rank)
+    ops = []
+    for op in programs.ops(stage):
+        row = asdict(op)
+        if "key" in row:
+            row["key"] = row["key"]._asdict()
+        ops.append({"kind": type(op).__name__.lower(), **row})
+    return {
+        "schema": PROGRAM_SCHEMA,
+        "rank": rank,
+        "gpu": gpu_name,
+        "stage": stage,
+        "grid": asdict(programs.grid),
+        "groups": {axis: list(ranks) for axis, ranks in _groups(programs, rank).items()},
+        "buckets": [asdict(bucket) for bucket in programs.plans[stage].iteration.buckets],
+        "ops": ops,
+    }
+
+
+def _table(document: Mapping[str, Any]) -> str:
+    """Return a `clustersim.play/1` document as a table in milliseconds."""
+    lines = [
+        f"# {document['num_ranks']} ranks, {document['num_nodes']} nodes on {document['topology']}, "
+        f"transport {document['transport']}: {document['end_s'] * 1e3:.6g} ms",
+        "#  rank          end      compute      exposed      waiting",
+        "#               (ms)         (ms)         (ms)         (ms)",
+    ]
+    for row in document["ranks"]:
+        times = (row[key] * 1e3 for key in ("end_s", "compute_s", "exposed_s", "waiting_s"))
+        lines.append(f"{row['rank']:>7}" + "".join(f"{time:>13.6g}" for time in times))
+    return "\n".join(lines)

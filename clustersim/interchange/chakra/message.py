@@ -1,0 +1,159 @@
+"""A node of a trace as a message of Chakra's schema, and back.
+
+Attributes are of the types that both of ASTRA-sim's readers take: `comm_size`, `comm_type` and `num_ops` are int64,
+`comm_src`, `comm_dst` and `comm_tag` int32, `tensor_size` is uint64.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from clustersim.interchange.chakra.wire import (
+    LENGTH,
+    VARINT,
+    Field,
+    bytes_field,
+    double_field,
+    fields,
+    number_field,
+    read_varint,
+    signed,
+    varint,
+    zigzag,
+)
+
+Value = float | int | bool | str
+
+METADATA, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL = range(1, 8)
+"""Chakra's NodeType."""
+
+COLLECTIVES = ("all-reduce", "reduce", "all-gather", "gather", "scatter", "broadcast", "all-to-all", "reduce-scatter")
+"""Chakra's CollectiveCommType from 0 on, in our words."""
+
+REDUCE_SCATTER_BLOCK, BARRIER = 8, 9
+VERSION = "0.0.4"
+"""Of the schema, as Chakra's own generators write it into the metadata."""
+
+_DOUBLE, _INT32, _INT64, _UINT64, _BOOL, _STRING = 3, 7, 9, 13, 27, 29
+_TYPES = {
+    "is_cpu_op": _BOOL,
+    "num_ops": _INT64,
+    "tensor_size": _UINT64,
+    "comm_type": _INT64,
+    "comm_size": _INT64,
+    "comm_src": _INT32,
+    "comm_dst": _INT32,
+    "comm_tag": _INT32,
+    "pg_name": _STRING,
+    "algorithm": _STRING,
+    "seconds": _DOUBLE,
+    "num_bytes": _DOUBLE,
+    "root": _INT64,
+}
+_SIGNED, _ZIGZAG = {7: 32, 9: 64}, (15, 17)
+_FLOATS = {3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
+
+
+@dataclass(frozen=True)
+class Message:
+    """A node as it stands in a trace; `attributes` are those that are one value each, by name."""
+
+    number: int
+    name: str
+    kind: int
+    data_deps: tuple[int, ...] = ()
+    order_deps: tuple[int, ...] = ()
+    micros: int = 0
+    attributes: Mapping[str, Value] = field(default_factory=dict)
+
+
+def metadata() -> bytes:
+    """Return the first message of a trace."""
+    return bytes_field(1, VERSION)
+
+
+def framed(message: bytes) -> bytes:
+    """Return a message behind its length, as it stands in a file."""
+    return varint(len(message)) + message
+
+
+def encode(message: Message) -> bytes:
+    """Return a node as a message."""
+    parts = [number_field(1, message.number), bytes_field(2, message.name), number_field(3, message.kind)]
+    for number, deps in ((4, message.order_deps), (5, message.data_deps)):
+        if deps:
+            parts.append(bytes_field(number, b"".join(map(varint, deps))))
+    if message.micros:
+        parts.append(number_field(7, message.micros))
+    return b"".join([*parts, encode_attributes(message.attributes)])
+
+
+def encode_attributes(attributes: Mapping[str, Value]) -> bytes:
+    """Return attributes as fields of a node, which may stand behind all others."""
+    return b"".join(bytes_field(10, bytes_field(1, name) + _value(name, value)) for name, value in attributes.items())
+
+
+def _value(name: str, value: Value) -> bytes:
+    number = _TYPES[name]
+    if number == _STRING:
+        return bytes_field(number, str(value))
+    return double_field(number, float(value)) if number == _DOUBLE else number_field(number, int(value))
+
+
+def decode(data: bytes) -> Message:
+    """Return a message as a node; raise ValueError where it is none."""
+    numbers, name = {1: 0, 3: 0, 7: 0}, ""
+    data_deps: list[int] = []
+    order_deps: list[int] = []
+    attributes: dict[str, Value] = {}
+    for each in fields(data):
+        if each.number in numbers and isinstance(each.value, int):
+            numbers[each.number] = each.value
+        elif each.number == 2 and isinstance(each.value, bytes):
+            name = each.value.decode()
+        elif each.number in (4, 5):
+            (order_deps if each.number == 4 else data_deps).extend(_integers(each))
+        elif each.number == 10 and isinstance(each.value, bytes):
+            attributes.update(_attribute(each.value))
+    return Message(numbers[1], name, numbers[3], tuple(data_deps), tuple(order_deps), numbers[7], attributes)
+
+
+def _integers(each: Field) -> Iterator[int]:
+    """Go through integers that stand together in one field, or the one that stands by itself."""
+    if isinstance(each.value, int):
+        yield each.value
+        return
+    at = 0
+    while at < len(each.value):
+        value, at = read_varint(each.value, at)
+        yield value
+
+
+def _attribute(data: bytes) -> dict[str, Value]:
+    """Return an attribute by its name; none of those that are lists."""
+    name, value = "", None
+    for each in fields(data):
+        if each.number == 1 and isinstance(each.value, bytes):
+            name = each.value.decode()
+        elif each.number % 2 and each.number > 2:
+            value = _decoded(each)
+    return {} if value is None else {name: value}
+
+
+def _decoded(each: Field) -> Value | None:
+    if each.kind == VARINT and isinstance(each.value, int):
+        if each.number == _BOOL:
+            return bool(each.value)
+        if each.number in _ZIGZAG:
+            return zigzag(each.value)
+        return signed(each.value, _SIGNED[each.number]) if each.number in _SIGNED else each.value
+    if each.number == _STRING and each.kind == LENGTH and isinstance(each.value, bytes):
+        return each.value.decode()
+    if each.number in _FLOATS and isinstance(each.value, bytes):
+        if len(each.value) != struct.calcsize(_FLOATS[each.number]):
+            raise ValueError(f"field {each.number} of an attribute has {len(each.value)} bytes")
+        unpacked: float = struct.unpack(_FLOATS[each.number], each.value)[0]
+        return unpacked
+    return None

@@ -1,0 +1,160 @@
+"""Graphs of ranks as a folder of Chakra traces, with the file of groups that ASTRA-sim takes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clustersim.errors import InputError
+from clustersim.interchange.chakra.message import (
+    COLLECTIVES,
+    COMM_COLL,
+    COMM_RECV,
+    COMM_SEND,
+    COMP,
+    METADATA,
+    Message,
+    Value,
+    encode,
+    encode_attributes,
+    framed,
+    metadata,
+)
+from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Node, Task
+from clustersim.results.files import to_json
+
+NodeOf = Callable[[Task, int], Node]
+_KINDS = {COMPUTE: COMP, SEND: COMM_SEND, RECEIVE: COMM_RECV, COLLECTIVE: COMM_COLL}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What lies in a folder now: traces `<folder>/<name>.<rank>.et`, and the file of groups; `num_nodes` of all."""
+
+    folder: Path
+    name: str
+    groups: Path
+    num_ranks: int
+    num_nodes: int
+
+
+def write_chakra(
+    folder: str | Path,
+    name: str,
+    stages: Sequence[Sequence[Task]],
+    stage_of: Sequence[int],
+    node_of: NodeOf,
+    tell: Callable[[float], None] = lambda share: None,
+) -> Written:
+    """Write the trace of every rank, all or none, into a folder that is new or empty; rank r is in `stage_of[r]`.
+
+    Durations are whole microseconds, of which the errors do not add up, and sizes whole bytes; what is not whole is
+    there too, as attributes of our own, `seconds` and `num_bytes`; so are an `algorithm` and the `root` of a broadcast.
+    An all-gather has the size that one rank gives, as ASTRA-sim counts it. Groups of all ranks have no name, which is
+    ASTRA-sim's own for them.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists already and is not empty; name a new folder", got=str(folder))
+    writer = _Writer(len(stage_of), node_of)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}", got=str(folder)) from None
+    try:
+        for rank, stage in enumerate(stage_of):
+            (temporary / f"{name}.{rank}.et").write_bytes(writer.trace(rank, stage, stages[stage]))
+            tell((rank + 1) / len(stage_of))
+        (temporary / "groups.json").write_text(to_json(writer.groups_document(), indent=1) + "\n", encoding="utf-8")
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o777 & ~umask)
+        if folder.exists():
+            folder.rmdir()
+        temporary.rename(folder)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise InputError(f"cannot write {folder}: {error.strerror}", got=str(folder)) from None
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    num_nodes = sum(len(stages[stage]) for stage in stage_of)
+    return Written(folder, name, folder / "groups.json", len(stage_of), num_nodes)
+
+
+class _Writer:
+    """Writes traces; what ranks of a stage have alike is written once."""
+
+    def __init__(self, num_ranks: int, node_of: NodeOf):
+        self._num_ranks, self._node_of = num_ranks, node_of
+        self._alike: dict[int, list[bytes]] = {}
+        self._groups: dict[tuple[int, ...], int] = {}
+
+    def trace(self, rank: int, stage: int, tasks: Sequence[Task]) -> bytes:
+        """Return the file of a rank."""
+        if stage not in self._alike:
+            self._alike[stage] = [encode(message) for message in _messages(tasks)]
+        known: dict[tuple[str, str, int, int, float], bytes] = {}
+        out = [framed(metadata())]
+        for task, alike in zip(tasks, self._alike[stage], strict=True):
+            if task.axis or task.node.peer >= 0:
+                size = task.node.num_bytes if task.node.op == "all-gather" else 0.0
+                key = task.node.kind, task.axis, task.root, task.node.peer, size
+                if key not in known:
+                    known[key] = encode_attributes(self._own(self._node_of(task, rank), rank))
+                out.append(framed(alike + known[key]))
+            else:
+                out.append(framed(alike))
+        return b"".join(out)
+
+    def groups_document(self) -> dict[str, list[int]]:
+        """Return what ASTRA-sim's communicator groups are: ranks by a number, which a node has as its `pg_name`."""
+        return {str(number): list(group) for group, number in self._groups.items()}
+
+    def _own(self, node: Node, rank: int) -> dict[str, Value]:
+        """Return the attributes of a node that are not those of all ranks of its stage."""
+        if node.kind == SEND:
+            return {"comm_src": rank, "comm_dst": node.peer}
+        if node.kind == RECEIVE:
+            return {"comm_src": node.peer, "comm_dst": rank}
+        own = _size(node.num_bytes / len(node.group)) if node.op == "all-gather" else {}
+        group = tuple(sorted(node.group))
+        if group != node.group:
+            own["root"] = group.index(node.group[0])
+        if len(group) < self._num_ranks:
+            own["pg_name"] = str(self._groups.setdefault(group, len(self._groups) + 1))
+        return own
+
+
+def _messages(tasks: Sequence[Task]) -> list[Message]:
+    """Return what ranks of a stage have alike of their nodes."""
+    messages, exact_s, micros = [], 0.0, 0
+    for node, *_ in tasks:
+        attributes: dict[str, Value] = {"is_cpu_op": node.on_host}
+        duration = 0
+        if node.kind == COMPUTE:
+            exact_s += node.seconds
+            duration = round(exact_s * 1e6) - micros
+            micros += duration
+            attributes |= {"num_ops": round(node.flop), "tensor_size": round(node.moved_bytes)}
+            attributes |= {"seconds": node.seconds} if duration * 1e-6 != node.seconds else {}
+        elif node.kind == COLLECTIVE:
+            attributes["comm_type"] = COLLECTIVES.index(node.op)
+            attributes |= {} if node.op == "all-gather" else _size(node.num_bytes)
+            attributes |= {"algorithm": node.algorithm} if node.algorithm != "auto" else {}
+        elif node.kind in (SEND, RECEIVE):
+            attributes |= {**_size(node.num_bytes), "comm_tag": node.tag}
+        kind = _KINDS.get(node.kind, METADATA)
+        messages.append(Message(node.number, node.name, kind, node.data_deps, node.order_deps, duration, attributes))
+    return messages
+
+
+def _size(num_bytes: float) -> dict[str, Value]:
+    """Return a size in whole bytes, and as it is where it is none."""
+    whole = round(num_bytes)
+    return {"comm_size": whole} if whole == num_bytes else {"comm_size": whole, "num_bytes": num_bytes}

@@ -1,0 +1,159 @@
+"""What the ranks of a point do in an iteration, as programs of its stages, and as graphs of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clustersim.errors import InputError
+from clustersim.parallelism import REPLICAS, Grid
+from clustersim.parallelism.compile import Part, StagePlan
+from clustersim.program.graph import BUCKETS, Node, Task, Work, tags_of, tasks_of
+from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Op, Program
+from clustersim.program.plain import plain_program
+from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.simulate.setup import Setup
+from clustersim.workload import PRECISIONS, Layer
+
+_AXES = {"replicas": REPLICAS, BUCKETS: REPLICAS}
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The plan of each stage of a point on a grid of ranks; `algorithm` adds buckets up, `work` says what they do."""
+
+    grid: Grid
+    plans: tuple[StagePlan, ...]
+    algorithm: str
+    work: tuple[Work, ...]
+
+    def group(self, rank: int, axis: str) -> tuple[int, ...]:
+        """Return the ranks among whom a rank's collectives along an axis are."""
+        return self.grid.group(rank, _AXES.get(axis, (axis,)))
+
+    def ops(self, stage: int) -> list[Op]:
+        """Return what a rank of a stage does, its own update at the end included."""
+        plan = self.plans[stage]
+        update_s = plan.iteration.update_s
+        return [*plan.program.ops(), *([Compute("update", update_s, "update", 0)] if update_s else [])]
+
+    def tasks(self) -> list[list[Task]]:
+        """Return the graph of each stage, of which those of its ranks are made."""
+        tags = tags_of([plan.program for plan in self.plans])
+        sizes = dict(zip(("tensor", "context", "expert", "data", "pipeline"), self.grid.sizes, strict=True))
+        alone = {axis for axis, size in sizes.items() if size == 1}
+        alone |= {"replicas", BUCKETS} if self.grid.num_replicas == 1 else set()
+        return [
+            tasks_of(plan.program, plan.iteration, self.algorithm, alone, tags, work)
+            for plan, work in zip(self.plans, self.work, strict=True)
+        ]
+
+    def node(self, task: Task, rank: int) -> Node:
+        """Return what a task of a rank's stage is to the rank."""
+        if task.axis:
+            group = self.group(rank, task.axis)
+            return task.node._replace(group=(*group[task.root :], *group[: task.root]))
+        if task.node.peer >= 0:
+            return task.node._replace(peer=self.grid.in_stage(rank, task.node.peer))
+        return task.node
+
+
+def one_point(scenario: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> tuple[str, Point]:
+    """Return the name of a scenario and the one point that it has; raise InputError where it has several."""
+    loaded = load_scenario(scenario, overrides)
+    points = loaded.points()
+    if len(points) > 1:
+        axes = ", ".join(dict.fromkeys(key for each in points for key in each.axes)) or "num_gpus"
+        message = f"'{loaded.name}' has {len(points)} points and a program is that of one; set {axes} (--set)"
+        raise InputError(message, got=str(len(points)), allowed="1")
+    if len(points[0].point.each_job()) > 1:
+        raise InputError(f"'{loaded.name}' has several jobs and a program is that of one; set jobs=1", key="jobs")
+    return loaded.name, points[0].point
+
+
+def programs_of(setup: Setup) -> Programs:
+    """Return the programs of a point whose workers add gradients up by an all-reduce; raise InputError for others.
+
+    Times are those at a slowdown of 1; samples are taken to be there.
+    """
+    point = setup.point
+    kind = str(getattr(point.strategy, "kind", ""))
+    if kind != "all-reduce":
+        message = f"the programs of workers are told where they meet in an all-reduce (the strategy is {kind})"
+        raise InputError(message, key="strategy.kind", got=kind, allowed="all-reduce")
+    if not setup.wire.adds:
+        compression = setup.compression.kind
+        message = f"{compression} gradients are gathered and not added up, and a program has no place for that"
+        raise InputError(message, key="compression", got=compression, allowed="gradients that can be added")
+    if len(setup.kinds_in_use) > 1:
+        kinds = ", ".join(setup.kinds_in_use)
+        raise InputError(f"ranks have the same programs on GPUs of one kind (got {kinds})", got=kinds, key="topology")
+    algorithm = str(getattr(point.strategy, "algorithm", "auto"))
+    laid_out = setup.laid_out
+    if laid_out is None:
+        return _plain(setup, algorithm)
+    element_bytes, samples = PRECISIONS[point.precision].activation_bytes, setup.reference.batch
+    own = [laid_out.parts[stage :: laid_out.grid.pipeline] for stage in range(laid_out.grid.pipeline)]
+    if point.parallelism.kind != "grid":  # its parts have batches of their own
+        return Programs(laid_out.grid, laid_out.plans, algorithm, (_unknown,) * len(laid_out.plans))
+    work = tuple(
+        _work([_layers(part) for part in parts], samples, element_bytes, plan.program)
+        for parts, plan in zip(own, laid_out.plans, strict=True)
+    )
+    return Programs(laid_out.grid, laid_out.plans, algorithm, work)
+
+
+def _plain(setup: Setup, algorithm: str) -> Programs:
+    """Return the one program of ranks that each train a copy of the whole model."""
+    reference, plan = setup.reference, setup.first_plan
+    layers = [time.layer for time in reference.layers]
+    program = plain_program(
+        [layer.name for layer in layers],
+        [time.forward_s for time in reference.layers],
+        [time.backward_s for time in reference.layers],
+        plan,
+    )
+    work = _work([layers], reference.batch, PRECISIONS[setup.point.precision].activation_bytes, program)
+    return Programs(Grid(data=setup.point.num_gpus), (StagePlan(program, plan),), algorithm, (work,))
+
+
+def _layers(part: Part) -> list[Layer]:
+    return [piece.layer for piece in part.pieces]
+
+
+def _work(parts: Sequence[Sequence[Layer]], samples: int, element_bytes: float, program: Program) -> Work:
+    """Return what says the work of a compute of these layers, which it names as `first` or `first to last`.
+
+    FLOP are those of the layers for `samples`; bytes are what they read and write of activations and weights.
+    """
+    has_weights_apart = any(isinstance(op, Compute) and op.phase == WEIGHTS for op in program.distinct())
+    places = {layer.name: (number, at) for number, part in enumerate(parts) for at, layer in enumerate(part)}
+
+    def work(op: Compute) -> tuple[float, float]:
+        ends = [places.get(name) for name in (op.name.split(" to ")[0], op.name.split(" to ")[-1])]
+        if ends[0] is None or ends[1] is None or ends[0][0] != ends[1][0]:
+            return 0.0, 0.0
+        number, first, last = ends[0][0], *sorted((ends[0][1], ends[1][1]))
+        layers = parts[number][first : last + 1]
+        flop = samples * sum(_flop(layer, op.phase, has_weights_apart) for layer in layers)
+        moved = sum(samples * (layer.input_elements + layer.output_elements) + layer.num_parameters for layer in layers)
+        return flop, moved * element_bytes
+
+    return work
+
+
+def _unknown(op: Compute) -> tuple[float, float]:
+    return 0.0, 0.0
+
+
+def _flop(layer: Layer, phase: str, has_weights_apart: bool) -> float:
+    """Return the FLOP of a sample in a phase."""
+    by_phase: Mapping[str, float] = {
+        FORWARD: layer.flop,
+        RECOMPUTE: layer.flop,
+        BACKWARD: layer.flop_backward_data + (0.0 if has_weights_apart else layer.flop_backward_weights),
+        WEIGHTS: layer.flop_backward_weights,
+    }
+    return by_phase.get(phase, 0.0)

@@ -1,0 +1,274 @@
+"""Graphs of ranks played on a cluster: what another tool has recorded, or a program of ours that was written down."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+import simpy
+
+from clustersim.devices import GpuDevice
+from clustersim.errors import SimulationError
+from clustersim.hardware import load_transport
+from clustersim.hardware.sheet import Transport
+from clustersim.network import Collective, Environment, Network
+from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Node, in_order
+from clustersim.simulate.play import network_over
+from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.topology import Node as Place
+from clustersim.topology import Topology, load_topology, place
+from clustersim.topology.placement import Block
+
+PLAY_SCHEMA = "clustersim.play/1"
+
+Process = Generator[simpy.Event, Any, None]
+_Stretch = tuple[float, float]
+
+
+def play_traces(
+    graphs: Sequence[Sequence[Node]],
+    topology: str | Topology | Mapping[str, Any],
+    transport: str = "ideal",
+    exact: bool = False,
+    tell: Callable[[float], None] = lambda share: None,
+) -> dict[str, Any]:
+    """Play the graph of each rank on the first GPUs of a cluster; return a `clustersim.play/1` document.
+
+    A GPU computes one node after the other, of those that may begin the one that comes first in its graph. A send sets
+    off at once, and its receiver waits for it. The collectives of a group follow one another. For each rank, and for
+    all in the mean, `compute_s` is when it computes, `exposed_s` when it does not and its messages are on their way,
+    and `waiting_s` what is left of `end_s`.
+    """
+    cluster = load_topology(dict(topology) if isinstance(topology, Mapping) else topology)
+    gpus = place(Block(), cluster, len(graphs), seed=0)
+    library = load_transport(transport)
+    network = network_over(Environment(), cluster, library, exact)
+    stage = _Stage(network, gpus, library, tell)
+    ranks = [_Rank(stage, rank, graph) for rank, graph in enumerate(graphs)]
+    stage.num_left = sum(map(len, graphs))
+    for each in ranks:
+        each.begin()
+    network.env.run()
+    if stage.num_left:
+        waiting = ", ".join(str(each.rank) for each in ranks if each.num_left)
+        raise SimulationError(f"at {network.env.now} s ranks wait for ever for one another: {waiting}")
+    rows = [each.row() for each in ranks]
+    return {
+        "schema": PLAY_SCHEMA,
+        "topology": cluster.name,
+        "transport": transport,
+        "num_ranks": len(graphs),
+        "num_nodes": sum(map(len, graphs)),
+        "end_s": max(row["end_s"] for row in rows),
+        **{f"mean_{key}": float(np.mean([row[key] for row in rows])) for key in ("compute_s", "exposed_s")},
+        "ranks": rows,
+    }
+
+
+class _Letter:
+    """A message: when it set off, and its arrival."""
+
+    def __init__(self, env: simpy.Environment):
+        self.arrived: simpy.Event = env.event()
+        self.sent_s = float("inf")
+
+
+class _Meeting:
+    """A collective of a group: how many have yet to enter it, and when the last of them did."""
+
+    def __init__(self, collective: Collective, num_to_come: int):
+        self.collective = collective
+        self.num_to_come = num_to_come
+        self.last_s = float("inf")
+
+
+class _Stage:
+    """What ranks share: the network, messages between them, and where they meet."""
+
+    def __init__(self, network: Network, gpus: np.ndarray, library: Transport, tell: Callable[[float], None]):
+        self.network, self.env, self.gpus, self.library = network, network.env, gpus, library
+        self.num_left = 0
+        self._num_done = 0
+        self._tell = tell
+        self._letters: dict[tuple[int, int, int, int], _Letter] = {}
+        self._meetings: dict[tuple[tuple[int, ...], int], _Meeting] = {}
+
+    @property
+    def is_staged(self) -> bool:
+        return self.library.buffers == "host"
+
+    def letter(self, src: int, dst: int, tag: int, number: int) -> _Letter:
+        """Return message `number` of those from one rank to another with a tag."""
+        return self._letters.setdefault((src, dst, tag, number), _Letter(self.env))
+
+    def meeting(self, node: Node, number: int) -> _Meeting:
+        """Return collective `number` of a group."""
+        key = node.group, number
+        if key not in self._meetings:
+            self._meetings[key] = _Meeting(self._begin(node), len(node.group))
+        return self._meetings[key]
+
+    def _begin(self, node: Node) -> Collective:
+        topology, gpus = self.network.topology, self.gpus[list(node.group)]
+        _, schedule = schedule_collective(node.op, node.algorithm, topology, gpus, node.num_bytes, self.library.library)
+        ends = topology.memory[gpus] if self.is_staged else topology.gpus[gpus]
+        nodes: list[Hashable] = [Place(end) for end in ends.tolist()]
+        collective = self.network.begin(schedule, [*nodes, *switches(schedule, topology, gpus)])
+        others = range(len(gpus), schedule.num_ranks)
+        if others:
+            collective.enter_each(others, np.full(len(others), float(self.env.now)))
+        return collective
+
+    def done(self) -> None:
+        """Note that a node is done."""
+        self.num_left -= 1
+        self._num_done += 1
+        self._tell(self._num_done / (self._num_done + self.num_left))
+
+
+class _Rank:
+    """One rank: what of its graph may begin, what its GPU and its host's thread compute, and when it did what."""
+
+    def __init__(self, stage: _Stage, rank: int, graph: Sequence[Node]):
+        self.rank = rank
+        self.num_left = len(graph)
+        self._stage, self._env = stage, stage.env
+        self._gpu = GpuDevice(stage.env, stage.network, int(stage.gpus[rank]))
+        self._nodes = in_order(graph)
+        self._number = _numbers(self._nodes)
+        self._followers: dict[int, list[Node]] = defaultdict(list)
+        self._num_open: dict[int, int] = {}
+        self._may_compute: dict[bool, list[tuple[int, Node]]] = {False: [], True: []}
+        self._computes = {False: False, True: False}
+        self._place = {node.number: place for place, node in enumerate(self._nodes)}
+        self._busy: list[_Stretch] = []
+        self._moving: list[_Stretch] = []
+        self._end_s = 0.0
+
+    def begin(self) -> None:
+        """Begin with all that waits for nothing."""
+        last: dict[tuple[int, ...], int] = {}
+        for node in self._nodes:
+            before = {*node.data_deps, *node.order_deps}
+            if node.kind == COLLECTIVE and len(node.group) > 1:
+                before |= {last[node.group]} if node.group in last else set()
+                last[node.group] = node.number
+            for number in before:
+                self._followers[number].append(node)
+            self._num_open[node.number] = len(before)
+        for node in [node for node in self._nodes if not self._num_open[node.number]]:
+            self._start(node)
+
+    def row(self) -> dict[str, float]:
+        """Return how the rank's time went, as `play_traces` says."""
+        compute_s = _length_s(self._busy)
+        exposed_s = _length_s([*self._busy, *self._moving]) - compute_s
+        waiting_s = max(0.0, self._end_s - compute_s - exposed_s)
+        times = {"end_s": self._end_s, "compute_s": compute_s, "exposed_s": exposed_s, "waiting_s": waiting_s}
+        return {"rank": self.rank, **times}
+
+    def _start(self, node: Node) -> None:
+        if node.kind == COMPUTE:
+            heappush(self._may_compute[node.on_host], (self._place[node.number], node))
+            if not self._computes[node.on_host]:
+                self._env.process(self._compute(node.on_host))
+                self._computes[node.on_host] = True
+        else:
+            how = {SEND: self._send, RECEIVE: self._receive, COLLECTIVE: self._collective}.get(node.kind, self._nothing)
+            self._env.process(how(node))
+
+    def _done(self, node: Node) -> None:
+        self._end_s = float(self._env.now)
+        self.num_left -= 1
+        self._stage.done()
+        for follower in self._followers.pop(node.number, ()):
+            self._num_open[follower.number] -= 1
+            if not self._num_open[follower.number]:
+                self._start(follower)
+
+    def _compute(self, on_host: bool) -> Process:
+        """Compute what may be computed, one after the other."""
+        while self._may_compute[on_host]:
+            _, node = heappop(self._may_compute[on_host])
+            start_s = float(self._env.now)
+            yield self._env.timeout(node.seconds)
+            self._busy.append((start_s, float(self._env.now)))
+            self._done(node)
+        self._computes[on_host] = False
+
+    def _nothing(self, node: Node) -> Process:
+        yield self._env.timeout(0.0)
+        self._done(node)
+
+    def _send(self, node: Node) -> Process:
+        letter = self._stage.letter(self.rank, node.peer, node.tag, self._number[node.number])
+        letter.sent_s = start_s = float(self._env.now)
+        network, peer = self._stage.network, int(self._stage.gpus[node.peer])
+        if self._stage.is_staged:
+            memory = network.topology.memory
+            yield from self._gpu.copy_out(node.num_bytes)
+            yield network.transfer(self._gpu.host_memory, Place(memory[peer]), node.num_bytes)
+            yield network.transfer(Place(memory[peer]), peer, node.num_bytes)
+        else:
+            yield network.transfer(self._gpu.node, peer, node.num_bytes)
+        letter.arrived.succeed()
+        self._moved(start_s)
+        self._done(node)
+
+    def _receive(self, node: Node) -> Process:
+        letter = self._stage.letter(node.peer, self.rank, node.tag, self._number[node.number])
+        start_s = float(self._env.now)
+        if letter.arrived.processed:
+            yield self._env.timeout(0.0)
+        else:
+            yield letter.arrived
+        self._moved(max(start_s, letter.sent_s))
+        self._done(node)
+
+    def _collective(self, node: Node) -> Process:
+        if len(node.group) == 1:
+            yield from self._nothing(node)
+            return
+        is_staged, start_s = self._stage.is_staged, float(self._env.now)
+        if is_staged:
+            yield from self._gpu.copy_out(node.num_bytes)
+        meeting = self._stage.meeting(node, self._number[node.number])
+        place = node.group.index(self.rank)
+        meeting.collective.enter(place)
+        meeting.num_to_come -= 1
+        if not meeting.num_to_come:
+            meeting.last_s = float(self._env.now)
+        yield meeting.collective.done(place)
+        self._moved(max(start_s, meeting.last_s))
+        if is_staged:
+            copied_s = float(self._env.now)
+            yield from self._gpu.copy_in(node.num_bytes)
+            self._moved(copied_s)
+        self._done(node)
+
+    def _moved(self, start_s: float) -> None:
+        self._moving.append((start_s, float(self._env.now)))
+
+
+def _numbers(nodes: Sequence[Node]) -> dict[int, int]:
+    """Return of each message how many with its ends and tag come before it, and of each collective of its group."""
+    seen: dict[Hashable, int] = defaultdict(int)
+    numbers = {}
+    for node in nodes:
+        key = node.group if node.kind == COLLECTIVE else (node.kind, node.peer, node.tag)
+        numbers[node.number] = seen[key]
+        seen[key] += 1
+    return numbers
+
+
+def _length_s(stretches: Sequence[_Stretch]) -> float:
+    """Return how long at least one of some stretches of time lasts."""
+    length_s, until_s = 0.0, 0.0
+    for start_s, end_s in sorted(stretches):
+        if end_s > until_s:
+            length_s += end_s - max(start_s, until_s)
+            until_s = end_s
+    return length_s

@@ -1,0 +1,142 @@
+"""Graphs of ranks played on a cluster: closed forms, and our own programs against the exact run of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clustersim.errors import InputError
+from clustersim.hardware import load_transport
+from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Node
+from clustersim.scenario import load_scenario
+from clustersim.simulate.collective import play_collective
+from clustersim.simulate.play import _played
+from clustersim.simulate.programs import one_point, programs_of
+from clustersim.simulate.setup import Setup
+from clustersim.simulate.traces import play_traces
+from clustersim.strategies.algorithm import schedule_collective
+from clustersim.topology import load_topology
+
+LATENCY_S, RATE = 3e-6, 2e9  # of a route through the switch, and of each link
+STAR = {"kind": "star", "num_hosts": 8, "link": "2 GB/s", "hop": "1.5 us"}
+DGX = {"kind": "star", "num_hosts": 4, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
+
+
+def scenario(layout: dict[str, Any], **other: Any) -> dict[str, Any]:
+    return {
+        "model": "gpt2-small",
+        "num_gpus": 8,
+        "batch": {"per_gpu": 4},
+        "topology": DGX,
+        "transport": "nccl",
+        "strategy": {"kind": "all-reduce"},
+        "parallelism": layout,
+        **other,
+    }
+
+
+def graphs_of(setup: Setup) -> list[list[Node]]:
+    programs = programs_of(setup)
+    stages = programs.tasks()
+    ranks = range(programs.grid.num_ranks)
+    return [[programs.node(task, rank) for task in stages[programs.grid.stage(rank)]] for rank in ranks]
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {},
+        {"pipeline": 4, "micro_batches": 4, "schedule": "gpipe"},
+        {"tensor": 2, "pipeline": 2, "micro_batches": 2, "schedule": "zero-bubble"},
+        {"pipeline": 2, "micro_batches": 4, "schedule": "interleaved", "recompute": "full"},
+        {"sharding": "zero-3"},
+        {"sharding": "zero-1", "micro_batches": 2},
+        {"tensor": 2, "sequence_parallel": True, "sharding": "zero-2"},
+    ],
+)
+def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_iteration(layout: dict[str, Any]) -> None:
+    setup = Setup(load_scenario(scenario(layout)).points()[0].point)
+    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
+    run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
+    played = play_traces(graphs_of(setup), setup.topology, "nccl", exact=True)
+    assert played["end_s"] == pytest.approx(run_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", [{"overlap": False}, {"buckets": "layer"}, {"buckets": "whole"}])
+def test_so_does_plain_training_with_fewer_bits_on_the_wire(strategy: dict[str, Any]) -> None:
+    training = scenario({}, strategy={"kind": "all-reduce", "algorithm": "ring", **strategy}, compression="fp16")
+    setup = Setup(load_scenario(training | {"model": "googlenet"}).points()[0].point)
+    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
+    played = play_traces(graphs_of(setup), setup.topology, "nccl")
+    assert played["end_s"] == pytest.approx(float(run.jobs[0].times.end_s[:, 0].max()), rel=1e-9)
+
+
+def test_a_message_takes_its_latency_and_its_bytes_and_leaves_its_sender_computing() -> None:
+    sender = [Node(1, SEND, "out", num_bytes=4e6, peer=1, tag=7), Node(2, COMPUTE, "on", seconds=1e-3)]
+    receiver = [Node(1, RECEIVE, "in", num_bytes=4e6, peer=0, tag=7), Node(2, COMPUTE, "then", (1,), seconds=5e-4)]
+    played = play_traces([sender, receiver], STAR)
+    arrived_s = LATENCY_S + 4e6 / RATE
+    assert played["ranks"][1]["end_s"] == pytest.approx(arrived_s + 5e-4, rel=1e-9)
+    assert played["ranks"][1]["exposed_s"] == pytest.approx(arrived_s, rel=1e-9)
+    assert played["ranks"][0] == pytest.approx(
+        {"rank": 0, "end_s": arrived_s, "compute_s": 1e-3, "exposed_s": arrived_s - 1e-3, "waiting_s": 0.0}, rel=1e-9
+    )
+
+
+def test_a_collective_takes_its_closed_form_from_when_the_last_rank_enters() -> None:
+    group = (0, 1, 2, 3)
+    graphs = [
+        [
+            Node(1, COMPUTE, "work", seconds=1e-3 * (rank + 1)),
+            Node(2, COLLECTIVE, "sum", (1,), num_bytes=8e6, op="all-reduce", group=group, algorithm="ring"),
+        ]
+        for rank in group
+    ]
+    played = play_traces(graphs, STAR)
+    assert played["end_s"] == pytest.approx(4e-3 + 6 * (LATENCY_S + 2e6 / RATE), rel=1e-9)
+    assert played["ranks"][0]["waiting_s"] == pytest.approx(3e-3, rel=1e-9)
+
+
+def test_a_gpu_computes_one_node_at_a_time_in_the_order_of_its_trace_and_its_host_beside_it() -> None:
+    graph = [
+        Node(5, COMPUTE, "first", seconds=1.0),
+        Node(3, COMPUTE, "second", seconds=2.0),
+        Node(4, COMPUTE, "beside", seconds=2.5, on_host=True),
+        Node(6, NOTHING, "joined", (3, 4, 5)),
+    ]
+    row = play_traces([graph], STAR)["ranks"][0]
+    assert row == {"rank": 0, "end_s": 3.0, "compute_s": 3.0, "exposed_s": 0.0, "waiting_s": 0.0}
+
+
+def test_collectives_of_a_group_follow_one_another_and_messages_of_a_tag_come_in_turn() -> None:
+    one = [Node(number, COLLECTIVE, "sum", num_bytes=2e6, op="all-reduce", group=(0, 1)) for number in (1, 2)]
+    once = play_traces([one[:1], one[:1]], STAR)["end_s"]
+    assert play_traces([one, one], STAR)["end_s"] == pytest.approx(2 * once, rel=1e-9)
+    sends = [Node(1, SEND, "a", num_bytes=1e6, peer=1), Node(2, SEND, "b", (1,), num_bytes=1e6, peer=1)]
+    takes = [Node(1, RECEIVE, "a", num_bytes=1e6, peer=0), Node(2, RECEIVE, "b", num_bytes=1e6, peer=0)]
+    assert play_traces([sends, takes], STAR)["end_s"] == pytest.approx(2 * (LATENCY_S + 1e6 / RATE), rel=1e-9)
+
+
+def test_staged_messages_go_through_the_memory_of_both_hosts() -> None:
+    cluster = {"kind": "star", "num_hosts": 2, "host": "dgx-1", "link": "infiniband-edr", "hop": "1 us"}
+    sums = [Node(1, COLLECTIVE, "sum", num_bytes=2e6, op="all-reduce", group=(0, 8))]
+    graphs = [sums if rank in (0, 8) else [] for rank in range(16)]
+    topology, library = load_topology(cluster), load_transport("mpi")
+    _, schedule = schedule_collective("all-reduce", "auto", topology, np.array([0, 8]), 2e6, library.library)
+    alone_s = play_collective(topology, np.array([0, 8]), schedule, 2e6, library)
+    assert play_traces(graphs, topology, "mpi")["end_s"] == pytest.approx(alone_s, rel=1e-9)
+
+
+def test_programs_are_those_of_one_point_and_of_an_all_reduce() -> None:
+    with pytest.raises(InputError, match=r"'overlap-10gbe' has 8 points .* set num_gpus, strategy.overlap"):
+        one_point("overlap-10gbe")
+    with pytest.raises(InputError, match=r"has several jobs .* set jobs=1"):
+        one_point(scenario({}, jobs=2, num_gpus=4))
+    for other, told in (
+        ({"strategy": {"kind": "server"}}, r"all-reduce \(the strategy is server\)"),
+        ({"compression": "one-bit"}, "one-bit gradients are gathered"),
+    ):
+        with pytest.raises(InputError, match=told):
+            programs_of(Setup(one_point(scenario({}, **other))[1]))
