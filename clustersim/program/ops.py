@@ -56,12 +56,16 @@ class Receive:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Enter a collective of the group along an axis, and go on at once; a group's collectives follow one another."""
+    """Enter a collective of the group along an axis, and go on at once; a group's collectives follow one another.
+
+    `root` is the place in the group of the rank that a broadcast comes from, or a reduce goes to.
+    """
 
     key: Key
     op: str
     axis: str
     num_bytes: float
+    root: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,8 @@ def _of_micro_batch(op: Op, number: int) -> Op:
             return Send(Key(key.what, number, key.place), stage, num_bytes)
         case Receive(key, stage, num_bytes):
             return Receive(Key(key.what, number, key.place), stage, num_bytes)
-        case Call(key, what, axis, num_bytes):
-            return Call(Key(key.what, number, key.place), what, axis, num_bytes)
+        case Call(key, what, axis, num_bytes, root):
+            return Call(Key(key.what, number, key.place), what, axis, num_bytes, root)
         case Wait(key):
             return Wait(Key(key.what, number, key.place))
     return op
@@ -179,11 +183,15 @@ def _same_pass(one: Compute, other: Compute) -> bool:
     return (one.phase, one.micro_batch) == (other.phase, other.micro_batch)
 
 
-def with_timed_calls(program: Program, seconds: Mapping[tuple[str, float], float]) -> Program:
+def with_timed_calls(
+    program: Program, seconds: Mapping[tuple[str, float], float], in_passes_only: bool = False
+) -> Program:
     """Return the same program with collectives along `tensor` that are waited for at once as known time.
 
-    `seconds` are those of a collective by its operation and its bytes; one that is not there stays.
+    `seconds` are those of a collective by its operation and its bytes; one that is not there stays. With
+    `in_passes_only`, so does one in no pass that is like others.
     """
+    beside = {} if in_passes_only else seconds
     bodies: dict[int, tuple[Op, ...]] = {}
     parts: list[Op | Pass] = []
     plain: list[Op] = []
@@ -191,12 +199,12 @@ def with_timed_calls(program: Program, seconds: Mapping[tuple[str, float], float
         if not isinstance(part, Pass):
             plain.append(part)
             continue
-        parts += _timed(plain, seconds)
+        parts += _timed(plain, beside)
         plain = []
         if id(part.body) not in bodies:
             bodies[id(part.body)] = _timed(part.body, seconds)
         parts.append(Pass(bodies[id(part.body)], part.micro_batch))
-    return Program(program.stage, (*parts, *_timed(plain, seconds)))
+    return Program(program.stage, (*parts, *_timed(plain, beside)))
 
 
 def _timed(ops: Sequence[Op], seconds: Mapping[tuple[str, float], float]) -> tuple[Op, ...]:
@@ -227,8 +235,9 @@ def _line(op: Op) -> str:
             return f"send {_name(key)} to stage {stage}: {num_bytes:.6g} B"
         case Receive(key, stage, num_bytes):
             return f"receive {_name(key)} from stage {stage}: {num_bytes:.6g} B"
-        case Call(key, what, axis, num_bytes):
-            return f"begin {what} {_name(key)} along {axis}: {num_bytes:.6g} B"
+        case Call(key, what, axis, num_bytes, root):
+            rooted = f" from {root}" if what == "broadcast" else f" to {root}" if what == "reduce" else ""
+            return f"begin {what} {_name(key)} along {axis}{rooted}: {num_bytes:.6g} B"
         case Wait(key):
             return f"wait for {_name(key)}"
         case Ready(bucket):

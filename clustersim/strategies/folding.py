@@ -17,7 +17,7 @@ import numpy as np
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import BACKWARD, Call, Program, Send, with_timed_calls
+from clustersim.program.ops import BACKWARD, Call, Op, Program, Send, with_timed_calls
 from clustersim.strategies.algorithm import schedule_collective, switches
 
 Routes = Mapping[tuple[int, int], tuple[int, ...]]
@@ -52,6 +52,8 @@ def folding(
 
     `again` makes a network on which nothing has happened: what is timed is played there.
     """
+    if any(_has_a_root(op) for program in programs for op in program.distinct()):
+        return None
     network = again()
     each = grid.num_ranks // grid.pipeline
     between = _routes(network, gpus, _stage_pairs(grid, programs))
@@ -67,18 +69,27 @@ def folding(
     shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
     known: dict[tuple[str, float], float] = {}
     timed_bytes = np.zeros(len(network.topology.links))
-    for program in programs if not links_inside & (links_between | links_among) else ():
-        for call, count in sorted(_splitting_calls(program).items()):
+    in_passes_only = bool(links_inside & links_among)
+    is_undisturbed = not links_inside & links_between
+    if in_passes_only:
+        is_undisturbed &= _exchange_last(programs) and _apart_by_stage(inside, among, each)
+    for program in programs if is_undisturbed else ():
+        for call, count in sorted(_splitting_calls(program, in_passes_only).items()):
             known[call], link_bytes = _alone(again(), gpus, grid, program.stage, call, transport)
             timed_bytes += count * link_bytes
     return Folding(
-        tuple(with_timed_calls(program, known) for program in programs),
+        tuple(with_timed_calls(program, known, in_passes_only) for program in programs),
         sends_all=shares_always or not _apart(between, lambda rank: rank % each),
         meets_exchange=meets_exchange,
         num_late=_num_late(network, programs, links_between),
         timed_bytes=timed_bytes,
         shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played",
     )
+
+
+def _has_a_root(op: Op) -> bool:
+    """Say whether one rank of a group does something else than the others, who need not be done when it is."""
+    return isinstance(op, Call) and op.op in ("broadcast", "reduce")
 
 
 def _num_late(network: Network, programs: Sequence[Program], links: set[int]) -> int:
@@ -101,14 +112,30 @@ def _links(routes: Routes) -> set[int]:
     return {link for route in routes.values() for link in route}
 
 
-def _splitting_calls(program: Program) -> Counter[tuple[str, float]]:
+def _splitting_calls(program: Program, in_passes_only: bool) -> Counter[tuple[str, float]]:
     """Return how often a stage begins each collective among GPUs that split layers, by its operation and its bytes."""
     count: Counter[tuple[str, float]] = Counter()
-    for body, times in program.bodies():
+    *passes, rest = program.bodies()
+    for body, times in passes if in_passes_only else (*passes, rest):
         for op in body:
             if isinstance(op, Call) and op.axis == "tensor":
                 count[op.op, op.num_bytes] += times
     return count
+
+
+def _exchange_last(programs: Sequence[Program]) -> bool:
+    """Say whether copies exchange nothing before each stage's last pass, which is none of those that are alike."""
+    bodies = (body for program in programs for body, _ in program.bodies()[:-1])
+    return not any(isinstance(op, Call) and op.axis != "tensor" for body in bodies for op in body)
+
+
+def _apart_by_stage(inside: Routes, among: Routes, each: int) -> bool:
+    """Say whether GPUs that split layers share links only with exchanges of gradients of their own stage."""
+    stages: dict[int, set[int]] = {}
+    for (rank, _), route in among.items():
+        for link in route:
+            stages.setdefault(link, set()).add(rank // each)
+    return all(stages.get(link, set()) <= {rank // each} for (rank, _), route in inside.items() for link in route)
 
 
 def _stage_pairs(grid: Grid, programs: Sequence[Program]) -> Iterator[tuple[int, int]]:

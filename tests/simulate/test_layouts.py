@@ -144,6 +144,7 @@ LAYOUTS = [
     (DGX, 32, {"tensor": 4, "pipeline": 4, "micro_batches": 4}, "nccl"),
     (DGX, 32, {"tensor": 4, "pipeline": 2, "data": 4, "micro_batches": 4, "sharding": "zero-1"}, "nccl"),
     (DGX, 16, {"tensor": 2, "pipeline": 4, "micro_batches": 4, "schedule": "interleaved", "chunks": 2}, "nccl"),
+    (DGX, 16, {"tensor": 4, "pipeline": 2, "data": 2, "micro_batches": 4}, "nccl"),
     (DGX, 16, {"context": 2, "tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 2}, "nccl"),
     (BOX, 16, {"context": 4, "pipeline": 2, "data": 2, "micro_batches": 2}, "nccl"),
 ]
