@@ -22,6 +22,7 @@ from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
 from clustersim.cli.importing import importing
 from clustersim.cli.listing import list_names
+from clustersim.cli.planning import plan
 from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.programs import play, program
 from clustersim.cli.validation import validate
@@ -38,6 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.command()(run)
+app.command()(plan)
 app.command()(collective)
 app.command()(program)
 app.command()(play)

@@ -1,0 +1,238 @@
+"""The least time of an iteration of a layout, in closed form: no layout is simulated in less.
+
+Every term is what somebody cannot help spending: what a stage computes, one pass after another; the way of the first
+micro-batch to it and of the last one back; collectives that it waits for, its own messages alone on the links; and
+the exchange of gradients after the pass that completes them. docs/physics.md writes them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from clustersim.planner.links import Group
+from clustersim.planner.material import Material, Split, Timed
+from clustersim.planner.shapes import StageShape, stage_shapes
+from clustersim.planner.space import Choice
+from clustersim.program import assign_buckets
+from clustersim.workload import PRECISIONS
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """The least that each part takes for one micro-batch [num_parts]: forward, backward, gradients of its weights.
+
+    `sent_s` is what the message takes that comes into a part.
+    """
+
+    forward_s: np.ndarray
+    backward_s: np.ndarray
+    weights_s: np.ndarray
+    sent_s: np.ndarray
+
+    def of_stage(self, stage: int, num_stages: int) -> np.ndarray:
+        """Return the seconds of a stage's passes [3, num_chunks]."""
+        own = slice(stage, None, num_stages)
+        return np.array([self.forward_s[own], self.backward_s[own], self.weights_s[own]])
+
+
+def least_iteration_s(material: Material, choice: Choice) -> float:
+    """Return the least time of an iteration of a choice in seconds.
+
+    The greater of two: what each stage takes for its own passes and its exchange; and what the first stage takes from
+    its first pass to its last, which waits for the way through all others and back.
+    """
+    layout, grid = choice.layout, choice.grid
+    timed = material.timed(choice)
+    split = material.split(grid.tensor, layout.sequence_parallel)
+    begins = material.begins(choice)
+    passes = _passes(material, choice, timed, split, begins)
+    shapes = stage_shapes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
+    exchanges = [_Exchange(material, choice, timed, split, begins, stage) for stage in range(grid.pipeline)]
+    seconds = [passes.of_stage(stage, grid.pipeline) for stage in range(grid.pipeline)]
+    own_s = [
+        exchange.end_s(float((shape.every * each).sum()), [float((part * each).sum()) for part in shape.before])
+        for exchange, shape, each in zip(exchanges, shapes, seconds, strict=True)
+    ]
+    begin_s, end_s = _first_stage_s(choice, passes, shapes, seconds)
+    starts_s = [float((part * seconds[0]).sum()) for part in shapes[0].before]
+    starts_s[0] = max(starts_s[0], begin_s)
+    return max(*own_s, exchanges[0].end_s(end_s, starts_s))
+
+
+def _first_stage_s(
+    choice: Choice, passes: Passes, shapes: tuple[StageShape, ...], seconds: list[np.ndarray]
+) -> tuple[float, float]:
+    """Return when the first stage's last pass backward begins at the earliest, and when it is through with all."""
+    p = choice.grid.pipeline
+    there_s = list(accumulate((passes.forward_s[k] + passes.sent_s[k + 1] for k in range(p - 1)), initial=0.0))
+    back_s = list(accumulate((passes.backward_s[k] + passes.sent_s[k + 1] for k in range(p - 1)), initial=0.0))
+    last_s = [
+        there + max(float((shape.through * each).sum()), _rounds_s(choice, passes, stage))
+        for stage, (there, shape, each) in enumerate(zip(there_s, shapes, seconds, strict=True))
+    ]
+    own_backward_s = float(passes.backward_s[0])
+    done_s = max(last + back for last, back in zip(last_s, back_s, strict=True))
+    waits = [last + back - own_backward_s for last, back in zip(last_s[1:], back_s[1:], strict=True)]
+    begin_s = max([float((shapes[0].through * seconds[0]).sum()) - own_backward_s, *waits])
+    after_s = float(((shapes[0].every - shapes[0].through) * seconds[0]).sum())
+    if choice.layout.schedule == "zero-bubble":
+        begin_s = done_s + after_s - float(passes.weights_s[0])
+    return begin_s, done_s + after_s
+
+
+def _rounds_s(choice: Choice, passes: Passes, stage: int) -> float:
+    """Return the least time from a stage's first pass to its last backward by how many micro-batches it has in flight.
+
+    A stage that keeps a of them sends the next one forward only when the first is back: m micro-batches take
+    ceil(m / a) ways from there to the last stage and back. For schedules of one chunk that alternate.
+    """
+    layout, p = choice.layout, choice.grid.pipeline
+    if layout.schedule not in ("1f1b", "zero-bubble") or layout.chunks > 1:
+        return 0.0
+    way_s = float(
+        passes.forward_s[stage:].sum() + passes.backward_s[stage:].sum() + 2 * passes.sent_s[stage + 1 :].sum()
+    )
+    return -(-layout.micro_batches // (p - stage)) * way_s
+
+
+def _passes(material: Material, choice: Choice, timed: Timed, split: Split, begins: tuple[int, ...]) -> Passes:
+    layout, grid = choice.layout, choice.grid
+    again = np.array(split.again[layout.recompute], dtype=float)
+    forward_s = timed.forward_s + timed.forward_calls_s
+    backward_s = timed.backward_data_s + timed.backward_calls_s + again * forward_s
+    puts_off = layout.schedule == "zero-bubble"
+    weights_s = timed.backward_weights_s if puts_off else np.zeros_like(forward_s)
+    if not puts_off:
+        backward_s = backward_s + timed.backward_weights_s
+    at = np.array(begins)
+    sums = [np.add.reduceat(column, at) for column in (forward_s, backward_s, weights_s)]
+    sent_s, joined_s = _handed_over(material, choice, begins)
+    sums[0] = sums[0] + joined_s
+    sums[1] = sums[1] + np.append(joined_s[1:], 0.0)
+    if layout.sharding == "zero-3" and grid.data > 1:
+        _with_gathers(material, choice, split, begins, sums)
+    return Passes(sums[0], sums[1], sums[2], sent_s)
+
+
+def _handed_over(material: Material, choice: Choice, begins: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the message into each part takes, and what its shares are gathered in [num_parts]."""
+    grid, links, layers = choice.grid, material.links, material.setup.model.layers
+    sample_bytes = PRECISIONS[material.point.precision].activation_bytes * choice.micro_batch
+    sent_s, joined_s = np.zeros(len(begins)), np.zeros(len(begins))
+    each = grid.num_ranks // grid.pipeline
+    for number, first in enumerate(begins):
+        if not number:
+            continue
+        size = layers[first - 1].output_elements * sample_bytes
+        src, dst = ((number + step) % grid.pipeline * each for step in (-1, 0))
+        ways = tuple((src + place, dst + place) for place in range(each))
+        sent_s[number] = links.message_s(ways, size / grid.tensor)
+        if grid.tensor > 1 and not choice.layout.sequence_parallel:
+            joined_s[number] = links.collective_s("all-gather", "auto", material.tensor_groups(grid.tensor), size)
+    return sent_s, joined_s
+
+
+def _with_gathers(
+    material: Material, choice: Choice, split: Split, begins: tuple[int, ...], sums: list[np.ndarray]
+) -> None:
+    """Let each pass wait for the weights of its first unit, and for the gathering of all."""
+    bytes_each = PRECISIONS[material.point.precision].operand_bytes
+    for number, sizes in enumerate(_units(split, begins)):
+        groups = material.replica_groups(choice, number % choice.grid.pipeline)
+        gather_s = [material.links.collective_s("all-gather", "auto", groups, size * bytes_each) for size in sizes]
+        sums[0][number] = max(sums[0][number] + gather_s[0], sum(gather_s))
+        sums[1][number] = max(sums[1][number] + gather_s[-1], sum(gather_s))
+
+
+def _units(split: Split, begins: tuple[int, ...]) -> list[list[float]]:
+    """Return the parameters of the units of each part, whose weights are gathered together."""
+    total = np.concatenate([[0.0], np.cumsum(split.parameters)])
+    units = []
+    for first, end in zip(begins, (*begins[1:], len(split.pieces)), strict=True):
+        starts = [first, *(block for block in split.blocks if first < block < end), end]
+        units.append(np.diff(total[starts]).tolist())
+    return units
+
+
+class _Exchange:
+    """What a stage does when its passes are over: gradients or their shares meet, weights are updated and given out."""
+
+    def __init__(
+        self, material: Material, choice: Choice, timed: Timed, split: Split, begins: tuple[int, ...], stage: int
+    ):
+        self._material, self._choice = material, choice
+        self._groups: list[Group] = material.replica_groups(choice, stage)
+        whole, grid = timed.training.whole, choice.grid
+        ends = (*begins[1:], len(split.pieces))
+        own = [np.arange(*span) for span in zip(begins, ends, strict=True)][stage :: grid.pipeline]
+        layers = np.concatenate([part[::-1] for part in reversed(own)])
+        sizes = split.parameters[layers] * whole.gradient_bytes_per_parameter
+        self._buckets = [
+            (float(sizes[members].sum()), int(layers[members[-1]]) <= int(own[0][-1]))
+            for members in assign_buckets(sizes.tolist(), timed.training.caps)
+        ]
+        self._units = [sizes for number, sizes in enumerate(_units(split, begins)) if number % grid.pipeline == stage]
+        held = float(split.parameters[layers].sum())
+        parameters = whole.model.num_parameters
+        self._update_s = whole.optimizer_s * held / parameters if parameters else 0.0
+        self._overlap = timed.training.overlap
+        self._gradient_bytes = whole.gradient_bytes_per_parameter
+        self._weight_bytes = PRECISIONS[whole.precision].operand_bytes
+
+    def end_s(self, passed_s: float, starts_s: list[float]) -> float:
+        """Return when a stage has new weights that is through with its passes then, from when on it counts.
+
+        The gradients of chunk c become complete in a pass that begins at `starts_s[c]` at the earliest.
+        """
+        sharding, replicas = self._choice.layout.sharding, self._choice.grid.data
+        if replicas == 1 or not self._buckets:
+            return passed_s + self._update_s
+        if sharding is None:
+            algorithm = str(getattr(self._material.point.strategy, "algorithm", "auto"))
+            return self._met_s("all-reduce", algorithm, passed_s, starts_s) + self._update_s
+        if sharding == "zero-1":
+            met_s = self._met_s("reduce-scatter", "auto", passed_s, starts_s)
+        else:
+            met_s = self._streamed_s(passed_s)
+        return met_s + self._update_s / replicas + self._given_out_s()
+
+    def _met_s(self, op: str, algorithm: str, passed_s: float, starts_s: list[float]) -> float:
+        """Return when the last bucket is exchanged, one after the other."""
+        sizes = [size for size, _ in self._buckets]
+        every_s = self._all_s(op, algorithm, sizes)
+        if not self._overlap:
+            return passed_s + every_s
+        of_first_chunk = [size for size, is_of_first in self._buckets if is_of_first]
+        return max(
+            passed_s + self._all_s(op, algorithm, sizes[-1:]),
+            min(starts_s) + every_s,
+            starts_s[0] + self._all_s(op, algorithm, of_first_chunk),
+        )
+
+    def _streamed_s(self, passed_s: float) -> float:
+        """Return when the gradients of every micro-batch's units are shared out, beside gathered weights if any."""
+        units = [size for part in self._units for size in part if size]
+        shared = [size * self._gradient_bytes for size in units]
+        last = [size for size in self._units[0] if size][:1]
+        last_s = self._all_s("reduce-scatter", "auto", [size * self._gradient_bytes for size in last])
+        stream_s = self._all_s("reduce-scatter", "auto", shared)
+        if self._choice.layout.sharding == "zero-3":
+            stream_s += 2 * self._all_s("all-gather", "auto", [size * self._weight_bytes for size in units])
+        return max(passed_s + last_s, self._choice.layout.micro_batches * stream_s)
+
+    def _given_out_s(self) -> float:
+        if self._choice.layout.sharding == "zero-3":
+            return 0.0
+        share = self._weight_bytes / self._gradient_bytes
+        return self._all_s("all-gather", "auto", [size * share for size, _ in self._buckets])
+
+    def _all_s(self, op: str, algorithm: str, sizes: list[float]) -> float:
+        """Return the least that collectives of these sizes take one after the other, of all groups of the stage."""
+        links = self._material.links
+        return max(
+            sum(links.collective_s(op, algorithm, self._groups, size) for size in sizes),
+            sum(links.together_s(op, algorithm, self._groups, size) for size in sizes),
+        )

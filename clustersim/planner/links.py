@@ -1,0 +1,124 @@
+"""The least that messages of a layout take: nobody else on the links, and every rank begins at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from clustersim.hardware.sheet import Transport
+from clustersim.network.lone_step import LoneStep, LoneSteps
+from clustersim.network.paths import Costs, payload_rates, wait_s
+from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.topology import Node, Topology
+
+Group = tuple[int, ...]
+
+
+class LeastTimes:
+    """What collectives of groups and messages between ranks take at least; ranks stand on `gpus` [num_ranks].
+
+    A transport that stages in host memory has ways of its own: nothing is claimed of it, and everything takes 0 s.
+    """
+
+    def __init__(self, topology: Topology, gpus: np.ndarray, transport: Transport):
+        self._topology, self._gpus, self._transport = topology, gpus, transport
+        self._costs = Costs(
+            transport.overhead_s, transport.efficiency, transport.host_overhead_s, transport.add_s_per_byte
+        )
+        self._claims = transport.buffers == "gpu"
+        self._chains: dict[tuple[str, str, Group, float], float] = {}
+        self._crowds: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
+        self._ways: dict[tuple[int, int], tuple[float, float]] = {}
+
+    @cached_property
+    def _maker(self) -> LoneSteps:
+        rates = payload_rates(self._topology, self._costs)
+        return LoneSteps(self._topology, self._costs, self._transport.adds, rates)
+
+    def collective_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
+        """Return the least that a rank of any of these groups spends in a collective once it has entered it.
+
+        It is the sum over the steps of what the rank's own messages take (`_own_s`).
+        """
+        if not self._claims or len(groups[0]) < 2:
+            return 0.0
+        return min(self._chain(op, algorithm, group, num_bytes) for group in groups)
+
+    def together_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
+        """Return the least that groups take who all begin such a collective at once: bytes of a link over its rate.
+
+        The link is the busiest, with the bytes of all groups on it: a host's adapter, where it has fewer than GPUs.
+        """
+        if not self._claims or len(groups[0]) < 2:
+            return 0.0
+        key = op, algorithm, tuple(groups), num_bytes
+        if key not in self._crowds:
+            carried = np.zeros(self._maker.num_links)
+            for group in groups:
+                for step, times in self._steps(op, algorithm, group, num_bytes):
+                    uses = step.uses
+                    is_link = uses.link < self._maker.num_links
+                    np.add.at(carried, uses.link[is_link], times * step.carried_bytes[is_link])
+            busy = carried > 0
+            self._crowds[key] = float((carried[busy] / self._maker.bytes_per_s[busy]).max(initial=0.0))
+        return self._crowds[key]
+
+    def message_s(self, pairs: Sequence[tuple[int, int]], num_bytes: float) -> float:
+        """Return the least that a message takes from a rank to another, for the quickest of some pairs."""
+        if not self._claims or not pairs:
+            return 0.0
+        return min(wait + num_bytes / rate for wait, rate in map(self._way, pairs))
+
+    def crosses_hosts(self, group: Group) -> bool:
+        """Say whether the ranks of a group are on several hosts."""
+        return len(np.unique(self._topology.gpu_hosts[self._gpus[list(group)]])) > 1
+
+    def _way(self, pair: tuple[int, int]) -> tuple[float, float]:
+        if pair not in self._ways:
+            src, dst = (int(self._topology.gpus[self._gpus[rank]]) for rank in pair)
+            route = self._topology.route(src, dst)
+            rates = self._maker.bytes_per_s[route]
+            self._ways[pair] = wait_s(self._topology, self._costs, src, dst, route), float(rates.min(initial=np.inf))
+        return self._ways[pair]
+
+    def _chain(self, op: str, algorithm: str, group: Group, num_bytes: float) -> float:
+        key = op, algorithm, group, num_bytes
+        if key not in self._chains:
+            total = np.zeros(len(group))
+            for step, times in self._steps(op, algorithm, group, num_bytes):
+                total += times * _own_s(step, self._maker.bytes_per_s)[: len(group)]
+            self._chains[key] = float(total.min())
+        return self._chains[key]
+
+    def _steps(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[LoneStep, int]]:
+        """Return the steps of a collective that differ, and how often each comes."""
+        gpus = self._gpus[list(group)]
+        _, schedule = schedule_collective(op, algorithm, self._topology, gpus, num_bytes, self._transport.library)
+        own = [Node(node) for node in self._topology.gpus[gpus].tolist()]
+        nodes = np.array([*own, *switches(schedule, self._topology, gpus)], dtype=np.int64)
+        found: dict[object, list[int]] = {}
+        for number in range(schedule.num_steps):
+            found.setdefault(schedule.pattern(number), []).append(number)
+        return [(self._maker.step(schedule.step(same[0]), nodes), len(same)) for same in found.values()]
+
+
+def _own_s(step: LoneStep, bytes_per_s: np.ndarray) -> np.ndarray:
+    """Return the least that each rank takes for a step that it has begun [num_ranks].
+
+    Its slowest message by itself; or what all of its messages that cross the same link carry, over the link's rate.
+    """
+    admitted_s = np.zeros(step.num_ranks)
+    alone_s = step.done_s(admitted_s, step.spans(admitted_s))
+    sent = slice(0, step.uses.num_sent)
+    link, message = step.uses.link[sent], step.uses.message[sent]
+    rate = bytes_per_s[link]
+    crowded_s = np.zeros(step.num_ranks)
+    for ranks in (step.src, step.dst):
+        key = ranks[message] * len(bytes_per_s) + link
+        ends, which = np.unique(key, return_inverse=True)
+        seconds = np.bincount(which, step.num_bytes[message] / rate, len(ends))
+        np.maximum.at(crowded_s, ends // len(bytes_per_s), seconds)
+    own_s: np.ndarray = np.maximum(alone_s, crowded_s)
+    return own_s

@@ -1,0 +1,66 @@
+"""What is told where no layout can be: what is missing, and the nearest one that works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clustersim.errors import InputError
+from clustersim.hardware.sheet import Gpu
+from clustersim.planner.question import Question
+from clustersim.planner.room import Rooms
+from clustersim.planner.space import Choice, Space
+from clustersim.units import format_size
+
+_MOST_TIMES = 64
+"""How many times as many GPUs are looked at."""
+
+
+def nowhere_fits(question: Question, rooms: Rooms, gpu: Gpu, held: float, choice: Choice) -> InputError:
+    """Return that no layout fits, `choice` holding the least; with the fewest GPUs on which one would."""
+    missing = format_size(held - gpu.memory_bytes)
+    has = format_size(gpu.memory_bytes)
+    nearest = _on_more_gpus(question, rooms, gpu, max(question.num_gpus))
+    if nearest is None:
+        hint = (
+            f"none of up to {_MOST_TIMES} times as many GPUs would do; take GPUs with more memory, or a smaller model"
+        )
+    else:
+        hint = f"on {nearest.num_gpus} GPUs it would fit with {nearest.text()}"
+    return InputError(
+        f"no layout fits: the one that holds least ({choice.text()}) needs {missing} more on each GPU, "
+        f"{format_size(held)} where one {gpu.name} holds {has}; {hint}",
+        key="parallelism",
+        got=format_size(held),
+        allowed=f"at most {has}",
+    )
+
+
+def no_layout(question: Question, discarded: Mapping[str, int]) -> InputError:
+    """Return that there is no layout at all, with what stands in the way of most."""
+    why, num = max(discarded.items(), key=lambda item: item[1], default=("the degrees do not make so many GPUs", 0))
+    given = ", ".join(f"{key} {value}" for key, value in question.fixed.items())
+    beside = f" with {given}" if given else ""
+    sizes = ", ".join(map(str, question.num_gpus))
+    return InputError(
+        f"there is no layout of {sizes} GPUs{beside}: {why} ({num} of them); change the batch, or fix less",
+        key="parallelism",
+        got=given or f"{sizes} GPUs",
+        allowed="degrees whose product is the number of GPUs, and a batch that they divide",
+    )
+
+
+def _on_more_gpus(question: Question, rooms: Rooms, gpu: Gpu, num_gpus: int) -> Choice | None:
+    """Return a layout that fits on 2, 4, 8 ... times as many GPUs, which holds least in all that is not fixed."""
+    least = {"sharding": "zero-3", "recompute": "full", "schedule": "1f1b", "chunks": 1}
+    times = 2
+    while times <= _MOST_TIMES:
+        batches = {num_gpus * times: question.batches[num_gpus]}
+        fixed = {**least, **{key: value for key, value in question.fixed.items() if key != "data"}}
+        for (choice,) in Space(batches, min(question.most_tensor, num_gpus), fixed).families({}):
+            try:
+                if rooms.fullest_bytes(choice) <= gpu.memory_bytes:
+                    return choice
+            except InputError:
+                continue
+        times *= 2
+    return None

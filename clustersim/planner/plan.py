@@ -1,0 +1,236 @@
+"""The best layouts of a scenario's model on so many GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clustersim import __version__
+from clustersim.arguments import check_number
+from clustersim.errors import InputError, unknown_name
+from clustersim.planner.bound import least_iteration_s
+from clustersim.planner.material import Material
+from clustersim.planner.nowhere import no_layout, nowhere_fits
+from clustersim.planner.objective import NAMES, Objective, dollars_per_sample, joules_per_sample
+from clustersim.planner.question import Question, ask
+from clustersim.planner.reasons import reason
+from clustersim.planner.room import Rooms
+from clustersim.planner.search import Played, Ranked, play_best_first
+from clustersim.planner.space import Choice, Space
+from clustersim.planner.tune import tuned
+from clustersim.scenario import Scenario
+from clustersim.simulate import Workloads
+from clustersim.sweep.pool import Pool
+from clustersim.workload.kernel_model import rates_of
+
+PLAN_SCHEMA = "clustersim.plan/1"
+Progress = Callable[[float, str], None]
+
+NO_ROOM = "does not fit in memory"
+RECOMPUTES_MORE = "recomputes more than it must: the same layout fits with less"
+BOUND = "its bound is worse than what was simulated"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One of the best layouts; `reason` says why it is behind the first one. SI units; dollars, joules a sample."""
+
+    choice: Choice
+    iteration_s: float
+    least_s: float
+    samples_per_s: float
+    mfu: float
+    memory_bytes: float
+    bubble_share: float
+    breakdown_s: Mapping[str, float]
+    dollars_per_sample: float | None
+    joules_per_sample: float | None
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `clustersim.plan/1` says of a layout."""
+        return {
+            "num_gpus": self.choice.num_gpus,
+            "batch": self.choice.batch,
+            "parallelism": self.choice.settings(),
+            "strategy": dict(self.choice.exchange),
+            "micro_batch": self.choice.micro_batch,
+            "iteration_s": self.iteration_s,
+            "bound_s": self.least_s,
+            "samples_per_s": self.samples_per_s,
+            "mfu": self.mfu,
+            "memory_bytes": self.memory_bytes,
+            "bubble_share": self.bubble_share,
+            "breakdown_s": dict(self.breakdown_s),
+            "dollars_per_sample": self.dollars_per_sample,
+            "joules_per_sample": self.joules_per_sample,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The best layouts, the first one first, and what became of all others: how many were discarded, by reason."""
+
+    name: str
+    objective: str
+    gpu: str
+    num_layouts: int
+    num_simulated: int
+    discarded: Mapping[str, int]
+    best: tuple[Entry, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the `clustersim.plan/1` document."""
+        return {
+            "schema": PLAN_SCHEMA,
+            "version": __version__,
+            "scenario": self.name,
+            "objective": self.objective,
+            "gpu": self.gpu,
+            "num_layouts": self.num_layouts,
+            "num_simulated": self.num_simulated,
+            "discarded": dict(self.discarded),
+            "best": [entry.to_dict() for entry in self.best],
+        }
+
+
+def plan(
+    scenario: Scenario | str | Path | Mapping[str, Any],
+    num_gpus: Sequence[int],
+    *,
+    objective: str = "samples_per_s",
+    top: int = 10,
+    batches: Sequence[int] = (),
+    overrides: Sequence[str] = (),
+    across_hosts: bool = False,
+    workers: int = 0,
+    progress: Progress = lambda share, what: None,
+) -> Plan:
+    """Return the best layouts of a scenario's model on each of some numbers of GPUs.
+
+    What the scenario gives under `parallelism` stays as it is, and everything else there is tried. `batches` are
+    those over all GPUs, the scenario's own if there is none. GPUs that split layers share a host unless
+    `across_hosts`. `workers` is how many processes simulate, as many as there are cores where it is 0; what comes out
+    is the same for any number.
+    """
+    if objective not in NAMES:
+        raise unknown_name("objective", objective, NAMES)
+    check_number("top", top, least=1, is_whole=True)
+    check_number("workers", workers, least=0, is_whole=True)
+    question = ask(scenario, num_gpus, batches, overrides, across_hosts)
+    work = _Search(question, objective, top, progress)
+    with Pool(workers) as pool:
+        return work.plan(pool)
+
+
+class _Search:
+    """A plan while it is made."""
+
+    def __init__(self, question: Question, objective: str, top: int, progress: Progress):
+        self._question, self._top, self._tell = question, top, progress
+        workloads = Workloads()
+        self._materials = {
+            num: Material(question.point.model_copy(update={"num_gpus": num}), workloads) for num in question.num_gpus
+        }
+        self._rooms = {num: Rooms(material) for num, material in self._materials.items()}
+        self._gpu = self._materials[question.num_gpus[0]].gpu
+        self._objective = Objective(next(name for name in NAMES if name == objective), self._gpu)
+        self._discarded: dict[str, int] = {}
+        self._least_room: tuple[float, Choice] | None = None
+
+    def plan(self, pool: Pool) -> Plan:
+        """Return the plan; raise InputError where no layout fits."""
+        ranked = self._ranked()
+        num_layouts = len(ranked) + sum(self._discarded.values())
+        if not ranked:
+            raise self._nowhere()
+        played, failed = play_best_first(self._question.point, ranked, self._objective, self._top, pool, self._tell)
+        for _, why in failed:
+            self._count(f"could not be simulated: {why.splitlines()[0]}")
+        if not played:
+            raise InputError(f"no layout could be simulated: {failed[0][1]}", key="parallelism")
+        more = tuned(self._question.point, played[0], pool) if played else []
+        self._count(BOUND, len(ranked) - len(played) - len(failed))
+        best = sorted([*played, *more], key=lambda each: self._objective.of(each.choice, each.iteration_s))
+        return Plan(
+            name=self._question.name,
+            objective=self._objective.name,
+            gpu=self._gpu.name,
+            num_layouts=num_layouts + len(more),
+            num_simulated=len(played) + len(more),
+            discarded={why: num for why, num in self._discarded.items() if num},
+            best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
+        )
+
+    def _ranked(self) -> list[Ranked]:
+        """Return every layout that can be, in the order of its bound."""
+        question = self._question
+        space = Space(question.batches, question.most_tensor, question.fixed)
+        families = list(space.families(self._discarded))
+        ranked = []
+        for number, family in enumerate(families):
+            self._tell(0.5 * number / len(families), "bounds")
+            found = self._first_that_fits(family)
+            if found is not None:
+                ranked.append(found)
+        return sorted(ranked, key=lambda each: self._objective.of(each.choice, each.least_s))
+
+    def _first_that_fits(self, family: Sequence[Choice]) -> Ranked | None:
+        """Return the layout of a family that recomputes least of those that fit, with its bound."""
+        material, rooms = self._materials[family[0].num_gpus], self._rooms[family[0].num_gpus]
+        for number, choice in enumerate(family):
+            try:
+                held = rooms.fullest_bytes(choice)
+            except InputError as error:
+                self._count(_in_short(error), len(family))
+                return None
+            if held <= self._gpu.memory_bytes or not self._question.point.memory_check:
+                self._count(NO_ROOM, number)
+                self._count(RECOMPUTES_MORE, len(family) - 1 - number)
+                return Ranked(choice, least_iteration_s(material, choice), held)
+            if self._least_room is None or held < self._least_room[0]:
+                self._least_room = held, choice
+        self._count(NO_ROOM, len(family))
+        return None
+
+    def _nowhere(self) -> InputError:
+        if self._least_room is None:
+            return no_layout(self._question, self._discarded)
+        held, choice = self._least_room
+        return nowhere_fits(self._question, self._rooms[choice.num_gpus], self._gpu, held, choice)
+
+    def _count(self, why: str, num: int = 1) -> None:
+        self._discarded[why] = self._discarded.get(why, 0) + num
+
+    def _entry(self, played: Played, best: Played) -> Entry:
+        choice, gpu = played.choice, self._gpu
+        material = self._materials[choice.num_gpus]
+        model, precision = material.setup.model, self._question.point.precision
+        peak = choice.num_gpus * rates_of(gpu, precision).flop_per_s
+        return Entry(
+            choice=choice,
+            iteration_s=played.iteration_s,
+            least_s=played.ranked.least_s,
+            samples_per_s=played.samples_per_s,
+            mfu=(model.flop + model.flop_backward) * played.samples_per_s / peak,
+            memory_bytes=played.ranked.memory_bytes,
+            bubble_share=played.breakdown_s["bubble"] / played.iteration_s,
+            breakdown_s=played.breakdown_s,
+            dollars_per_sample=dollars_per_sample(gpu, choice, played.iteration_s),
+            joules_per_sample=joules_per_sample(gpu, choice, played.iteration_s),
+            reason=reason(played, best, material.links, self._materials[best.choice.num_gpus].links),
+        )
+
+
+def _in_short(error: InputError) -> str:
+    """Return why a layout cannot be, the same words for all that cannot for the same cause."""
+    first = error.mistakes[0]
+    causes = {
+        "pipeline": "more parts than the model can be cut into",
+        "tensor": "layers do not divide over the GPUs",
+        "stages": "the stages given are not those of the layout",
+    }
+    return causes.get(first.key or "", first.message)

@@ -1,0 +1,125 @@
+"""What a plan is asked: a training, numbers of GPUs, batches, and what is fixed already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clustersim.arguments import check_number
+from clustersim.errors import InputError, Mistake
+from clustersim.parallelism import Parallelism
+from clustersim.scenario import Point, Scenario, build_topology, load_scenario
+
+_BATCH_OF_EACH = 720_720
+"""Samples for each GPU that nearly all numbers of copies and micro-batches divide."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A training as a point, whose layout is asked for on each of `num_gpus`, with the batches over all of them.
+
+    `fixed` are the keys of `parallelism` that are given, and `most_tensor` is how many GPUs may split layers.
+    """
+
+    name: str
+    point: Point
+    batches: Mapping[int, Sequence[int]]
+    fixed: Mapping[str, Any]
+    most_tensor: int
+
+    @property
+    def num_gpus(self) -> tuple[int, ...]:
+        """The numbers of GPUs in the order in which they were given."""
+        return tuple(self.batches)
+
+
+def ask(
+    scenario: Scenario | str | Path | Mapping[str, Any],
+    num_gpus: Sequence[int],
+    batches: Sequence[int],
+    overrides: Sequence[str],
+    across_hosts: bool,
+) -> Question:
+    """Return the question that a scenario asks, or raise an InputError with why it asks none."""
+    if not num_gpus:
+        raise InputError("a plan is for some number of GPUs (got none)", got="none", allowed="1 or more")
+    for name, numbers in (("num_gpus", num_gpus), ("batch", batches)):
+        for number in numbers:
+            check_number(name, number, least=1, is_whole=True)
+    most = max(num_gpus)
+    unchecked = [*overrides, "memory_check=false"]
+    point = _only_point(load_scenario(scenario, [*unchecked, *_sized(most)]))
+    mistakes = list(_mistakes(point))
+    if mistakes:
+        raise InputError(mistakes)
+    loaded = load_scenario(scenario, [*overrides, "memory_check=false", "num_gpus=1", "parallelism={}"])
+    batch, layout = _only_point(loaded).batch, point.parallelism
+    return Question(
+        name=loaded.name,
+        point=point.model_copy(update={"memory_check": True}),
+        batches={
+            num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
+        },
+        fixed={key: getattr(layout, key) for key in layout.model_fields_set if _says_something(layout, key)},
+        most_tensor=most if across_hosts else _gpus_of_a_host(point),
+    )
+
+
+def _sized(num_gpus: int) -> list[str]:
+    """Return overrides for so many GPUs and a batch that they can have in any layout."""
+    return [f"num_gpus={num_gpus}", f"batch={{global: {num_gpus * _BATCH_OF_EACH}}}"]
+
+
+def _only_point(loaded: Scenario) -> Point:
+    points = loaded.points()
+    if len(points) > 1:
+        axes = ", ".join(loaded.axes)
+        raise InputError(
+            f"a plan is for one training, and '{loaded.name}' is a sweep of {len(points)} (over {axes}); "
+            "give each of these one value with --set",
+            key=next(iter(loaded.axes)),
+            got=f"{len(points)} points",
+            allowed="one value",
+        )
+    return points[0].point
+
+
+def _mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield what a plan cannot compare layouts with: its bounds hold on an undisturbed cluster."""
+    given = {
+        "stragglers": bool(point.stragglers),
+        "failures": point.failures is not None,
+        "input": point.input is not None,
+        "jobs": point.jobs != 1,
+        "compression": point.compression.kind != "none",
+    }
+    for key in (key for key, is_given in given.items() if is_given):
+        message = (
+            f"a plan compares layouts of one job on an undisturbed cluster; leave {key} out, and run the best with it"
+        )
+        yield Mistake(message, key=key, got="given", allowed=f"no {key}")
+    for key in ("context", "expert"):
+        if (size := getattr(point.parallelism, key)) is not None and size > 1:
+            message = f"a plan lays models out over data, tensor and pipeline; leave {key} out"
+            yield Mistake(message, key=f"parallelism.{key}", got=str(size), allowed="1")
+    if point.strategy.kind != "all-reduce":
+        message = f"a plan is for copies that meet in all-reduces (the strategy is {point.strategy.kind})"
+        yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")
+    topology = build_topology(point.topology)
+    kinds = list(dict.fromkeys(str(name) for name in topology.gpu_sheets[: point.num_gpus]))
+    if len(kinds) > 1:
+        message = f"a model is laid over GPUs of one kind (got {', '.join(kinds)})"
+        yield Mistake(message, key="topology", got=", ".join(kinds), allowed="one kind of GPU")
+
+
+def _says_something(layout: Parallelism, key: str) -> bool:
+    """Say whether a key that was given fixes something: no degree is none, no sharding is one."""
+    return key == "sharding" or getattr(layout, key) is not None
+
+
+def _gpus_of_a_host(point: Point) -> int:
+    return int(np.bincount(build_topology(point.topology).gpu_hosts).max())

@@ -1,0 +1,94 @@
+"""Layouts are simulated best bound first, until no bound left is better than the tenth best that was simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from clustersim.errors import ClustersimError
+from clustersim.planner.material import point_of
+from clustersim.planner.objective import Objective
+from clustersim.planner.space import Choice
+from clustersim.scenario import Point
+from clustersim.simulate import Workloads, forecast
+from clustersim.sweep.pool import Pool
+
+_ROUND = 4
+"""How many are simulated before it is asked again whether others can still be better: the same for any number of
+processes, so that what comes out is too."""
+
+_ITERATIONS = 2
+"""Iterations that are measured of each: a layout repeats the first of them, or shows here that it does not."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A choice that can be, the least time of its iteration, and what it holds on the fullest GPU."""
+
+    choice: Choice
+    least_s: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of simulating a choice."""
+
+    ranked: Ranked
+    iteration_s: float
+    samples_per_s: float
+    breakdown_s: dict[str, float]
+
+    @property
+    def choice(self) -> Choice:
+        return self.ranked.choice
+
+
+Tell = Callable[[float, str], None]
+
+
+def play_best_first(
+    point: Point, ranked: Sequence[Ranked], objective: Objective, top: int, pool: Pool, tell: Tell
+) -> tuple[list[Played], list[tuple[Choice, str]]]:
+    """Return what was simulated, the best first, and what could not be with the reason.
+
+    `ranked` are in the order of their bounds. Another round is played while a bound beats the worst of the best `top`.
+    """
+    played: list[Played] = []
+    failed: list[tuple[Choice, str]] = []
+    begun = 0
+    while begun < len(ranked):
+        worst = objective.of(played[top - 1].choice, played[top - 1].iteration_s) if len(played) >= top else None
+        if worst is not None and objective.of(ranked[begun].choice, ranked[begun].least_s) >= worst:
+            break
+        around = ranked[begun : begun + (_ROUND if played else max(_ROUND, top))]
+        begun += len(around)
+        tell(0.5 + 0.5 * begun / (begun + _ROUND), f"{begun} simulated, now {around[0].choice.text()}")
+        made, wrong = play_all(point, around, pool)
+        failed += wrong
+        played = sorted([*played, *made], key=lambda each: objective.of(each.choice, each.iteration_s))
+    return played, failed
+
+
+def play_all(point: Point, ranked: Sequence[Ranked], pool: Pool) -> tuple[list[Played], list[tuple[Choice, str]]]:
+    """Return what was simulated of some choices, in their order, and what could not be with the reason."""
+    asked = [(point, each) for each in ranked]
+    answers = pool.map(_play, asked)
+    played = [answer for answer in answers if isinstance(answer, Played)]
+    failed = [(each.choice, answer) for each, answer in zip(ranked, answers, strict=True) if isinstance(answer, str)]
+    return played, failed
+
+
+def _play(asked: tuple[Point, Ranked]) -> Played | str:
+    point, ranked = asked
+    measured = min(point.num_iterations, _ITERATIONS)
+    chosen = point_of(point, ranked.choice).model_copy(update={"num_iterations": measured, "replicates": 1})
+    try:
+        run = forecast(chosen, workloads=_WORKLOADS).run
+    except ClustersimError as error:
+        return str(error)
+    return Played(ranked, run.iteration_s, run.samples_per_s, dict(run.breakdown_s))
+
+
+_WORKLOADS = Workloads()
+"""What this process has worked out of the model's layers."""

@@ -1,0 +1,53 @@
+"""What a schedule comes to, counted once for all layouts that have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from clustersim.parallelism.schedules import SCHEDULES, Slot, most_kept
+from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
+
+_ROWS = {FORWARD: 0, BACKWARD: 1, WEIGHTS: 2}
+
+
+@dataclass(frozen=True, eq=False)
+class StageShape:
+    """What one stage does, as counts [3, num_chunks] of passes forward, backward and for gradients of weights.
+
+    `before` [num_chunks] are those before the pass in which the gradients of a chunk become complete, `through` those
+    up to the last pass backward through chunk 0, that included. `in_flight` is how many micro-batches are kept.
+    """
+
+    in_flight: float
+    before: tuple[np.ndarray, ...]
+    through: np.ndarray
+    every: np.ndarray
+
+
+@lru_cache(maxsize=4096)
+def stage_shapes(schedule: str, num_stages: int, num_micro: int, num_chunks: int) -> tuple[StageShape, ...]:
+    """Return what each stage does in an iteration [num_stages]; raise InputError where there is no such schedule.
+
+    >>> stage_shapes("1f1b", 4, 8, 1)[0].in_flight, stage_shapes("zero-bubble", 4, 8, 1)[3].through.tolist()
+    (4.0, [[8], [8], [4]])
+    """
+    order = SCHEDULES[schedule]
+    return tuple(_shape(order(stage, num_stages, num_micro, num_chunks), num_chunks) for stage in range(num_stages))
+
+
+def _shape(slots: list[Slot], num_chunks: int) -> StageShape:
+    rows = np.array([_ROWS[slot.phase] for slot in slots])
+    chunks = np.array([slot.chunk for slot in slots])
+
+    def counts(end: int) -> np.ndarray:
+        counted = np.zeros((3, num_chunks))
+        np.add.at(counted, (rows[:end], chunks[:end]), 1)
+        return counted
+
+    ends = [int(np.flatnonzero((rows > 0) & (chunks == chunk))[-1]) for chunk in range(num_chunks)]
+    through = int(np.flatnonzero((rows == 1) & (chunks == 0))[-1]) + 1
+    before = tuple(counts(end) for end in ends)
+    return StageShape(most_kept(slots), before, counts(through), counts(len(slots)))

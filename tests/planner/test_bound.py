@@ -1,0 +1,131 @@
+"""No layout is simulated in less than its bound, and what it holds is what a layout that is worked out holds."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.errors import InputError
+from clustersim.planner.bound import least_iteration_s
+from clustersim.planner.material import Material, point_of
+from clustersim.planner.room import Rooms
+from clustersim.planner.shapes import stage_shapes
+from clustersim.planner.space import Choice, Space
+from clustersim.scenario import Point, load_scenario
+from clustersim.simulate import Workloads, forecast
+from clustersim.simulate.setup import Setup
+
+HOSTS = {"kind": "star", "link": "100 Gbit/s", "hop": "600 ns"}
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "one GPU a host": {**HOSTS, "num_hosts": 8, "gpu": "v100-32gb"},
+    "four GPUs and one adapter a host": {
+        **HOSTS,
+        "num_hosts": 2,
+        "host": {"template": "dual-socket", "gpu": "v100-32gb", "num_gpus": 4},
+    },
+    "NVLink in a host": {**HOSTS, "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100-32gb"}},
+}
+NUM_GPUS, BATCH = 4, 8
+
+
+@lru_cache(maxsize=8)
+def material(cluster: str, transport: str = "nccl", overlap: bool = True, model: str = "vgg11") -> Material:
+    scenario = {
+        "model": model,
+        "num_gpus": NUM_GPUS,
+        "batch": {"global": BATCH},
+        "topology": CLUSTERS[cluster],
+        "transport": transport,
+        "strategy": {"kind": "all-reduce", "overlap": overlap},
+        "memory_check": False,
+        "num_iterations": 2,
+    }
+    return Material(load_scenario(scenario).points()[0].point, Workloads())
+
+
+@lru_cache(maxsize=1)
+def choices() -> list[Choice]:
+    families = Space({NUM_GPUS: [BATCH]}, NUM_GPUS, {}).families({})
+    return [choice for family in families for choice in family if not choice.layout.sequence_parallel]
+
+
+def simulated_s(point: Point, choice: Choice) -> float:
+    return forecast(point_of(point, choice)).run.iteration_s
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    cluster=st.sampled_from(list(CLUSTERS)),
+    transport=st.sampled_from(["nccl", "ideal", "mpi"]),
+    overlap=st.booleans(),
+    number=st.integers(0, 10_000),
+)
+def test_no_layout_is_simulated_in_less_than_its_bound(
+    cluster: str, transport: str, overlap: bool, number: int
+) -> None:
+    of = material(cluster, transport, overlap)
+    choice = choices()[number % len(choices())]
+    try:
+        least_s = least_iteration_s(of, choice)
+    except InputError:
+        with pytest.raises(InputError):
+            simulated_s(of.point, choice)
+        return
+    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(number=st.integers(0, 10_000))
+def test_what_a_choice_holds_is_what_its_layout_holds(number: int) -> None:
+    of = material("NVLink in a host")
+    choice = choices()[number % len(choices())]
+    try:
+        held = Rooms(of).fullest_bytes(choice)
+    except InputError:
+        return
+    setup = Setup(point_of(of.point, choice))
+    assert held == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+
+
+def test_alone_the_bound_is_what_the_gpu_computes() -> None:
+    of = material("one GPU a host", "ideal")
+    alone = Choice(1, BATCH, next(choice for choice in choices()).layout.model_copy(update={"data": 1}))
+    of = Material(of.point.model_copy(update={"num_gpus": 1}), Workloads())
+    work = of.setup.workload(of.kind, BATCH)
+    assert least_iteration_s(of, alone) == pytest.approx(work.compute_s, rel=1e-12)
+
+
+def test_a_bound_of_copies_is_exact_where_they_meet_once_at_the_end() -> None:
+    of = material("one GPU a host", "ideal", overlap=False)
+    copies = next(choice for choice in choices() if choice.layout.data == NUM_GPUS)
+    assert copies.layout.micro_batches == 1
+    assert least_iteration_s(of, copies) == pytest.approx(simulated_s(of.point, copies), rel=1e-9)
+
+
+@pytest.mark.parametrize(("schedule", "chunks"), [("1f1b", 1), ("gpipe", 1), ("interleaved", 2), ("zero-bubble", 1)])
+def test_the_shape_of_a_schedule_counts_every_pass(schedule: str, chunks: int) -> None:
+    for shape in stage_shapes(schedule, 4, 8, chunks):
+        assert np.array_equal(shape.every[:2], np.full((2, chunks), 8))
+        assert shape.every[2].sum() == (8 if schedule == "zero-bubble" else 0)
+        assert (shape.through <= shape.every).all()
+        assert all((before <= shape.every).all() for before in shape.before)
+
+
+def test_a_pipeline_of_equal_stages_is_bounded_by_its_bubble() -> None:
+    """(m + p - 1) passes of the slowest stage at most, and of the mean stage at least."""
+    of = material("one GPU a host", "ideal")
+    piped = next(
+        choice
+        for choice in choices()
+        if choice.layout.pipeline == 2 and choice.layout.data == 2 and choice.layout.micro_batches == 4
+    )
+    timed, begins = of.timed(piped), of.begins(piped)
+    passes = [timed.forward_s + timed.backward_data_s + timed.backward_weights_s]
+    stages = np.add.reduceat(passes[0], np.array(begins))
+    least_s = least_iteration_s(of, piped)
+    assert least_s >= 4 * stages.max() + stages.min()

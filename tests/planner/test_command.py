@@ -1,0 +1,68 @@
+"""`clustersim plan` prints a table, JSON or CSV, and refuses as every command does."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from clustersim.cli import main
+
+SCENARIO = """
+name: small
+model: vgg11
+num_gpus: 4
+batch: {global: 8}
+topology: {kind: star, num_hosts: 2, host: {template: dgx-1, gpu: v100}, link: 10 Gbit/s}
+transport: nccl
+strategy: {kind: all-reduce}
+parallelism: {tensor: 1, pipeline: 1, micro_batches: 1, recompute: none}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    return str(path)
+
+
+def test_json_is_one_document_of_the_schema(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file, "--gpus", "4", "--top", "2", "--workers", "1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "clustersim.plan/1"
+    assert len(document["best"]) == 2
+    assert document["best"][0]["parallelism"]["data"] == 4
+    assert document["num_simulated"] + sum(document["discarded"].values()) == document["num_layouts"]
+
+
+def test_the_table_says_how_many_there_were_and_why_others_lose(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file, "--gpus", "2,4", "--objective", "cost", "--workers", "1", "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    assert "(the best)" in printed
+    assert "layouts, " in printed
+    assert "$ / 1,000" in printed
+
+
+def test_csv_has_a_row_for_each_layout(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plan.csv"
+    assert main(["plan", file, "--gpus", "4", "--workers", "1", "--csv", str(path), "--json"]) == 0
+    best = json.loads(capsys.readouterr().out)["best"]
+    with path.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [float(row["iteration_s"]) for row in rows] == [entry["iteration_s"] for entry in best]
+
+
+@pytest.mark.parametrize("text", ["", "0", "8,", "many", "-1"])
+def test_a_number_of_gpus_is_one(file: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file, "--gpus", text]) == 2
+    assert "is not a number such as 64" in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_cannot_be_planned_ends_with_status_3(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file, "--gpus", "64", "--json"]) == 3
+    error = json.loads(capsys.readouterr().out)
+    assert error["schema"] == "clustersim.error/1"
+    assert error["errors"][0]["key"] == "num_gpus"

@@ -1,0 +1,172 @@
+"""A plan finds what simulating every layout finds, says what became of the others, and refuses what it cannot plan."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim.errors import InputError
+from clustersim.planner import Choice, plan
+from clustersim.planner.material import Material, point_of
+from clustersim.planner.space import Space
+from clustersim.scenario import load_scenario
+from clustersim.simulate import Workloads, forecast
+
+SCENARIO: dict[str, Any] = {
+    "name": "small",
+    "model": "vgg11",
+    "num_gpus": 4,
+    "batch": {"global": 8},
+    "topology": {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"},
+    "transport": "nccl",
+    "strategy": {"kind": "all-reduce"},
+}
+FIXED = {"tensor": 1, "recompute": "none", "sharding": None}
+NARROW = {**SCENARIO, "parallelism": FIXED}
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    return plan(NARROW, [4], top=3, workers=1)
+
+
+def test_the_best_is_the_best_of_all_that_can_be_simulated(found: Any) -> None:
+    point = load_scenario(SCENARIO).points()[0].point
+    times = []
+    for family in Space({4: [8]}, 8, FIXED).families({}):
+        chosen = point_of(point, family[0]).model_copy(update={"num_iterations": 2, "memory_check": False})
+        times.append(forecast(chosen).run.iteration_s)
+    untuned = [entry for entry in found.best if not entry.choice.exchange]
+    assert untuned[0].iteration_s == pytest.approx(min(times), rel=1e-12)
+    assert found.best[0].iteration_s <= untuned[0].iteration_s
+
+
+def test_a_plan_says_what_a_run_of_the_layout_says(found: Any) -> None:
+    best = found.best[0]
+    strategy = {**SCENARIO["strategy"], **dict(best.choice.exchange)}
+    run = clustersim.simulate({**SCENARIO, "parallelism": best.choice.settings(), "strategy": strategy})
+    assert run.iteration_s == pytest.approx(best.iteration_s, rel=1e-9)
+    assert run.samples_per_s == pytest.approx(best.samples_per_s, rel=1e-9)
+    assert run.memory_bytes == pytest.approx(best.memory_bytes, rel=1e-9)
+
+
+def test_every_layout_is_accounted_for(found: Any) -> None:
+    assert found.num_simulated + sum(found.discarded.values()) == found.num_layouts
+    assert [entry.iteration_s for entry in found.best] == sorted(entry.iteration_s for entry in found.best)
+    assert all(entry.least_s <= entry.iteration_s * (1 + 1e-9) for entry in found.best)
+    assert all(0 < entry.mfu < 1 for entry in found.best)
+
+
+def test_the_first_has_nothing_to_lose_by_and_the_others_do(found: Any) -> None:
+    assert found.best[0].reason == ""
+    assert all(entry.reason for entry in found.best[1:])
+
+
+def test_a_plan_is_the_same_for_any_number_of_processes(found: Any) -> None:
+    again = plan(NARROW, [4], top=3, workers=2)
+    assert json.dumps(again.to_dict()) == json.dumps(found.to_dict())
+
+
+def test_money_and_energy_come_from_the_sheet(found: Any) -> None:
+    gpu = clustersim.hardware.load_gpu("v100")
+    best = found.best[0]
+    gpu_s = 4 * best.iteration_s / 8
+    assert best.dollars_per_sample == pytest.approx(gpu_s * gpu.dollars_per_hour / 3600)
+    assert best.joules_per_sample == pytest.approx(gpu_s * gpu.power_w)
+
+
+def test_the_cheapest_sample_need_not_be_the_quickest() -> None:
+    one = {"pipeline": 1, "micro_batches": 1, "recompute": "none", "tensor": 1}
+    scenario = {**SCENARIO, "parallelism": one}
+    quickest = plan(scenario, [1, 8], top=2, workers=1).best[0]
+    cheapest = plan(scenario, [1, 8], objective="cost", top=2, workers=1).best[0]
+    assert (quickest.choice.num_gpus, cheapest.choice.num_gpus) == (8, 1)
+    assert cheapest.dollars_per_sample < quickest.dollars_per_sample
+
+
+def test_batches_may_be_tried() -> None:
+    one = {"pipeline": 1, "micro_batches": 1, "recompute": "none", "tensor": 1, "sharding": None}
+    entries = plan({**SCENARIO, "parallelism": one}, [4], batches=[8, 64], top=5, workers=1).best
+    assert entries[0].choice.batch == 64
+    assert {entry.choice.batch for entry in entries} == {8, 64}
+
+
+def refusal(scenario: dict[str, Any], gpus: list[int], **options: Any) -> InputError:
+    with pytest.raises(InputError) as caught:
+        plan(scenario, gpus, workers=1, **options)
+    return caught.value
+
+
+def test_where_nothing_fits_it_is_told_what_is_missing_and_where_it_would_fit() -> None:
+    topology = {"kind": "star", "num_hosts": 8, "gpu": "gtx-580", "link": "10 Gbit/s"}
+    scenario = {**SCENARIO, "model": "gpt2-medium", "optimizer": "adam", "topology": topology}
+    error = refusal({**scenario, "parallelism": {"pipeline": 1}}, [2])
+    message = str(error)
+    assert error.mistakes[0].key == "parallelism"
+    assert re.search(r"needs [\d.]+ [MG]B more on each GPU", message)
+    assert "on 4 GPUs it would fit with data 4, 2 micro-batches, zero-3, recompute full" in message
+
+
+def test_fixed_degrees_that_do_not_make_the_gpus_are_told_with_the_nearest() -> None:
+    assert "the nearest" in str(refusal({**SCENARIO, "parallelism": {"tensor": 3}}, [4]))
+
+
+def test_a_batch_that_no_fixed_layout_divides_is_told() -> None:
+    error = refusal({**SCENARIO, "batch": {"global": 7}, "parallelism": {"data": 4}}, [4])
+    assert "does not divide" in str(error)
+
+
+def test_more_stages_than_layers_are_told_with_the_most() -> None:
+    layout = {"pipeline": 16, "schedule": "interleaved", "chunks": 4, "micro_batches": 16}
+    error = refusal({**SCENARIO, "parallelism": layout, "batch": {"global": 16}}, [16])
+    assert error.mistakes[0].key == "parallelism.pipeline"
+    assert str(error.mistakes[0].allowed).startswith("at most")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("stragglers", [{"kind": "constant", "factor": 2, "of": [0]}]),
+        ("jobs", 2),
+        ("input", {"decode": "100 samples/s"}),
+        ("compression", "fp16"),
+    ],
+)
+def test_what_disturbs_a_cluster_is_left_out_of_a_plan(key: str, value: Any) -> None:
+    topology = {**SCENARIO["topology"], "num_hosts": 4}
+    error = refusal({**SCENARIO, "topology": topology, key: value}, [4])
+    assert f"leave {key} out" in str(error)
+
+
+def test_copies_meet_in_all_reduces() -> None:
+    error = refusal({**SCENARIO, "strategy": {"kind": "async", "servers": {"on": "workers"}}}, [4])
+    assert error.mistakes[0].key == "strategy.kind"
+
+
+def test_a_sweep_is_no_question_for_a_plan() -> None:
+    assert "one training" in str(refusal({**SCENARIO, "precision": ["fp32", "amp-fp16"]}, [4]))
+
+
+def test_an_objective_is_one_of_three() -> None:
+    assert "did you mean 'cost'" in str(refusal(SCENARIO, [4], objective="costs"))
+
+
+def test_a_plan_by_cost_needs_a_price() -> None:
+    topology = {**SCENARIO["topology"], "host": {"template": "dgx-1", "gpu": "p100"}}
+    assert "dollars_per_hour" in str(refusal({**SCENARIO, "topology": topology}, [4], objective="cost"))
+
+
+def test_there_are_as_many_gpus_as_the_cluster_has() -> None:
+    assert refusal(SCENARIO, [64]).mistakes[0].key == "num_gpus"
+
+
+def test_other_ways_of_exchanging_are_other_choices() -> None:
+    material = Material(load_scenario(SCENARIO).points()[0].point, Workloads())
+    layout = next(Space({4: [8]}, 8, {}).families({}))[0].layout
+    tuned = Choice(4, 8, layout, (("buckets", "whole"),))
+    assert point_of(material.point, tuned).strategy.buckets == "whole"
+    assert tuned.text().endswith("buckets whole")
