@@ -140,22 +140,15 @@ class _Writer:
 
     def plan(self, update_s: float) -> StagePlan:
         """Return the program, with buckets where their last gradients are complete, or what replicas share out."""
-        caps, sizes = self.rules.caps, [size * self.rules.gradient_bytes for _, size, _ in self.grown]
-        buckets, ready = [], []
-        end = len(self.ops)
-        for members in assign_buckets(sizes, caps) if self.rules.sharding != "zero-3" else []:
-            first, last = self.grown[members[0]], self.grown[members[-1]]
-            name = first[2] if first is last else f"{first[2]} to {last[2]}"
-            at = last[0] if self.rules.overlap else end
-            buckets.append((name, sum(sizes[member] for member in members)))
-            ready.append(at)
+        grown = self.grown if self.rules.sharding != "zero-3" else []
+        buckets, ready = buckets_of(grown, len(self.ops), self.rules)
         if self.rules.sharding is not None:
             return self._sharded(buckets, ready, update_s)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
         self.ops += [Wait(key) for key in self.reduced]
         program = Program(self.stage, _merged(self.ops))
-        return StagePlan(program, _iteration(program, buckets, update_s))
+        return StagePlan(program, iteration_of(program, buckets, update_s))
 
     def _sharded(self, buckets: list[tuple[str, float]], ready: list[int], update_s: float) -> StagePlan:
         """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
@@ -176,7 +169,7 @@ class _Writer:
             ]
             self.ops += [Wait(key) for key in gathered]
         program = Program(self.stage, _merged(self.ops))
-        return StagePlan(program, _iteration(program, [], 0.0))
+        return StagePlan(program, iteration_of(program, [], 0.0))
 
     def _forward(self, part: Part, number: int, micro: int) -> None:
         self._receive(ACTIVATIONS, part, number, number - 1, micro)
@@ -292,6 +285,24 @@ class _Writer:
         return self.grid.tensor
 
 
+def buckets_of(
+    grown: Sequence[tuple[int, float, str]], end: int, rules: Rules
+) -> tuple[list[tuple[str, float]], list[int]]:
+    """Return the name and the bytes of each bucket, and how many operations come before it is ready.
+
+    `grown` has for each gradient, in the order in which they are complete, how many operations there are before that,
+    its parameters and its layer; without overlap all are ready at the `end`.
+    """
+    buckets, ready = [], []
+    sizes = [size * rules.gradient_bytes for _, size, _ in grown]
+    for members in assign_buckets(sizes, rules.caps):
+        first, last = grown[members[0]], grown[members[-1]]
+        name = first[2] if first is last else f"{first[2]} to {last[2]}"
+        buckets.append((name, sum(sizes[member] for member in members)))
+        ready.append(last[0] if rules.overlap else end)
+    return buckets, ready
+
+
 def _parameters(part: Part, unit: range) -> float:
     return float(sum(part.pieces[layer].layer.num_parameters for layer in unit))
 
@@ -309,7 +320,7 @@ def _merged(ops: Sequence[Op | Pass]) -> tuple[Op | Pass, ...]:
     return (*out, *merged(plain))
 
 
-def _iteration(program: Program, buckets: Sequence[tuple[str, float]], update_s: float) -> Iteration:
+def iteration_of(program: Program, buckets: Sequence[tuple[str, float]], update_s: float) -> Iteration:
     """Return the iteration that a strategy sees: the last bucket is its own to send where nothing follows it."""
     takes_time = (Compute, Receive, Wait, Pass)
     follows, is_followed = {}, False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,13 @@ from clustersim.parallelism.context import along_context
 from clustersim.parallelism.experts import along_experts
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, recomputed, stage_memory
+from clustersim.parallelism.one_weird_trick import (
+    Trick,
+    compile_trick,
+    trick_memory,
+    trick_parts,
+    trick_pieces,
+)
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.schedules import SCHEDULES, Slot, most_kept
 from clustersim.parallelism.spec import Parallelism
@@ -27,7 +34,7 @@ class Training:
     """What a layout has to know of a training: the undivided layers' times for a micro-batch, and how it trains.
 
     `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether they set off during
-    backward.
+    backward. `work_at` gives the undivided layers' times at another batch, where a layout has layers at several.
     """
 
     whole: Workload
@@ -35,6 +42,7 @@ class Training:
     library: Library
     caps: Sequence[float] | None
     overlap: bool
+    work_at: Callable[[int], Workload] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,8 @@ class LaidOut:
 
 def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
     """Return what a layout makes of a model."""
+    if layout.kind == "one-weird-trick":
+        return _lay_out_trick(layout, grid, training)
     whole = training.whole
     number, micro_batch = PRECISIONS[whole.precision], whole.batch
     pieces = pieces_of(layout, grid, whole.model, number.activation_bytes)
@@ -83,6 +93,31 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
     ]
     memory = [_memory(layout, grid, training, *each) for each in zip(own, slots, strict=True)]
     return LaidOut(grid, tuple(parts), tuple(plans), tuple(memory))
+
+
+def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
+    """Return a model whose fully connected layers are divided over GPUs that have copies of the rest."""
+    whole, number = training.whole, PRECISIONS[training.whole.precision]
+    trick = Trick(grid.data, whole.batch, layout.scheme or "in-shares", layout.update_every_pass)
+    pieces, first = trick_pieces(whole.model, trick, number.activation_bytes)
+    work = whole
+    if trick.fc_batch != whole.batch:
+        assert training.work_at is not None
+        work = training.work_at(trick.fc_batch)
+    times = (*whole.layers[:first], *piece_times(work, pieces, training.library)[first:])
+    parts = trick_parts(trick, pieces, times, first, number.activation_bytes)
+    rules = Rules(
+        micro_batch=whole.batch,
+        caps=training.caps,
+        overlap=training.overlap,
+        sharding=None,
+        gradient_bytes=whole.gradient_bytes_per_parameter,
+        weight_bytes=number.operand_bytes,
+        sent_whole=True,
+    )
+    plan = compile_trick(trick, parts, [_update_s(whole, [part]) for part in parts], rules)
+    held = trick_memory(trick, parts, _held_rules(layout, grid, training))
+    return LaidOut(grid, parts, (plan,), (held,))
 
 
 def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: float) -> tuple[Piece, ...]:
@@ -141,8 +176,14 @@ def _memory(
     layout: Parallelism, grid: Grid, training: Training, parts: Sequence[Part], slots: list[Slot]
 ) -> dict[str, float]:
     """Return what a rank of a stage holds."""
-    whole, in_flight = training.whole, most_kept(slots)
-    rules = HeldRules(
+    in_flight = most_kept(slots)
+    held = [HeldPart(part.pieces, in_flight, part.units, part.again) for part in parts]
+    return stage_memory(held, _held_rules(layout, grid, training))
+
+
+def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRules:
+    whole = training.whole
+    return HeldRules(
         micro_batch=whole.batch,
         precision=whole.precision,
         optimizer=training.optimizer,
@@ -150,4 +191,3 @@ def _memory(
         replicas=grid.num_replicas,
         weight_share=whole.model.weight_share,
     )
-    return stage_memory([HeldPart(part.pieces, in_flight, part.units, part.again) for part in parts], rules)

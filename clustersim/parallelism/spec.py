@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -12,6 +12,10 @@ from clustersim.parallelism.grid import Grid
 from clustersim.spec import Count, Spec
 
 Sharding = Literal["zero-1", "zero-2", "zero-3"]
+Scheme = Literal["gathered", "one-by-one", "in-shares"]
+
+OF_THE_TRICK = ("scheme", "update_every_pass")
+"""Keys that mean something to the kind `one-weird-trick` alone."""
 
 
 def _how_much(value: Any) -> Any:
@@ -28,6 +32,22 @@ Recompute = Annotated[
 class Parallelism(Spec):
     """How the model is laid over the GPUs; the product of the degrees is num_gpus, and one may be left out."""
 
+    kind: Literal["grid", "one-weird-trick"] = Field(
+        default="grid",
+        description="`grid`: the degrees below; `one-weird-trick`: every GPU has all layers up to the first "
+        "fully-connected one, for samples of its own, and a part of that and of those behind it, for all samples",
+    )
+    scheme: Scheme | None = Field(
+        default=None,
+        description="for `one-weird-trick`: all samples are `gathered` before one pass through the fully connected "
+        "layers, or one GPU's go through at a time (`one-by-one`), or a share of every GPU's (`in-shares`, if not "
+        "given)",
+    )
+    update_every_pass: bool = Field(
+        default=False,
+        description="for `one-weird-trick`: the fully connected layers are updated after each of their passes, which "
+        "so have a smaller batch than those before them",
+    )
     data: Count | None = Field(
         default=None,
         description="copies of the model, each with its own samples; what is left of num_gpus if not given",
@@ -78,8 +98,48 @@ class Parallelism(Spec):
             return {"chunks": 2, **value}
         return value
 
+    @model_validator(mode="after")
+    def _kind_has_its_keys(self) -> Self:
+        mistakes = self._beside_the_trick() if self.kind == "one-weird-trick" else self._without_the_trick()
+        if mistakes:
+            raise InputError(mistakes)
+        return self
+
+    def _without_the_trick(self) -> list[Mistake]:
+        return [
+            Mistake(
+                f"{key} is for kind: one-weird-trick; give that as well, or leave {key} out",
+                key=key,
+                got=_written(getattr(self, key)),
+                allowed="with kind: one-weird-trick",
+            )
+            for key in OF_THE_TRICK
+            if getattr(self, key)
+        ]
+
+    def _beside_the_trick(self) -> list[Mistake]:
+        others = (key for key in type(self).model_fields if key not in ("kind", "data", *OF_THE_TRICK))
+        mistakes = [
+            Mistake(
+                f"one-weird-trick lays the model over all GPUs by itself; leave {key} out",
+                key=key,
+                got=_written(getattr(self, key)),
+                allowed="kind: one-weird-trick without it, or kind: grid",
+            )
+            for key in others
+            if _is_asked_for(getattr(self, key), type(self).model_fields[key].default)
+        ]
+        if self.scheme == "gathered" and self.update_every_pass:
+            message = "of samples that are gathered there is one pass, after which everything is updated"
+            mistakes.append(
+                Mistake(message, key="update_every_pass", got="true", allowed="false, or scheme: one-by-one, in-shares")
+            )
+        return mistakes
+
     def is_plain(self, num_gpus: int) -> bool:
         """Say whether every GPU trains a copy of the whole model, on all of its batch at once."""
+        if self.kind != "grid":
+            return False
         one_pass = self.micro_batches == 1 and self.chunks == 1 and self.stages is None
         whole = one_pass and self.sharding is None and self.recompute == "none" and not self.sequence_parallel
         return whole and self.grid(num_gpus).data == num_gpus
@@ -115,6 +175,17 @@ class Parallelism(Spec):
             message = f"{named} is {product} and not {num_gpus}; the product must be num_gpus{hint}"
         allowed = str(near) if near else f"a product of {num_gpus}"
         return Mistake(message, key=key, got=str(getattr(self, key)), allowed=allowed)
+
+
+def _is_asked_for(value: Any, default: Any) -> bool:
+    """Say whether a value is another than that of a key left out; a degree of one is none."""
+    is_one = value == 1 and not isinstance(value, bool)
+    return bool(value != default and not is_one)
+
+
+def _written(value: Any) -> str:
+    """Return a value as a scenario writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _nearest_divisor(num_gpus: int, others: int, wanted: int, exact: bool) -> int | None:

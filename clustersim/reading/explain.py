@@ -195,7 +195,7 @@ def _explained(each: _Located, root: Node, wanted: _Wanted) -> Iterable[Problem]
     elif kind in ("union_tag_invalid", "union_tag_not_found"):
         yield _unknown_kind(path, root, wanted)
     elif kind in _EXPECTED or kind in _BOUNDS:
-        yield _unexpected(path, root, _expected(each.error))
+        yield _not_yet(path, root, wanted) or _unexpected(path, root, _expected(each.error))
     else:
         message = str(cause or each.error["msg"])
         yield Problem(path, place_of(path, root).mistake(message, dotted(path) or None, _got(path, root)))
@@ -236,6 +236,16 @@ def _unexpected(path: Path, root: Node, expected: str) -> Problem:
     return Problem(
         path, place_of(path, root).mistake(f"expected {expected} (got {got})", dotted(path) or None, got, expected)
     )
+
+
+def _not_yet(path: Path, root: Node, wanted: _Wanted) -> Problem | None:
+    """Return why a value is refused that is known and not simulated yet; None for any other."""
+    node = root.at(path)
+    got = None if node is None else node.plain()
+    reason = wanted.later.get(f"{dotted(path)}={got}")
+    if node is None or reason is None:
+        return None
+    return Problem(path, node.place.mistake(reason, dotted(path), str(got)))
 
 
 def _wrong_key(path: Path, root: Node, expected: str) -> Problem:

@@ -36,13 +36,20 @@ def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
         library=point.compute.library,
         caps=bucket_caps(point.strategy.buckets),
         overlap=point.strategy.overlap,
+        work_at=lambda batch: _of_a_batch(
+            point, work_of(point, whole.model, whole.gpu, batch, given_times), given_times, batch
+        ),
     )
     return lay_out(point.parallelism, point.grid, training)
 
 
 def of_a_micro_batch(point: Point, work: Workload, given_times: Sequence[LayerTime | None] | None) -> Workload:
     """Return work in which times that a file gives, which are for a GPU's batch, are those of a micro-batch."""
-    share = point.micro_batch * point.num_gpus / point.global_batch
+    return _of_a_batch(point, work, given_times, point.micro_batch)
+
+
+def _of_a_batch(point: Point, work: Workload, given_times: Sequence[LayerTime | None] | None, batch: int) -> Workload:
+    share = batch * point.num_gpus / point.global_batch
     known = given_times or [None] * len(work.layers)
     layers = [time if given is None else time.scaled(share) for time, given in zip(work.layers, known, strict=True)]
     return replace(work, layers=tuple(layers))

@@ -66,6 +66,7 @@ SHARED = (
 """Keys that are the same for all jobs of a cluster, or mean something to the first alone: no job has its own."""
 
 _LAID_OUT_STRATEGIES = ("all-reduce", "server", "local")
+_STRATEGIES_OF_THE_TRICK = ("all-reduce", "server")
 _MOST_CYCLES = 20_000_000  # iterations times GPUs whose times are kept
 
 
@@ -232,6 +233,12 @@ class Point(Spec):
         if layout.sharding is not None and self.strategy.kind != "all-reduce":
             message = f"copies share out what they have by collectives of their own (strategy is {self.strategy.kind})"
             mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="strategy: all-reduce"))
+        if layout.kind == "one-weird-trick" and self.strategy.kind not in _STRATEGIES_OF_THE_TRICK:
+            message = (
+                f"fully connected layers that all GPUs compute keep them in step (strategy is {self.strategy.kind})"
+            )
+            allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_OF_THE_TRICK)
+            mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
         for key, what in (("input", self.input), ("failures", self.failures)):
             if what is not None and grid.data < self.num_gpus:
                 message = f"{key} is simulated where each GPU has a copy of the model; leave one of the two out"

@@ -81,7 +81,7 @@ class Crew:
         self._num_begun = 0  # iterations of the first rank
         self._exchanging: set[int] = set()  # stages whose gradients may be on their way
         self._num_micro = max(program.num_micro_batches for program in programs)
-        self._schedules: dict[tuple[str, int, str, float], tuple[Schedule, list[Hashable]]] = {}
+        self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
         self._letters: dict[tuple[int, int, Key], _Letter] = {}
         self._meetings: dict[tuple[str, int, int, Key], _Meeting] = {}
@@ -305,7 +305,7 @@ class Crew:
         yield self._come(meeting, group, rank, iteration, op)
 
     def _come(self, meeting: _Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call) -> simpy.Event:
-        place = group.index(rank)
+        place = (group.index(rank) - op.root) % len(group)
         meeting.collective.enter(place)
         meeting.num_to_come -= 1
         if not meeting.num_to_come:
@@ -327,9 +327,9 @@ class Crew:
 
     def _begin(self, group: tuple[int, ...], op: Call) -> Collective:
         """Begin a collective of a group, in which nobody of it is yet; switches that add in it are."""
-        known = (op.axis, group[0], op.op, op.num_bytes)
+        known = (op.axis, group[0], op.op, op.num_bytes, op.root)
         if known not in self._schedules:
-            topology, gpus = self._network.topology, self._gpus[list(group)]
+            topology, gpus = self._network.topology, np.roll(self._gpus[list(group)], -op.root)
             algorithm = self._algorithm_of(op)
             _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport)
             nodes: list[Hashable] = [*gpus.tolist(), *switches(schedule, topology, gpus)]
