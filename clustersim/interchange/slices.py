@@ -11,6 +11,8 @@ from clustersim.results import Run
 THREADS = {
     "forward": "compute",
     "backward": "compute",
+    "weights": "compute",
+    "recompute": "compute",
     "update": "compute",
     "input": "compute",
     "bubble": "waiting",
@@ -21,6 +23,8 @@ THREADS = {
     "copy": "copy",
 }
 """The thread on which each kind of span stands; a kind that is not named stands on `other`."""
+
+_OF_LAYERS = ("forward", "backward", "weights", "recompute")
 
 _FIRST_TID = {"compute": 1, "communication": 100, "copy": 200, "waiting": 300, "other": 400}
 
@@ -66,14 +70,18 @@ def slices_of(run: Run) -> list[Slice]:
 def _label(kind: str, name: str) -> str:
     if not name:
         return {"exposed": "exposed communication"}.get(kind, kind)
-    return f"{kind} {name}" if kind in ("forward", "backward") else name
+    return f"{kind} {name}" if kind in _OF_LAYERS else name
 
 
 def _named(kind: str, name: str, sizes: dict[str, float]) -> dict[str, Any]:
     if not name:
         return {}
-    if kind in ("forward", "backward"):
-        return {"layer": name}
+    what, of_micro_batch, number = name.partition(", micro-batch ")
+    micro_batch = {"micro-batch": int(number)} if of_micro_batch and number.isdecimal() else {}
+    if kind in _OF_LAYERS:
+        return {"layer": what, **micro_batch}
+    if micro_batch:
+        return {"message": what, **micro_batch}
     return {"bucket": name, **({"bytes": sizes[name]} if name in sizes else {})}
 
 

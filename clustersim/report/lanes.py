@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from clustersim.report.words import plural
@@ -20,6 +20,12 @@ NOTICED = 0.005
 
 LEAST_SHARE = 1 / 300
 """Share of the picture's length below which a bar is too narrow to tell from its neighbour."""
+
+MICRO_BATCH = ", micro-batch "
+"""Stands in a span's name before the number of its micro-batch."""
+
+_PASSES = {"forward": 0, "recompute": 1, "backward": 1, "weights": 2}
+"""Which pass a kind of span belongs to; others belong to the one around them."""
 
 COMMUNICATION = ("communication", "copy")
 """Kinds that run beside the compute, in a lane of their own."""
@@ -44,7 +50,9 @@ class Chosen:
 
     `last` is the rank whose gradients are ready last, so that the others wait for it; `late_s` is how much
     later than the median's. Of all ranks, `waited_s` and `exposed_s` are the longest of one iteration, which takes
-    `iteration_s`. Workers out of step show a stretch of `length_s` with several iterations, and nobody is last.
+    `iteration_s`, and `bubble_s` is the longest that a stage waits for another. Workers out of step show a stretch of
+    `length_s` with several iterations, and nobody is last; nor is anybody of several stages. Where a copy of the model
+    is `laid_out` over several GPUs, the iteration is the latest, whatever its number.
     """
 
     iteration: int
@@ -55,9 +63,11 @@ class Chosen:
     late_s: float
     waited_s: float
     exposed_s: float
+    bubble_s: float
     length_s: float
     iteration_s: float
     in_step: bool
+    laid_out: bool
     note: str
 
 
@@ -66,15 +76,22 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
     if not len(run.spans):
         return None
     iteration, by_rank = _iteration(run)
-    in_step = not len(run.cycles) or max(run.cycles.iteration) <= iteration
+    laid_out = any(MICRO_BATCH in mark.name for marks in by_rank.values() for mark in marks)
+    in_step = laid_out or not len(run.cycles) or max(run.cycles.iteration) <= iteration
     ready = {rank: _ready_s(marks) for rank, marks in by_rank.items()}
     waited = {rank: _seconds(marks, "waiting") for rank, marks in by_rank.items()}
     exposed = {rank: _seconds(marks, "exposed") for rank, marks in by_rank.items()}
+    bubble = {rank: _seconds(marks, "bubble") for rank, marks in by_rank.items()}
+    has_stages = any(bubble.values())
     each = dict.fromkeys(by_rank, 1) if in_step else {rank: _num_iterations(marks) for rank, marks in by_rank.items()}
     length = max(mark.end_s for marks in by_rank.values() for mark in marks)
-    last = last_rank(ready) if in_step and max(waited.values()) > NOTICED * length else None
+    is_late = in_step and not has_stages and max(waited.values()) > NOTICED * length
+    last = last_rank(ready) if is_late else None
     ranks = _ranks(waited, last, max_ranks)
     marks, notes = _drawn([by_rank[rank] for rank in ranks], LEAST_SHARE * length, max_marks)
+    while len(marks) > max_marks and len(ranks) > 2:
+        ranks = _ranks(waited, last, len(ranks) // 2)
+        marks, notes = _drawn([by_rank[rank] for rank in ranks], LEAST_SHARE * length, max_marks)
     if len(ranks) < len(by_rank):
         notes.insert(0, _left_out(len(ranks), len(by_rank), last))
     if notes:
@@ -88,19 +105,23 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
         late_s=0.0 if last is None else ready[last] - sorted(ready.values())[len(ready) // 2],
         waited_s=max(waited[rank] / each[rank] for rank in by_rank),
         exposed_s=max(exposed[rank] / each[rank] for rank in by_rank),
+        bubble_s=max(bubble.values()),
         length_s=length,
-        iteration_s=length if in_step else run.iteration_s,
+        iteration_s=length if in_step and not has_stages else run.iteration_s,
         in_step=in_step,
+        laid_out=laid_out,
         note=" ".join(notes),
     )
 
 
 def _drawn(by_rank: list[list[Mark]], least_s: float, max_marks: int) -> tuple[list[Mark], list[str]]:
     """Return the marks of some ranks, those too narrow to see joined with neighbours, and what to say of it."""
-    marks = [mark for own in by_rank for mark in joined_marks(own, least_s)]
+    marks = [mark for own in by_rank for mark in joined_marks(gathered_marks(own, least_s), least_s)]
     if len(marks) > max_marks:
-        marks = [mark for own in by_rank for mark in merged_marks(own)]
+        marks = [mark for own in by_rank for mark in merged_marks(gathered_marks(own, least_s))]
         return marks, ["Neighbouring spans of one kind are drawn as one bar."]
+    if any(mark.num_spans > 1 and MICRO_BATCH in mark.name for mark in marks):
+        return marks, ["What is too short to see in a pass of a micro-batch is drawn together, one bar a kind."]
     narrow = any(mark.num_spans > 1 for mark in marks)
     return marks, ["Spans too short to see are drawn as one bar with their neighbours."] if narrow else []
 
@@ -132,6 +153,50 @@ def _seconds(marks: list[Mark], kind: str) -> float:
     return sum(mark.end_s - mark.start_s for mark in marks if mark.kind == kind)
 
 
+def gathered_marks(marks: Sequence[Mark], least_s: float) -> list[Mark]:
+    """Return the marks of one rank where those of a pass that are shorter than `least_s` do not stand alone.
+
+    They and their neighbours of the same pass are drawn as one bar for each kind, one after the other in the order in
+    which the kinds first come. No kind gets more or less time by that, and the pass begins and ends when it does.
+    """
+    return [mark for group in _groups(sorted(marks, key=lambda mark: mark.start_s), least_s) for mark in _bars(group)]
+
+
+def _groups(marks: Sequence[Mark], least_s: float) -> Iterator[list[Mark]]:
+    """Yield marks that are drawn together: of one pass, touching, and short themselves or beside a short one."""
+    group: list[Mark] = []
+    number = -1
+    for mark in marks:
+        own = _PASSES.get(mark.kind, number)
+        if group and not (_belong(group[-1], mark, least_s) and own == number):
+            yield group
+            group = []
+        group, number = [*group, mark], own
+    if group:
+        yield group
+
+
+def _belong(before: Mark, mark: Mark, least_s: float) -> bool:
+    ends = [each.name.partition(MICRO_BATCH)[1:] for each in (before, mark)]
+    is_short = min(each.end_s - each.start_s for each in (before, mark)) < least_s
+    touches = mark.start_s <= before.end_s * (1 + 1e-9)
+    return is_short and touches and bool(ends[0][0]) and ends[0] == ends[1]
+
+
+def _bars(group: list[Mark]) -> Iterator[Mark]:
+    """Yield one bar for each kind of some marks."""
+    at_s = group[0].start_s
+    for kind in dict.fromkeys(mark.kind for mark in group):
+        own = [mark for mark in group if mark.kind == kind]
+        end_s = at_s + sum(mark.end_s - mark.start_s for mark in own)
+        number = sum(mark.num_spans for mark in own)
+        name = own[0].name if number == 1 else plural(number, "span") + "".join(own[0].name.partition(MICRO_BATCH)[1:])
+        causes = {mark.cause for mark in own}
+        cause = own[0].cause if len(causes) == 1 else ""
+        yield replace(own[0], start_s=at_s, end_s=end_s, name=name, cause=cause, num_spans=number)
+        at_s = end_s
+
+
 def merged_marks(marks: list[Mark]) -> list[Mark]:
     """Return the marks of one rank with neighbours of one kind that touch made one."""
     return _joined(marks, lambda before, after: True)
@@ -149,10 +214,17 @@ def _joined(marks: list[Mark], belong: Callable[[Mark, Mark], bool]) -> list[Mar
         if before and mark.start_s <= before[-1].end_s * (1 + 1e-9) and belong(before[-1], mark):
             last = before[-1]
             number = last.num_spans + mark.num_spans
-            before[-1] = replace(last, end_s=max(last.end_s, mark.end_s), name=plural(number, "span"), num_spans=number)
+            name = plural(number, "span") + _same_micro_batch(last.name, mark.name)
+            before[-1] = replace(last, end_s=max(last.end_s, mark.end_s), name=name, num_spans=number)
         else:
             before.append(mark)
     return [mark for kind in joined.values() for mark in kind]
+
+
+def _same_micro_batch(one: str, other: str) -> str:
+    """Return the end of two names that says which micro-batch they are of; nothing where that is not the same."""
+    ends = [name.partition(MICRO_BATCH)[1:] for name in (one, other)]
+    return "".join(ends[0]) if ends[0] == ends[1] else ""
 
 
 def _iteration(run: Run) -> tuple[int, dict[int, list[Mark]]]:

@@ -15,6 +15,8 @@ PARTS = {
     "compute": "#2b93cd",
     "forward": "#56b4e9",
     "backward": "#0072b2",
+    "weights": "@weights",
+    "recompute": "#56b4e9",
     "update": "#e69f00",
     "communication": "@flight",
     "communication_exposed": "#009e73",
@@ -31,6 +33,8 @@ LABELS = {
     "compute": "compute",
     "forward": "forward",
     "backward": "backward",
+    "weights": "gradients of weights, put off",
+    "recompute": "forward again (recompute)",
     "update": "update",
     "communication": "communication in flight",
     "communication_exposed": "exposed communication",
@@ -42,6 +46,9 @@ LABELS = {
     "recovery": "recovery",
 }
 """What each part and each kind of span is called on figures."""
+
+KIND_PATTERNS = {"recompute": "/"}
+"""Hatching of kinds of spans that are another one done again."""
 
 PROVENANCE_PATTERNS = {"measured": "", "published": ".", "estimated": "/"}
 """Hatching by where a compute time comes from."""
@@ -59,6 +66,7 @@ LIGHT = {
     "box": "#f1f4f7",
     "flight": "#9fdcc6",
     "copy": "#66a896",
+    "weights": "#003f66",
     "series0": "#332288",
     "series1": "#aa4466",
     "series2": "#7a7a1e",
@@ -81,6 +89,7 @@ DARK = {
     "box": "#20262c",
     "flight": "#2f6f5b",
     "copy": "#4f8f7d",
+    "weights": "#b5cfe8",
     "series0": "#a99df2",
     "series1": "#ee8fae",
     "series2": "#cfcf62",

@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, Chosen, Mark, choose
-from clustersim.report.palette import LABELS, PARTS
+from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, MICRO_BATCH, Chosen, Mark, choose
+from clustersim.report.palette import KIND_PATTERNS, LABELS, PARTS, text_on
 from clustersim.report.series import run_label
 from clustersim.report.words import duration, percent, plot_text, time_unit
 from clustersim.results import Run, Sweep
 
-_ORDER = ("forward", "backward", "update", "input", "communication", "copy", "exposed", "waiting", "bubble", "recovery")
+_ORDER = (
+    *("forward", "recompute", "backward", "weights", "update", "input", "communication", "copy"),
+    *("exposed", "waiting", "bubble", "recovery"),
+)
+_COMPUTED = ("forward", "recompute", "backward", "weights")
+_HATCHING: Json = {"fillmode": "overlay", "size": 5, "solidity": 0.25}
+_LEAST_TEXT = 1 / 60
+"""Share of the picture's length from which on a bar has room for the number of its micro-batch."""
 _LANE_PX = 40
 
 
@@ -26,7 +33,10 @@ class Lane:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The figure in numbers: `marks` carry seconds from the start of the iteration; no `iteration` is a stretch."""
+    """The figure in numbers: `marks` carry seconds from the start of the iteration, which may have no number.
+
+    Where ranks are not `in_step` it is a stretch of several iterations.
+    """
 
     title: str
     run: str
@@ -35,6 +45,7 @@ class Timeline:
     marks: tuple[Mark, ...]
     length_s: float
     note: str
+    in_step: bool = True
 
 
 def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timeline | None:
@@ -45,11 +56,12 @@ def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timelin
     return Timeline(
         title=timeline_title(run, chosen),
         run=run_label(sweep, run),
-        iteration=chosen.iteration if chosen.in_step else None,
+        iteration=chosen.iteration if chosen.in_step and not chosen.laid_out else None,
         lanes=tuple(Lane(rank, rank_name(run, rank), rank == chosen.last) for rank in chosen.ranks),
         marks=tuple(chosen.marks),
         length_s=chosen.length_s,
         note=chosen.note,
+        in_step=chosen.in_step,
     )
 
 
@@ -64,6 +76,8 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
         return f"One GPU: nobody to wait for, nothing to send; an iteration takes {duration(chosen.length_s)}"
     if not chosen.in_step:
         return _stretch_title(chosen)
+    if chosen.bubble_s > max(chosen.exposed_s, 0.01 * chosen.iteration_s):
+        return _stages_title(chosen)
     late = ""
     if chosen.last is not None:
         late = f"rank {chosen.last} is ready {duration(chosen.late_s)} after the median, others wait up to " + duration(
@@ -78,6 +92,15 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     return (
         f"All {chosen.num_ranks} ranks compute almost all of the {duration(chosen.length_s)}: communication is hidden"
     )
+
+
+def _stages_title(chosen: Chosen) -> str:
+    """Say how long stages wait for one another, and for communication where that can be seen."""
+    share = percent(chosen.bubble_s / chosen.iteration_s)
+    title = f"Stages wait for one another up to {duration(chosen.bubble_s)}, {share} of the iteration"
+    if chosen.exposed_s > 0.01 * chosen.iteration_s:
+        return f"{title}; up to {duration(chosen.exposed_s)} more they wait for communication"
+    return f"{title}; communication is hidden"
 
 
 def _stretch_title(chosen: Chosen) -> str:
@@ -128,10 +151,12 @@ def draw_timeline(data: Timeline) -> Figure:
 
 
 def _subtitle(data: Timeline, unit: str) -> str:
-    what = "One iteration" if data.iteration is not None else "A few iterations of each worker"
+    what = "One iteration" if data.in_step else "A few iterations of each worker"
     words = [f"{what} of {data.run}, time ({unit}) to the right."]
     if any(mark.kind in COMMUNICATION for mark in data.marks):
         words.append("Thick bars: what the GPU does; thin bars: its buckets in flight.")
+    if any(_micro_batch(mark, data) for mark in data.marks):
+        words.append("Numbers: micro-batches.")
     if any(lane.last for lane in data.lanes):
         words.append("The rank the others wait for is shaded.")
     return " ".join(words)
@@ -150,8 +175,37 @@ def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, d
         "width": 0.22 if thin else 0.52,
         "hovertext": [_hover(mark, names[mark.rank]) for mark in marks],
         "hoverinfo": "text",
-        "marker": {"color": PARTS[kind], "line": {"color": "@surface", "width": [_edge(mark, data) for mark in marks]}},
+        **_numbers(kind, marks, data),
+        "marker": {
+            "color": PARTS[kind],
+            **(
+                {"pattern": {"shape": KIND_PATTERNS[kind], "fgcolor": "@surface", **_HATCHING}}
+                if kind in KIND_PATTERNS
+                else {}
+            ),
+            "line": {"color": "@surface", "width": [_edge(mark, data) for mark in marks]},
+        },
     }
+
+
+def _numbers(kind: str, marks: list[Mark], data: Timeline) -> Json:
+    """Return the micro-batches to be written on bars that have room for them."""
+    text = [_micro_batch(mark, data) for mark in marks]
+    if not any(text):
+        return {}
+    colour = "@surface" if kind == "weights" else text_on(PARTS[kind])
+    font = {"size": 10, "color": colour}
+    return {
+        "text": text, "textposition": "inside", "insidetextanchor": "middle", "textangle": 0, "textfont": font,
+        "constraintext": "none", "cliponaxis": True,
+    }  # fmt: skip
+
+
+def _micro_batch(mark: Mark, data: Timeline) -> str:
+    """Return the number of a bar's micro-batch where that can be written on it, else nothing."""
+    if mark.kind not in _COMPUTED or mark.end_s - mark.start_s < _LEAST_TEXT * data.length_s:
+        return ""
+    return mark.name.partition(MICRO_BATCH)[2]
 
 
 def _edge(mark: Mark, data: Timeline) -> float:

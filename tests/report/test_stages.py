@@ -1,0 +1,134 @@
+"""The timeline of a model laid over several GPUs: stages, micro-batches, and what is too short to see of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clustersim.interchange.slices import slices_of
+from clustersim.report.lanes import Mark, choose, gathered_marks
+from clustersim.report.timeline import draw_timeline, timeline_data
+from clustersim.report.words import THIN
+from clustersim.results import Run, Spans
+from tests.report.cycles import alone, run_of, sweep_of
+
+KINDS = ("forward", "recompute", "backward", "weights", "exposed", "waiting")
+
+
+def stages(num_micro: int = 4, piece_s: float = 0.1, exposed_s: float = 0.0) -> Run:
+    """Return a run of two stages: each micro-batch forward and backward in ten pieces, one micro-batch at a time."""
+    spans, time_s = Spans(), 0.0
+    for number in range(num_micro):
+        for kind in ("forward", "recompute", "backward"):
+            for piece in range(10):
+                name = f"layer {piece}, micro-batch {number}"
+                spans.add(kind, 0, 0, time_s, time_s + piece_s, name)
+                spans.add("exposed", 0, 0, time_s + piece_s, time_s + piece_s + exposed_s, f"sum, micro-batch {number}")
+                time_s += piece_s + exposed_s
+    spans.add("weights", 0, 0, time_s, time_s + 1.0, "all, micro-batch 0")
+    spans.add("bubble", 4, 0, 0.0, 0.75 * time_s, "activations, micro-batch 0", "waited for the rank that sends it")
+    spans.add("forward", 4, 0, 0.75 * time_s, time_s, "rest, micro-batch 0")
+    return replace(run_of(alone([1.0, 1.0], 4)), spans=spans, iteration_s=time_s + 1.0)
+
+
+def test_stages_are_in_step_and_the_title_says_how_long_they_wait_for_one_another() -> None:
+    run = stages()
+    sweep = sweep_of(run)
+    data = timeline_data(sweep, run)
+    assert data.title.replace(THIN, " ") == (
+        "Stages wait for one another up to 9.00 s, 69 % of the iteration; communication is hidden"
+    )
+    assert not any(lane.last for lane in data.lanes)
+    figure = draw_timeline(data)
+    assert figure.subtitle.startswith("One iteration of ")
+    assert figure.layout["xaxis"]["title"]["text"] == "time (s)"
+    more = timeline_data(sweep, stages(exposed_s=0.01))
+    assert more.title.endswith("more they wait for communication")
+
+
+def test_every_kind_of_a_layout_is_drawn_and_its_time_adds_up() -> None:
+    run = stages(exposed_s=0.001)
+    data = timeline_data(sweep_of(run), run)
+    seconds: dict[str, float] = {}
+    for kind, _, _, begin_s, end_s, _, _ in run.spans.rows():
+        seconds[kind] = seconds.get(kind, 0.0) + end_s - begin_s
+    traces = {trace["name"]: trace for trace in draw_timeline(data).traces}
+    assert len(traces) == len(seconds) == 6
+    drawn = sum(sum(trace["x"]) for trace in traces.values())
+    assert drawn == pytest.approx(sum(seconds.values()), rel=1e-4)
+    recompute = traces["forward again (recompute)"]
+    assert recompute["marker"]["pattern"]["shape"] == "/"
+    assert "pattern" not in traces["forward"]["marker"]
+
+
+def test_a_bar_with_room_has_the_number_of_its_micro_batch() -> None:
+    run = stages()
+    figure = draw_timeline(timeline_data(sweep_of(run), run))
+    traces = {trace["name"]: trace for trace in figure.traces}
+    assert traces["gradients of weights, put off"]["text"] == ["0"]
+    assert "text" not in traces["pipeline bubble"]
+    assert "Numbers: micro-batches." in figure.subtitle
+    assert "micro-batch 0" in traces["gradients of weights, put off"]["hovertext"][0]
+
+
+def test_slivers_of_waiting_between_pieces_are_drawn_together() -> None:
+    """Ten pieces of a pass with a wait of a thousandth behind each: one bar, and one for the waiting."""
+    chosen = choose(stages(exposed_s=1e-4))
+    own = [mark for mark in chosen.marks if mark.rank == 0 and mark.name.endswith("micro-batch 1")]
+    assert [(mark.kind, mark.num_spans) for mark in sorted(own, key=lambda mark: mark.start_s)] == [
+        ("forward", 10), ("exposed", 10), ("recompute", 10), ("exposed", 20), ("backward", 10),
+    ]  # fmt: skip
+    assert chosen.note.startswith("What is too short to see in a pass of a micro-batch is drawn together")
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-6, 1.0), st.sampled_from(KINDS), st.sampled_from(["", "0", "1"])),
+        min_size=1,
+        max_size=40,
+    ),
+    st.floats(1e-6, 2.0),
+)
+def test_gathering_keeps_every_kinds_time_the_order_and_both_ends(rows, least_s) -> None:
+    marks, time_s = [], 0.0
+    for seconds, kind, number in rows:
+        name = f"x, micro-batch {number}" if number else "x"
+        marks.append(Mark(kind, 0, time_s, time_s + seconds, name, ""))
+        time_s += seconds
+    gathered = gathered_marks(marks, least_s)
+    for kind in KINDS:
+        total = sum(mark.end_s - mark.start_s for mark in marks if mark.kind == kind)
+        assert sum(mark.end_s - mark.start_s for mark in gathered if mark.kind == kind) == pytest.approx(total)
+    assert sum(mark.num_spans for mark in gathered) == len(marks)
+    assert (gathered[0].start_s, gathered[-1].end_s) == (0.0, pytest.approx(time_s))
+    for before, after in pairwise(gathered):
+        assert after.start_s == pytest.approx(before.end_s)
+    assert all(mark.num_spans == 1 for mark in gathered if "micro-batch" not in mark.name)
+
+
+def test_too_many_marks_of_many_stages_leave_lanes_out() -> None:
+    run = stages()
+    spans = Spans()
+    for rank in range(8):
+        for kind, _, _, begin_s, end_s, name, cause in run.spans.rows():
+            spans.add(kind, rank, 0, begin_s, end_s, name, cause)
+    chosen = choose(replace(run, spans=spans), max_marks=100)
+    assert len(chosen.marks) <= 100
+    assert 2 <= len(chosen.ranks) < 8
+    assert chosen.note.startswith(f"{len(chosen.ranks)} of 8 ranks are shown")
+
+
+def test_a_trace_for_perfetto_has_what_a_layout_computes_on_the_compute_thread() -> None:
+    slices = slices_of(stages(exposed_s=0.01))
+    for kind in ("forward", "recompute", "backward", "weights"):
+        one = next(one for one in slices if one.kind == kind)
+        assert one.thread == "compute"
+        assert one.label.startswith(f"{kind} ")
+        assert one.args["micro-batch"] == 0
+        assert "micro-batch" not in one.args["layer"]
+    bubble = next(one for one in slices if one.kind == "bubble")
+    assert (bubble.thread, bubble.args["message"]) == ("waiting", "activations")
