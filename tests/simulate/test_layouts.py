@@ -137,6 +137,58 @@ def test_the_fullest_gpu_of_experts_is_waited_for() -> None:
     assert clustersim.simulate(asked).breakdown_s["compute"] > 1.2 * even.breakdown_s["compute"]
 
 
+TRICK = "one-weird-trick"
+SCHEMES = ("gathered", "one-by-one", "in-shares")
+
+
+def trick(scheme: str, num_gpus: int = 8, **other: Any) -> dict[str, Any]:
+    parallelism = {"kind": TRICK, "scheme": scheme}
+    batch = {"per_gpu": 64}
+    return scenario("alexnet", num_gpus, parallelism, batch=batch, topology={**STAR, "link": "6 GB/s"}, **other)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_one_gpu_of_one_weird_trick_is_plain_training(scheme: str) -> None:
+    plain = clustersim.simulate({**trick(scheme, 1), "parallelism": {}})
+    assert clustersim.simulate(trick(scheme, 1)).iteration_s == pytest.approx(plain.iteration_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_one_weird_trick_moves_every_sample_to_all_others_and_its_gradient_back(scheme: str) -> None:
+    """Beside that go the gradients of convolutions, and two partial sums of 4,096 a sample and three numbers."""
+    samples, others = 8 * 64, 7
+    moved = 2 * others * samples * 9216 * 4.0
+    gradients = 2 * others * 2_469_696 * 4.0
+    sums = 2 * others * samples * (2 * 4096 + 3) * 4.0
+    run = clustersim.simulate(trick(scheme))
+    assert sent_bytes(run) == pytest.approx(moved + gradients + sums, rel=1e-9)
+
+
+def test_gathering_exposes_every_move_and_passes_hide_most_of_it() -> None:
+    """Of K passes there and back only the first of one and the last of the other have no pass beside them.
+
+    Gathering exposes (K - 1) b E over the rate both ways, the partial sums, and at most all gradients.
+    """
+    box = {**STAR, "link": "6 GB/s", "host": {"gpu": "k20"}}
+    runs = [clustersim.simulate({**trick(scheme, 4), "topology": box, "batch": {"per_gpu": 128}}) for scheme in SCHEMES]
+    gathered, one_by_one, in_shares = (run.breakdown_s["communication_exposed"] for run in runs)
+    ways, samples = 2 * 3 / 4 / 6e9, 4 * 128
+    moved_s = ways * samples * 9216 * 4.0
+    sums_s = ways * samples * (2 * 4096 + 3) * 4.0
+    gradients_s = ways * 2_469_696 * 4.0
+    assert moved_s + sums_s <= gathered <= (moved_s + sums_s + gradients_s) * 1.01
+    assert gathered - in_shares == pytest.approx(moved_s * 3 / 4, rel=0.15)
+    assert in_shares < one_by_one < gathered
+
+
+def test_an_update_after_every_pass_costs_its_passes() -> None:
+    once, every = (
+        clustersim.simulate({**trick("in-shares"), "parallelism": {"kind": TRICK, "update_every_pass": each}})
+        for each in (False, True)
+    )
+    assert every.breakdown_s["compute"] > once.breakdown_s["compute"]
+
+
 LAYOUTS = [
     (STAR, 8, {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4}, "ideal"),
     (STAR, 8, {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4, "sharding": "zero-3"}, "ideal"),
@@ -160,6 +212,19 @@ def test_ranks_played_as_one_are_those_played_each(topology, num_gpus: int, layo
     assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
     for part, seconds in exact.run.breakdown_s.items():
         assert folded.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-9 * exact.run.iteration_s)
+    for one, other in zip(folded.run.link_classes, exact.run.link_classes, strict=True):
+        assert one.num_bytes == pytest.approx(other.num_bytes, rel=1e-9)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("topology", "num_gpus", "transport"), [(STAR, 4, "ideal"), (DGX, 8, "nccl")])
+def test_one_weird_trick_played_as_one_is_that_played_by_each(
+    scheme: str, topology, num_gpus: int, transport: str
+) -> None:
+    asked = {**trick(scheme, num_gpus), "topology": topology, "transport": transport, "batch": {"per_gpu": 16}}
+    folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
+    assert any("played as one" in shortcut for shortcut in folded.shortcuts) == (scheme != "one-by-one")
+    assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
     for one, other in zip(folded.run.link_classes, exact.run.link_classes, strict=True):
         assert one.num_bytes == pytest.approx(other.num_bytes, rel=1e-9)
 
@@ -209,6 +274,19 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
         (4, {"pipeline": 2, "stages": [3, 4]}, "parallelism.stages", "8 in all"),
         (4, {"context": 4}, "parallelism.context", "no attention"),
         (4, {"expert": 4}, "parallelism.expert", "this one has none"),
+        (4, {"kind": TRICK}, "parallelism.kind", "begins with its fully connected layer"),
+        (4, {"kind": TRICK, "tensor": 2}, "parallelism.tensor", "lays the model over all GPUs by itself"),
+        (4, {"kind": TRICK, "sharding": "zero-1"}, "parallelism.sharding", "leave sharding out"),
+        (4, {"kind": TRICK, "sequence_parallel": True}, "parallelism.sequence_parallel", "leave sequence_parallel out"),
+        (4, {"kind": TRICK, "data": 2}, "parallelism.data", "the product must be num_gpus"),
+        (4, {"scheme": "gathered"}, "parallelism.scheme", "is for kind: one-weird-trick"),
+        (4, {"update_every_pass": True}, "parallelism.update_every_pass", "is for kind: one-weird-trick"),
+        (
+            4,
+            {"kind": TRICK, "scheme": "gathered", "update_every_pass": True},
+            "parallelism.update_every_pass",
+            "there is one pass",
+        ),
     ],
 )
 def test_a_layout_that_cannot_be_is_told(model: str, num_gpus: int, layout, key: str, words: str) -> None:
@@ -218,6 +296,12 @@ def test_a_layout_that_cannot_be_is_told(model: str, num_gpus: int, layout, key:
     mistake = told.value.mistakes[0]
     assert mistake.key == key
     assert words in mistake.message
+
+
+def test_one_weird_trick_is_for_workers_in_step() -> None:
+    with pytest.raises(InputError, match="keep them in step") as told:
+        clustersim.simulate({**trick("in-shares"), "strategy": {"kind": "gossip"}})
+    assert told.value.mistakes[0].key == "parallelism.kind"
 
 
 def test_heads_that_do_not_divide_are_told_with_what_works() -> None:
