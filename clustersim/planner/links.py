@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -20,13 +20,16 @@ class LeastTimes:
     """What collectives of groups and messages between ranks take at least; ranks stand on `gpus` [num_ranks].
 
     A transport that stages in host memory has ways of its own: nothing is claimed of it, and everything takes 0 s.
+    Where hosts are `alike`, groups inside a host that have the same places there take the same time.
     """
 
-    def __init__(self, topology: Topology, gpus: np.ndarray, transport: Transport):
+    def __init__(self, topology: Topology, gpus: np.ndarray, transport: Transport, alike: bool = False):
         self._topology, self._gpus, self._transport = topology, gpus, transport
         self._costs = Costs(
             transport.overhead_s, transport.efficiency, transport.host_overhead_s, transport.add_s_per_byte
         )
+        self._alike = alike
+        self._signatures: dict[Group, Hashable] = {}
         self._claims = transport.buffers == "gpu"
         self._chains: dict[tuple[str, str, Group, float], float] = {}
         self._crowds: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
@@ -44,7 +47,8 @@ class LeastTimes:
         """
         if not self._claims or len(groups[0]) < 2:
             return 0.0
-        return min(self._chain(op, algorithm, group, num_bytes) for group in groups)
+        differing = {self._signature(group): group for group in groups}
+        return min(self._chain(op, algorithm, group, num_bytes) for group in differing.values())
 
     def together_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
         """Return the least that groups take who all begin such a collective at once: bytes of a link over its rate.
@@ -74,6 +78,16 @@ class LeastTimes:
     def crosses_hosts(self, group: Group) -> bool:
         """Say whether the ranks of a group are on several hosts."""
         return len(np.unique(self._topology.gpu_hosts[self._gpus[list(group)]])) > 1
+
+    def _signature(self, group: Group) -> Hashable:
+        """Return what groups have in common that certainly take as long: the places in a host, or the ranks."""
+        if group not in self._signatures:
+            gpus = self._gpus[list(group)]
+            hosts = self._topology.gpu_hosts[gpus]
+            inside = self._alike and bool((hosts == hosts[0]).all())
+            first = int(np.flatnonzero(self._topology.gpu_hosts == hosts[0])[0])
+            self._signatures[group] = ("places", *(gpus - first).tolist()) if inside else group
+        return self._signatures[group]
 
     def _way(self, pair: tuple[int, int]) -> tuple[float, float]:
         if pair not in self._ways:

@@ -78,7 +78,8 @@ class Material:
         self.gpus = self.setup.gpus(0)
         self.kind = self.setup.kinds_in_use[0]
         self.gpu = load_gpu(self.kind)
-        self.links = LeastTimes(self.setup.topology, self.gpus, self.setup.transport)
+        alike = hasattr(point.topology, "host")  # one template for all hosts
+        self.links = LeastTimes(self.setup.topology, self.gpus, self.setup.transport, alike)
         self._known: dict[Hashable, Any] = {}
 
     def split(self, tensor: int, sequence_parallel: bool) -> Split:
