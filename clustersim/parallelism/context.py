@@ -40,8 +40,10 @@ def _tokens_of(piece: Piece, degree: int, activation_bytes: float) -> Piece:
     before, after = (_of_fewer(calls, degree) for calls in (piece.before_forward, piece.after_forward))
     back, behind = (_of_fewer(calls, degree) for calls in (piece.before_backward, piece.after_backward))
     if layer.op == "matmul":
-        others = layer.input_elements - layer.shape["rows"] * layer.shape["inputs"] * layer.shape["count"]
-        fewer = replace(fewer, input_elements=(layer.input_elements - others) / degree + others)
+        own = layer.shape["rows"] * layer.shape["inputs"] * layer.shape["count"]
+        own = own if layer.input_elements > own else 0  # scores that a fused kernel keeps are not read
+        others = layer.input_elements - own
+        fewer = replace(fewer, input_elements=own / degree + others)
         before = (*before, GroupCall("all-gather", others * activation_bytes, AXIS))
         behind = (GroupCall("reduce-scatter", others * activation_bytes, AXIS), *behind)
     return Piece(fewer, piece.is_split, before, after, back, behind)

@@ -119,11 +119,10 @@ class Builder:
 
         `x` has the features of a token, `routed` times over behind such a layer. Every expert has as many tokens.
         """
-        assert x.height * routed % experts == 0, f"{name}: tokens do not divide over experts"
         inputs = x.channels
         y = Tensor(count * outputs, x.height, routed)
         flop = 2.0 * inputs * y.elements
-        shape = _product(x.height * routed // experts, inputs, outputs, experts * count)
+        shape = _product(-(-x.height * routed // experts), inputs, outputs, experts * count)
         shape |= {"experts": experts}
         parameters = experts * count * inputs * outputs
         read = Tensor(inputs, x.height, routed)
@@ -203,10 +202,10 @@ class Builder:
         """Divide each position by the root of its features' mean square; a scale for each feature."""
         return self._elementwise(name, "rms-norm", x.elements, replace(x, needs_gradient=True), parameters=x.channels)
 
-    def gate(self, name: str, x: Tensor) -> Tensor:
-        """Multiply one half of the features by the SiLU of the other (SwiGLU: Shazeer, 2020)."""
+    def gate(self, name: str, x: Tensor, op: str = "silu") -> Tensor:
+        """Multiply one half of the features by a function of the other, the SiLU (SwiGLU: Shazeer, 2020) or another."""
         assert x.channels % 2 == 0, f"{name}: {x.channels} features have no halves"
-        return self._elementwise(name, "silu", x.elements, replace(x, channels=x.channels // 2))
+        return self._elementwise(name, op, x.elements, replace(x, channels=x.channels // 2))
 
     def dropout(self, name: str, x: Tensor) -> Tensor:
         """Drop elements by chance."""

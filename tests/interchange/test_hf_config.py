@@ -138,7 +138,7 @@ def test_experts_cost_as_many_as_are_active_and_hold_all(imported: Any) -> None:
     assert four.flop - one.flop == 3 * 32 * 2 * 3 * 64 * 96
     layer = by_name(four)["layers.0.experts.in"]
     assert layer.num_parameters == 8 * 2 * 64 * 96
-    assert layer.shape == {"rows": 16, "inputs": 64, "outputs": 96, "count": 16}
+    assert layer.shape == {"rows": 16, "inputs": 64, "outputs": 96, "count": 16, "experts": 8}
 
 
 def test_shared_keys_are_projected_once_and_read_by_all_queries(imported: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.pieces import Grouped, Net, gated_feed_forward, grouped_attention
+from clustersim.interchange.hf_config.pieces import Grouped, Net, gated_feed_forward, grouped_attention, op_of
 from clustersim.workload.builder import Tensor
 
 
@@ -88,8 +88,8 @@ def _attention_sizes(config: Config, features: int, default: _Defaults) -> Group
 
 def _experts(net: Net, name: str, x: Tensor, width: int, function: str, num: int, active: int) -> Tensor:
     """Add a gated layer of several experts: a router, the chosen ones' three products, and their weighted sum."""
-    net.softmax(f"{name}.softmax", net.linear(f"{name}.router", x, num, bias=False))
-    y = net.experts(f"{name}.in", x, x.channels, width, num, active, count=2)
-    y = net.gate(f"{name}.gate", function, y)
-    y = net.experts(f"{name}.out", y, width, x.channels, num, active)
-    return net.weighted_sum(f"{name}.add", y, active)
+    net.router(f"{name}.router", x, num)
+    y = net.experts(f"{name}.in", x, width, num, active, count=2)
+    y = net.gate(f"{name}.gate", y, op_of(function))
+    y = net.experts(f"{name}.out", y, x.channels, num, active)
+    return net.weighted_sum(f"{name}.sum", y)

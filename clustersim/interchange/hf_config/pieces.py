@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from clustersim.workload.builder import Builder, Tensor
@@ -23,11 +22,6 @@ def op_of(function: str) -> str:
 class Net(Builder):
     """The catalogue's builder, with the layers that newer transformers have."""
 
-    def rms_norm(self, name: str, x: Tensor) -> Tensor:
-        """Divide each position by its root mean square (Zhang and Sennrich, 2019); a scale for each feature."""
-        y = replace(x, needs_gradient=True)
-        return self._elementwise(name, "rms-norm", x.elements, y, parameters=x.channels)
-
     def activation(self, name: str, function: str, x: Tensor) -> Tensor:
         """Apply a function to each element, called as a config calls it."""
         return self._elementwise(name, op_of(function), x.elements, x)
@@ -35,14 +29,6 @@ class Net(Builder):
     def tied_embedding(self, name: str, tokens: int, features: int) -> Tensor:
         """Look tokens up in a table that belongs to another layer."""
         return self._elementwise(name, "embedding", tokens, Tensor(features, tokens))
-
-    def weighted_sum(self, name: str, x: Tensor, num: int) -> Tensor:
-        """Add so many vectors that stand beside each other, each with its weight."""
-        return self._elementwise(name, "add", x.elements, replace(x, channels=x.channels // num))
-
-    def gate(self, name: str, function: str, x: Tensor) -> Tensor:
-        """Multiply one half of the features by a function of the other."""
-        return self._elementwise(name, op_of(function), x.elements, replace(x, channels=x.channels // 2))
 
     def rotary(self, name: str, x: Tensor) -> Tensor:
         """Turn queries and keys by an angle that grows with the position (Su et al., 2021)."""
@@ -65,18 +51,6 @@ class Net(Builder):
         y = self.attention_product(f"{name}.context", weights, key, heads, outputs=width)
         self.layers[-1] = replace(self.layers[-1], input_elements=float(key.elements))
         return y
-
-    def experts(self, name: str, x: Tensor, inputs: int, outputs: int, num: int, active: int, count: int = 1) -> Tensor:
-        """Multiply each position by `active` of `num` experts' matrices, `count` each (Shazeer et al., 2017).
-
-        FLOP are those of the active experts, parameters those of all. The experts are taken to get equal shares of
-        the tokens, and to run beside each other.
-        """
-        y = Tensor(active * count * outputs, x.height)
-        flop = 2.0 * x.height * inputs * y.channels
-        rows = math.ceil(x.height * active / num)
-        shape = {"rows": rows, "inputs": inputs, "outputs": outputs, "count": num * count}
-        return self._trained(name, "fully-connected", x, y, flop, num * count * inputs * outputs, shape)
 
 
 @dataclass(frozen=True)
@@ -125,7 +99,7 @@ def feed_forward(net: Net, name: str, x: Tensor, width: int, function: str, bias
 
 def gated_feed_forward(net: Net, name: str, x: Tensor, width: int, function: str, bias: bool = False) -> Tensor:
     """Add three linear layers: one gates another (Shazeer, 2020), the third comes back."""
-    y = net.gate(f"{name}.gate", function, net.linear(f"{name}.in", x, width, bias=bias, count=2))
+    y = net.gate(f"{name}.gate", net.linear(f"{name}.in", x, width, bias=bias, count=2), op_of(function))
     return net.linear(f"{name}.out", y, x.channels, bias=bias)
 
 
