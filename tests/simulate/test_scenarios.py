@@ -63,6 +63,13 @@ def test_slow_decoding_holds_every_size_back_and_shared_storage_only_the_large_o
         assert runs["1200 samples/s", num_gpus].breakdown_s["input"] == pytest.approx(0, abs=1e-9)
 
 
+def test_one_weird_trick_beats_data_parallelism_where_most_of_its_bytes_lie_beside_passes():
+    runs = clustersim.sweep(clustersim.load_scenario("one-weird-trick", overrides=["num_gpus=8"])).runs
+    grid, gathered, _, in_shares = (run.samples_per_s for run in runs)
+    assert in_shares > gathered
+    assert in_shares > grid
+
+
 def test_eight_bits_lose_to_none_from_8_gpus_on_and_the_largest_gradients_alone_win():
     rates = {(run.axes["compression"], run.num_gpus): run.samples_per_s for run in clustersim.sweep("compression").runs}
     for num_gpus in (2, 4, 8, 16):
