@@ -76,3 +76,13 @@ def test_eight_bits_lose_to_none_from_8_gpus_on_and_the_largest_gradients_alone_
         assert (rates["int8", num_gpus] > rates["none", num_gpus]) == (num_gpus < 8)
         assert rates["fp16", num_gpus] > rates["none", num_gpus]
         assert rates["top-k", num_gpus] == max(rates[kind, num_gpus] for kind in ("none", "fp16", "int8", "top-k"))
+
+
+def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradients_make_it_smaller():
+    overrides = ["num_iterations=1", "parallelism.micro_batches=4"]
+    runs = clustersim.sweep(clustersim.load_scenario("gpipe-bubble", overrides)).runs
+    share = {run.axes["parallelism.schedule"]: run.breakdown_s["bubble"] / run.iteration_s for run in runs}
+    assert share["gpipe"] == pytest.approx(3 / 7, rel=0.02)
+    assert share["1f1b"] == pytest.approx(3 / 7, rel=0.02)
+    assert share["interleaved"] == pytest.approx(1.5 / 5.5, rel=0.05)
+    assert share["zero-bubble"] < 0.75 * share["1f1b"]
