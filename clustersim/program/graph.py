@@ -22,7 +22,8 @@ class Node(NamedTuple):
     A COMPUTE occupies the rank's GPU, or its host's thread if `on_host`, for `seconds`; it does `flop` and moves
     `moved_bytes`, where that is known. A SEND to the rank `peer` and a RECEIVE from it with the same `tag` are the two
     ends of a message. A COLLECTIVE `op` is one of the ranks of `group`, the first of them the root where there is one;
-    `num_bytes` is the whole buffer, and `algorithm` how it goes. A NOTHING is done at once.
+    `num_bytes` is the whole buffer, and `algorithm` how it goes; those of a group and a `channel` follow one another. A
+    NOTHING is done at once.
     """
 
     number: int
@@ -36,6 +37,7 @@ class Node(NamedTuple):
     tag: int = 0
     op: str = ""
     group: tuple[int, ...] = ()
+    channel: str = ""
     algorithm: str = "auto"
     flop: float = 0.0
     moved_bytes: float = 0.0

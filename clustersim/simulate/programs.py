@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.errors import InputError
-from clustersim.parallelism import REPLICAS, Grid
+from clustersim.parallelism import AXES, REPLICAS, Grid
 from clustersim.parallelism.compile import Part, StagePlan
 from clustersim.program.graph import BUCKETS, Node, Task, Work, tags_of, tasks_of
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Op, Program
@@ -17,7 +17,7 @@ from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.setup import Setup
 from clustersim.workload import PRECISIONS, Layer
 
-_AXES = {"replicas": REPLICAS, BUCKETS: REPLICAS}
+_AXES = {"replicas": REPLICAS, BUCKETS: REPLICAS, "data": ("context", "data")}
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,7 @@ class Programs:
     def tasks(self) -> list[list[Task]]:
         """Return the graph of each stage, of which those of its ranks are made."""
         tags = tags_of([plan.program for plan in self.plans])
-        sizes = dict(zip(("tensor", "context", "expert", "data", "pipeline"), self.grid.sizes, strict=True))
-        alone = {axis for axis, size in sizes.items() if size == 1}
-        alone |= {"replicas", BUCKETS} if self.grid.num_replicas == 1 else set()
+        alone = {axis for axis in (*AXES, *_AXES) if len(self.group(0, axis)) == 1}
         return [
             tasks_of(plan.program, plan.iteration, self.algorithm, alone, tags, work)
             for plan, work in zip(self.plans, self.work, strict=True)
@@ -54,7 +52,7 @@ class Programs:
         """Return what a task of a rank's stage is to the rank."""
         if task.axis:
             group = self.group(rank, task.axis)
-            return task.node._replace(group=(*group[task.root :], *group[: task.root]))
+            return task.node._replace(group=(*group[task.root :], *group[: task.root]), channel=task.axis)
         if task.node.peer >= 0:
             return task.node._replace(peer=self.grid.in_stage(rank, task.node.peer))
         return task.node

@@ -94,7 +94,7 @@ class _Stage:
         self._num_done = 0
         self._tell = tell
         self._letters: dict[tuple[int, int, int, int], _Letter] = {}
-        self._meetings: dict[tuple[tuple[int, ...], int], _Meeting] = {}
+        self._meetings: dict[tuple[str, tuple[int, ...], int], _Meeting] = {}
 
     @property
     def is_staged(self) -> bool:
@@ -105,8 +105,8 @@ class _Stage:
         return self._letters.setdefault((src, dst, tag, number), _Letter(self.env))
 
     def meeting(self, node: Node, number: int) -> _Meeting:
-        """Return collective `number` of a group."""
-        key = node.group, number
+        """Return collective `number` of a group and channel."""
+        key = node.channel, node.group, number
         if key not in self._meetings:
             self._meetings[key] = _Meeting(self._begin(node), len(node.group))
         return self._meetings[key]
@@ -150,12 +150,13 @@ class _Rank:
 
     def begin(self) -> None:
         """Begin with all that waits for nothing."""
-        last: dict[tuple[int, ...], int] = {}
+        last: dict[Hashable, int] = {}
         for node in self._nodes:
             before = {*node.data_deps, *node.order_deps}
             if node.kind == COLLECTIVE and len(node.group) > 1:
-                before |= {last[node.group]} if node.group in last else set()
-                last[node.group] = node.number
+                channel = node.channel, frozenset(node.group)
+                before |= {last[channel]} if channel in last else set()
+                last[channel] = node.number
             for number in before:
                 self._followers[number].append(node)
             self._num_open[node.number] = len(before)
@@ -258,7 +259,8 @@ def _numbers(nodes: Sequence[Node]) -> dict[int, int]:
     seen: dict[Hashable, int] = defaultdict(int)
     numbers = {}
     for node in nodes:
-        key = node.group if node.kind == COLLECTIVE else (node.kind, node.peer, node.tag)
+        collective, message = (node.channel, node.group), (node.kind, node.peer, node.tag)
+        key: Hashable = collective if node.kind == COLLECTIVE else message
         numbers[node.number] = seen[key]
         seen[key] += 1
     return numbers

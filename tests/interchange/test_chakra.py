@@ -145,6 +145,7 @@ def test_what_is_read_back_is_what_was_written(exported: Any) -> None:
         for one, other in zip(graph, own, strict=True):
             assert other.num_bytes == pytest.approx(one.num_bytes, rel=1e-12)
             assert other.seconds == pytest.approx(one.seconds, rel=1e-12)
+            one = one._replace(channel=other.channel)
             whole = {"flop": round(one.flop), "moved_bytes": round(one.moved_bytes)}
             assert other._replace(num_bytes=0, seconds=0) == one._replace(num_bytes=0, seconds=0, **whole)
 
@@ -178,6 +179,20 @@ def test_a_collective_of_all_ranks_has_no_group_of_its_own(tmp_path: Path) -> No
     assert json.loads((tmp_path / "out" / "groups.json").read_text()) == {}
     node = read_chakra(tmp_path / "out")[1][0]
     assert (node.group, node.num_bytes) == ((0, 1), 10.5)
+
+
+def test_groups_of_the_same_ranks_for_other_purposes_are_apart(tmp_path: Path) -> None:
+    """As communicators are: their collectives do not wait for one another."""
+    tasks = [
+        Task(Node(number, COLLECTIVE, "sum", num_bytes=8.0, op="all-reduce"), axis)
+        for number, axis in ((1, "a"), (2, "b"))
+    ]
+    write_chakra(
+        tmp_path / "out", "job", [tasks], [0, 0],
+        lambda task, rank: task.node._replace(group=(0, 1), channel=task.axis),
+    )  # fmt: skip
+    assert json.loads((tmp_path / "out" / "groups.json").read_text()) == {"1": [0, 1]}
+    assert [node.channel for node in read_chakra(tmp_path / "out")[1]] == ["", "1"]
 
 
 def test_a_broadcast_keeps_its_root(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def graphs_of(setup: Setup) -> list[list[Node]]:
         {"sharding": "zero-3"},
         {"sharding": "zero-1", "micro_batches": 2},
         {"tensor": 2, "sequence_parallel": True, "sharding": "zero-2"},
+        {"context": 2, "pipeline": 2, "micro_batches": 2},
     ],
 )
 def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_iteration(layout: dict[str, Any]) -> None:
@@ -62,6 +63,18 @@ def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_itera
     run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
     played = play_traces(graphs_of(setup), setup.topology, "nccl", exact=True)
     assert played["end_s"] == pytest.approx(run_s, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "layout"),
+    [("mixtral-8x7b", {"expert": 4, "tensor": 2, "sharding": "zero-1"}), ("alexnet", {"kind": "one-weird-trick"})],
+)
+def test_so_do_experts_and_one_weird_trick(model: str, layout: dict[str, Any]) -> None:
+    other = {"model": model, "memory_check": False, "batch": {"per_gpu": 8}}
+    setup = Setup(load_scenario(scenario(layout, **other)).points()[0].point)
+    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
+    run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
+    assert play_traces(graphs_of(setup), setup.topology, "nccl")["end_s"] == pytest.approx(run_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("strategy", [{"overlap": False}, {"buckets": "layer"}, {"buckets": "whole"}])

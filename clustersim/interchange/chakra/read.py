@@ -181,7 +181,8 @@ class _Reader:
             raise self.error(f"node {node.number} '{node.name}' has the comm_type {number}", str(number), allowed)
         op = op or COLLECTIVES[number]
         name = str(message.attributes.get("pg_name", ""))
-        group = tuple(range(self._num_ranks)) if name in _DEFAULT else self._groups.get(name)
+        name = "" if name in _DEFAULT else name
+        group = self._groups.get(name) if name else tuple(range(self._num_ranks))
         if group is None:
             text = f"node {node.number} '{node.name}' is of group '{name}', which the file of groups does not have"
             raise self.error(text, got=name, allowed=", ".join(self._groups) or "a file of groups (--groups)")
@@ -196,7 +197,7 @@ class _Reader:
             raise self.error(text, str(root), f"0 to {len(group) - 1}")
         group = (*group[root:], *group[:root])
         algorithm = str(message.attributes.get("algorithm", "auto"))
-        return node._replace(kind=COLLECTIVE, op=op, group=group, num_bytes=size, algorithm=algorithm)
+        return node._replace(kind=COLLECTIVE, op=op, group=group, channel=name, num_bytes=size, algorithm=algorithm)
 
     def _size(self, message: Message) -> float:
         size = self._number(message, "num_bytes", self._number(message, "comm_size", None))
@@ -230,12 +231,12 @@ def _check_messages(graphs: Sequence[Sequence[Node]], files: Sequence[Path]) -> 
 
 def _check_collectives(graphs: Sequence[Sequence[Node]], files: Sequence[Path]) -> None:
     """Refuse collectives that ranks of a group do not enter alike, one after the other."""
-    entered: dict[tuple[int, ...], dict[int, list[Node]]] = {}
+    entered: dict[tuple[str, tuple[int, ...]], dict[int, list[Node]]] = {}
     for rank, graph in enumerate(graphs):
         for node in graph:
             if node.kind == COLLECTIVE:
-                entered.setdefault(node.group, {}).setdefault(rank, []).append(node)
-    for group, by_rank in entered.items():
+                entered.setdefault((node.channel, node.group), {}).setdefault(rank, []).append(node)
+    for (_, group), by_rank in entered.items():
         first = by_rank.get(group[0], [])
         for rank in group:
             own = by_rank.get(rank, [])

@@ -54,8 +54,8 @@ def write_chakra(
 
     Durations are whole microseconds, of which the errors do not add up, and sizes whole bytes; what is not whole is
     there too, as attributes of our own, `seconds` and `num_bytes`; so are an `algorithm` and the `root` of a broadcast.
-    An all-gather has the size that one rank gives, as ASTRA-sim counts it. Groups of all ranks have no name, which is
-    ASTRA-sim's own for them.
+    An all-gather has the size that one rank gives, as ASTRA-sim counts it. The group of all ranks has no name, which is
+    ASTRA-sim's own for it.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -93,7 +93,8 @@ class _Writer:
     def __init__(self, num_ranks: int, node_of: NodeOf):
         self._num_ranks, self._node_of = num_ranks, node_of
         self._alike: dict[int, list[bytes]] = {}
-        self._groups: dict[tuple[int, ...], int] = {}
+        self._groups: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._channel_of_all: str | None = None  # of the one group of all ranks that needs no name
 
     def trace(self, rank: int, stage: int, tasks: Sequence[Task]) -> bytes:
         """Return the file of a rank."""
@@ -114,7 +115,7 @@ class _Writer:
 
     def groups_document(self) -> dict[str, list[int]]:
         """Return what ASTRA-sim's communicator groups are: ranks by a number, which a node has as its `pg_name`."""
-        return {str(number): list(group) for group, number in self._groups.items()}
+        return {str(number): list(group) for (_, group), number in self._groups.items()}
 
     def _own(self, node: Node, rank: int) -> dict[str, Value]:
         """Return the attributes of a node that are not those of all ranks of its stage."""
@@ -126,8 +127,10 @@ class _Writer:
         group = tuple(sorted(node.group))
         if group != node.group:
             own["root"] = group.index(node.group[0])
-        if len(group) < self._num_ranks:
-            own["pg_name"] = str(self._groups.setdefault(group, len(self._groups) + 1))
+        if len(group) == self._num_ranks and self._channel_of_all in (None, node.channel):
+            self._channel_of_all = node.channel
+        else:
+            own["pg_name"] = str(self._groups.setdefault((node.channel, group), len(self._groups) + 1))
         return own
 
 
