@@ -102,6 +102,9 @@ def _mistakes(point: Point) -> Iterator[Mistake]:
             f"a plan compares layouts of one job on an undisturbed cluster; leave {key} out, and run the best with it"
         )
         yield Mistake(message, key=key, got="given", allowed=f"no {key}")
+    if (kind := point.parallelism.kind) != "grid":
+        message = f"a plan lays models out over data, tensor and pipeline; run {kind} beside the best of these"
+        yield Mistake(message, key="parallelism.kind", got=kind, allowed="grid")
     for key in ("context", "expert"):
         if (size := getattr(point.parallelism, key)) is not None and size > 1:
             message = f"a plan lays models out over data, tensor and pipeline; leave {key} out"

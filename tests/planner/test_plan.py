@@ -147,6 +147,11 @@ def test_copies_meet_in_all_reduces() -> None:
     assert error.mistakes[0].key == "strategy.kind"
 
 
+def test_a_plan_is_of_degrees() -> None:
+    error = refusal({**SCENARIO, "parallelism": {"kind": "one-weird-trick"}}, [4])
+    assert "run one-weird-trick beside the best of these" in str(error)
+
+
 def test_a_sweep_is_no_question_for_a_plan() -> None:
     assert "one training" in str(refusal({**SCENARIO, "precision": ["fp32", "amp-fp16"]}, [4]))
 
