@@ -94,6 +94,11 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
         marks, notes = _drawn([by_rank[rank] for rank in ranks], LEAST_SHARE * length, max_marks)
     if len(ranks) < len(by_rank):
         notes.insert(0, _left_out(len(ranks), len(by_rank), last))
+    in_calls_s = run.breakdown_s.get("communication_exposed", 0.0) if laid_out else 0.0
+    if in_calls_s > max(exposed.values()) + 0.01 * run.iteration_s:
+        notes.insert(
+            0, "Bars have the collectives of GPUs that split a layer in them; an --exact run shows them apart."
+        )
     if notes:
         notes.append("All of it, for Perfetto: clustersim run … --trace trace.json.gz")
     return Chosen(
@@ -104,7 +109,7 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
         last=last,
         late_s=0.0 if last is None else ready[last] - sorted(ready.values())[len(ready) // 2],
         waited_s=max(waited[rank] / each[rank] for rank in by_rank),
-        exposed_s=max(exposed[rank] / each[rank] for rank in by_rank),
+        exposed_s=max(in_calls_s, *(exposed[rank] / each[rank] for rank in by_rank)),
         bubble_s=max(bubble.values()),
         length_s=length,
         iteration_s=length if in_step and not has_stages else run.iteration_s,

@@ -110,6 +110,15 @@ def test_gathering_keeps_every_kinds_time_the_order_and_both_ends(rows, least_s)
     assert all(mark.num_spans == 1 for mark in gathered if "micro-batch" not in mark.name)
 
 
+def test_communication_within_bars_is_not_called_hidden() -> None:
+    """Collectives whose time is known beforehand are played within what is computed."""
+    run = stages()
+    run = replace(run, breakdown_s={**run.breakdown_s, "communication_exposed": 2.0})
+    data = timeline_data(sweep_of(run), run)
+    assert data.title.replace(THIN, " ").endswith("; up to 2.00 s more they wait for communication")
+    assert data.note.startswith("Bars have the collectives of GPUs that split a layer in them")
+
+
 def test_too_many_marks_of_many_stages_leave_lanes_out() -> None:
     run = stages()
     spans = Spans()
