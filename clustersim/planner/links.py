@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from clustersim.hardware.sheet import Transport
 from clustersim.network.lone_step import LoneStep, LoneSteps
 from clustersim.network.paths import Costs, payload_rates, wait_s
-from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.algorithm import algorithm_name, schedule_collective, switches
 from clustersim.topology import Node, Topology
 
 Group = tuple[int, ...]
@@ -33,6 +34,7 @@ class LeastTimes:
         self._claims = transport.buffers == "gpu"
         self._chains: dict[tuple[str, str, Group, float], float] = {}
         self._crowds: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
+        self._rings: dict[tuple[str, Group], list[tuple[LoneStep, int]]] = {}  # of one byte
         self._ways: dict[tuple[int, int], tuple[float, float]] = {}
 
     @cached_property
@@ -109,6 +111,16 @@ class LeastTimes:
     def _steps(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[LoneStep, int]]:
         """Return the steps of a collective that differ, and how often each comes."""
         gpus = self._gpus[list(group)]
+        library = self._transport.library
+        name = algorithm_name(op, algorithm, self._topology, gpus, num_bytes, library)
+        if name != "ring" or not num_bytes:
+            return self._made(op, algorithm, group, num_bytes)
+        if (op, group) not in self._rings:
+            self._rings[op, group] = self._made(op, name, group, 1.0)
+        return [(_scaled(step, num_bytes), times) for step, times in self._rings[op, group]]
+
+    def _made(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[LoneStep, int]]:
+        gpus = self._gpus[list(group)]
         _, schedule = schedule_collective(op, algorithm, self._topology, gpus, num_bytes, self._transport.library)
         own = [Node(node) for node in self._topology.gpus[gpus].tolist()]
         nodes = np.array([*own, *switches(schedule, self._topology, gpus)], dtype=np.int64)
@@ -116,6 +128,16 @@ class LeastTimes:
         for number in range(schedule.num_steps):
             found.setdefault(schedule.pattern(number), []).append(number)
         return [(self._maker.step(schedule.step(same[0]), nodes), len(same)) for same in found.values()]
+
+
+def _scaled(step: LoneStep, factor: float) -> LoneStep:
+    """Return the same step with so many times the bytes, as all messages of a ring have."""
+    return replace(
+        step,
+        num_bytes=step.num_bytes * factor,
+        wire_s=step.wire_s * factor,
+        adding_s=step.adding_s * factor,
+    )
 
 
 def _own_s(step: LoneStep, bytes_per_s: np.ndarray) -> np.ndarray:

@@ -240,17 +240,27 @@ class Point(Spec):
             )
             allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_OF_THE_TRICK)
             mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
-        if self.compression.kind != "none":
-            message = f"compressed gradients are simulated where each GPU has the whole model ({self.compression.kind})"
-            plain = "data: num_gpus and nothing else, or compression: none"
-            mistakes.append(Mistake(message, key="data", got=str(grid.data), allowed=plain))
-        for key, what in (("input", self.input), ("failures", self.failures)):
-            if what is not None and grid.data < self.num_gpus:
-                message = f"{key} is simulated where each GPU has a copy of the model; leave one of the two out"
-                mistakes.append(
-                    Mistake(message, key="data", got=str(grid.data), allowed=f"{self.num_gpus}, or no {key}")
-                )
-        return mistakes
+        return [*mistakes, *self._beside_layout_mistakes()]
+
+    def _beside_layout_mistakes(self) -> list[Mistake]:
+        """Return what is simulated only where each GPU trains a copy of the whole model on all of its batch at once."""
+        others = {
+            f"compressed gradients ({self.compression.kind})": self.compression.kind != "none",
+            "input": self.input is not None,
+            "failures": self.failures is not None,
+            "stragglers per layer": any(getattr(each, "per", None) == "layer" for each in self.stragglers),
+            f"strategy {self.strategy.kind}": self.strategy.kind not in _LAID_OUT_STRATEGIES,
+        }
+        told = "where each GPU trains a copy of the whole model on all of its batch at once; leave it or the layout out"
+        key = next(
+            (key for key in type(self.parallelism).model_fields if key in self.parallelism.model_fields_set), "data"
+        )
+        allowed = "data: num_gpus and nothing else"
+        return [
+            Mistake(f"{name}: simulated only {told}", key=key, got=name, allowed=allowed)
+            for name, is_there in others.items()
+            if is_there
+        ]
 
     def _length_mistakes(self) -> list[Mistake]:
         mistakes = []

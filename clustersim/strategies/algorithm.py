@@ -11,7 +11,7 @@ from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, o
 from clustersim.collectives.nccl import NVLS_EFFICIENCY
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
-from clustersim.strategies.kept import kept
+from clustersim.strategies.kept import kept, known_of_gpus
 from clustersim.topology import Node, Topology
 from clustersim.topology.channels import channels
 
@@ -38,11 +38,7 @@ def schedule_collective(
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
-    name = algorithm
-    if algorithm == "auto":
-        largest = max(map(len, groups), default=1)
-        rates = _rates(topology, gpus) if transport in NCCL else ()
-        name = choose(op, transport, len(gpus), num_bytes, largest, *rates)
+    name = algorithm_name(op, algorithm, topology, gpus, num_bytes, transport)
     member = algorithms_of(op)[name]
     known: dict[str, Any] = {"groups": groups}
     if "dims" in options_of(member):
@@ -52,6 +48,18 @@ def schedule_collective(
     return name, member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
 
 
+def algorithm_name(
+    op: str, algorithm: str, topology: Topology, gpus: np.ndarray, num_bytes: float, transport: str
+) -> str:
+    """Return the name of the algorithm that a collective runs: for `auto` what the transport's library would choose."""
+    if algorithm != "auto":
+        return algorithm
+    groups = by_host(topology.gpu_hosts[gpus])
+    rates = _rates(topology, gpus) if transport in NCCL else ()
+    return choose(op, transport, len(gpus), num_bytes, max(map(len, groups), default=1), *rates)
+
+
+@known_of_gpus
 def _channels(topology: Topology, gpus: np.ndarray) -> dict[str, Any]:
     """Return NCCL's `rings` and `chains`; one ring in the order of ranks need not be given."""
     found = channels(topology, gpus)
@@ -128,6 +136,7 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
     return list(ranks.values())
 
 
+@known_of_gpus
 def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | None]:
     """Return what NCCL chooses by: the bus rate of all rings, that of their hops inside hosts, and of an adding switch.
 

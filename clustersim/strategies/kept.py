@@ -1,9 +1,10 @@
-"""Schedules that have been made, for as long as their cluster is there."""
+"""Schedules that have been made, and what GPUs are to each other, for as long as their cluster is there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import wraps
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from clustersim.collectives import Schedule
 from clustersim.topology import Topology
 
-_MOST = 64  # of a cluster that are kept; the oldest go first
+_MOST = 64  # schedules of a cluster that are kept; the oldest go first
+_MOST_GROUPS = 4096  # of GPUs, of which something is kept
 
 Dims = tuple[int, ...] | None
 Scheduling = Callable[[str, str, Topology, np.ndarray, float, str, Dims], tuple[str, Schedule]]
@@ -43,3 +45,22 @@ def kept(make: Scheduling) -> Callable[..., tuple[str, Schedule]]:
         return here[key]
 
     return find
+
+
+Fact = TypeVar("Fact")
+
+
+def known_of_gpus(find: Callable[[Topology, np.ndarray], Fact]) -> Callable[[Topology, np.ndarray], Fact]:
+    """Return what finds something out about GPUs [num_ranks] of a cluster only once."""
+    known: WeakKeyDictionary[Topology, dict[bytes, Fact]] = WeakKeyDictionary()
+
+    @wraps(find)
+    def look(topology: Topology, gpus: np.ndarray) -> Fact:
+        here, key = known.setdefault(topology, {}), gpus.tobytes()
+        if key not in here:
+            here[key] = find(topology, gpus)
+            if len(here) > _MOST_GROUPS:
+                del here[next(iter(here))]
+        return here[key]
+
+    return look
