@@ -23,7 +23,7 @@ from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.schedules import SCHEDULES, Slot, most_kept
 from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
-from clustersim.parallelism.stages import balanced, cut_points, evenly, given
+from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given
 from clustersim.parallelism.work import piece_times
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
 from clustersim.workload.layer_times import Library
@@ -122,7 +122,7 @@ def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> LaidO
 
 def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: float) -> tuple[Piece, ...]:
     """Return what a GPU has of every layer: some of its columns, heads or filters, of its experts, of its tokens."""
-    pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel)
+    pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel, grid.num_ranks)
     pieces = along_experts(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
     return along_context(pieces, grid.context, activation_bytes)
 
@@ -137,6 +137,7 @@ def begins_of(
     if num_parts == 1:
         return [0]
     cuts = cut_points(layers)
+    check_parts(num_parts, layout.chunks, cuts, len(layers))
     if layout.balance == "blocks":
         return evenly(cuts, len(layers), num_parts)
     if layout.balance == "time":

@@ -170,7 +170,8 @@ class Parallelism(Spec):
             message = f"{self.data} copies of the model do not make {num_gpus} GPUs; the product must be num_gpus"
             near = num_gpus
         elif has_free:
-            message = f"{named} is {product}, which does not divide {num_gpus} GPUs{hint}"
+            what = f"{named} is {product}, which does" if " x " in named else f"{named} does"
+            message = f"{what} not divide {num_gpus} GPUs{hint}"
         else:
             message = f"{named} is {product} and not {num_gpus}; the product must be num_gpus{hint}"
         allowed = str(near) if near else f"a product of {num_gpus}"
@@ -206,7 +207,7 @@ def micro_batch_of(parallelism: Parallelism, grid: Grid, global_batch: int) -> i
         near: Any = f"{below} or {below + parts}" if below else parts
         raise InputError(
             f"a batch of {global_batch} does not divide over {grid.data * grid.expert} copies of the model with "
-            f"{parallelism.micro_batches} micro-batches each; the nearest that does is {near}",
+            f"{parallelism.micro_batches} micro-batches each; the nearest batch that does is {near}",
             key="micro_batches",
             got=str(parallelism.micro_batches),
             allowed=f"a global batch that is a multiple of {parts}",

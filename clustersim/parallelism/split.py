@@ -51,9 +51,11 @@ PER_CHANNEL = frozenset({"batch-norm", "instance-norm", "group-norm", "prelu"})
 
 
 def split_model(
-    model: Model, degree: int, activation_bytes: float, sequence_parallel: bool = False
+    model: Model, degree: int, activation_bytes: float, sequence_parallel: bool = False, num_gpus: int | None = None
 ) -> tuple[Piece, ...]:
     """Return what one of `degree` GPUs has of each layer; `activation_bytes` is an element's size on the wire.
+
+    Of `num_gpus` in all, where given, a refusal names a degree that divides them.
 
     One GPU has every layer as it is. What does not divide is refused with the nearest degree that works. A last
     layer of classes or words is padded to a multiple, as Megatron-LM pads its vocabulary. A layer that cannot be split
@@ -67,7 +69,7 @@ def split_model(
     try:
         return _split(model, degree, activation_bytes, sequence_parallel)
     except IndivisibleError as error:
-        works = _nearest(model, degree, sequence_parallel)
+        works = _nearest(model, degree, sequence_parallel, num_gpus or 0)
         raise InputError(
             f"{model.name} cannot be split over {degree} GPUs: {error}; the nearest number that works is {works}",
             got=str(degree),
@@ -95,9 +97,13 @@ def _split(model: Model, degree: int, activation_bytes: float, sequence_parallel
     return tuple(walk.piece(layer, reader) for layer, reader in zip(model.layers, readers, strict=True))
 
 
-def _nearest(model: Model, degree: int, sequence_parallel: bool) -> int:
-    """Return the degree next to the one that does not work, the smaller of two; one GPU always works."""
-    for other in sorted(range(1, 2 * degree), key=lambda other: (abs(other - degree), other)):
+def _nearest(model: Model, degree: int, sequence_parallel: bool, num_gpus: int) -> int:
+    """Return the degree next to the one that does not work, the smaller of two; one GPU always works.
+
+    It divides the GPUs that there are.
+    """
+    divisors = [other for other in range(1, 2 * degree) if num_gpus % other == 0]
+    for other in sorted(divisors, key=lambda other: (abs(other - degree), other)):
         try:
             _split(model, other, 1.0, sequence_parallel)
         except IndivisibleError:

@@ -87,6 +87,21 @@ def given(sizes: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
     return [0, *np.cumsum(sizes)[:-1].tolist()]
 
 
+def check_parts(num_parts: int, num_chunks: int, cuts: Sequence[int], num_layers: int) -> None:
+    """Refuse more parts than there can be, by the chunks of a stage where fewer of these would do."""
+    most = len(cuts) + 1
+    if num_chunks > 1 and num_parts > most >= num_parts // num_chunks:
+        works = most // (num_parts // num_chunks)
+        raise InputError(
+            f"{num_chunks} chunks on each of {num_parts // num_chunks} stages are {num_parts} parts, and {num_layers} "
+            f"layers can be cut into {most}, where one tensor alone goes on; at most {works} chunks",
+            key="chunks",
+            got=str(num_chunks),
+            allowed=f"at most {works}",
+        )
+    _check(num_parts, most, num_layers)
+
+
 def _check(num_parts: int, most: int, num_layers: int) -> None:
     if num_parts > most:
         raise InputError(

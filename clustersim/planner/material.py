@@ -20,7 +20,7 @@ from clustersim.planner.links import Group, LeastTimes
 from clustersim.planner.space import RECOMPUTES, Choice
 from clustersim.program import bucket_caps
 from clustersim.scenario import Point
-from clustersim.scenario.layout import of_a_micro_batch
+from clustersim.scenario.layout import of_a_batch
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.workload import PRECISIONS, Layer, LayerTime
 
@@ -130,7 +130,7 @@ class Material:
         given = self.setup.given_times
         whole = self.setup.workload(self.kind, micro_batch)
         if given is not None and any(given):
-            whole = of_a_micro_batch(point_of(self.point, choice), whole, given)
+            whole = of_a_batch(point_of(self.point, choice), whole, whole.batch, given)
         training = Training(
             whole=whole,
             optimizer=self.point.optimizer,

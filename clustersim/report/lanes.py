@@ -71,12 +71,17 @@ class Chosen:
     note: str
 
 
+def is_laid_out(run: Run) -> bool:
+    """Say whether a copy of the model lies on several GPUs, or goes through in micro-batches."""
+    return any(MICRO_BATCH in name for name in run.spans.name)
+
+
 def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> Chosen | None:
     """Return the marks of one iteration of a run; None where the run recorded no spans."""
     if not len(run.spans):
         return None
     iteration, by_rank = _iteration(run)
-    laid_out = any(MICRO_BATCH in mark.name for marks in by_rank.values() for mark in marks)
+    laid_out = is_laid_out(run)
     in_step = laid_out or not len(run.cycles) or max(run.cycles.iteration) <= iteration
     ready = {rank: _ready_s(marks) for rank, marks in by_rank.items()}
     waited = {rank: _seconds(marks, "waiting") for rank, marks in by_rank.items()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clustersim.report.lanes import is_laid_out
 from clustersim.results import NOBODY, Run
 
 CAUSES = {
@@ -61,9 +62,12 @@ class Last:
 
 
 def sheet(run: Run) -> Sheet | None:
-    """Return the iterations of a run as tables; None where none were kept."""
+    """Return the iterations of a run as tables; None where none were kept.
+
+    Nor is anybody the last one where a model is laid over several GPUs, whose ranks wait for one another by design.
+    """
     cycles = run.cycles
-    if not len(cycles):
+    if not len(cycles) or is_laid_out(run):
         return None
     numbers, column = np.unique(np.asarray(cycles.iteration, dtype=np.int64), return_inverse=True)
     rank = np.asarray(cycles.rank, dtype=np.int64)

@@ -10,7 +10,7 @@ from clustersim.results.jobs import JobRun, mean_jobs
 from clustersim.results.links import busiest_links, link_classes
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
 from clustersim.results.run import BREAKDOWN, Interval, LinkClass, LinkLoad, Published, Run, Sweep
-from clustersim.results.synchronous import iteration_spans, parts, stretch_spans
+from clustersim.results.synchronous import add_exchange, iteration_spans, parts, stretch_spans
 from clustersim.results.trace import Spans, Timesheet
 from clustersim.results.updates import EVERYBODY, Update, UpdateLog
 
@@ -32,6 +32,7 @@ __all__ = [
     "Timesheet",
     "Update",
     "UpdateLog",
+    "add_exchange",
     "breakdown",
     "busiest_links",
     "confidence_interval",

@@ -99,14 +99,34 @@ def _cycle_spans(
 ) -> None:
     """Add the spans of one rank's iteration, called `number`; `lengths` are when it waited, bucket by bucket."""
     rank = where[0]
-    begin, forward, computed, exchanged, end = (
-        float(column[where]) - origin
-        for column in (times.begin_s, times.forward_s, times.computed_s, times.exchanged_s, times.end_s)
+    begin, forward, computed = (
+        float(column[where]) - origin for column in (times.begin_s, times.forward_s, times.computed_s)
     )
     fetched = max(begin, float(np.nan_to_num(times.fetched_s[where] - origin, nan=begin)))
     _add(spans, "input", rank, number, begin, fetched, cause="its samples were not read and decoded yet")
     _add(spans, "forward", rank, number, fetched, forward)
     _add_backward(spans, rank, number, forward, computed, layers)
+    _add_exchange(spans, times, lengths, where, number, origin, buckets)
+
+
+def add_exchange(spans: Spans, times: Timesheet, where: tuple[int, int], origin: float, buckets: Sequence[str]) -> None:
+    """Add what follows the backward pass of a rank's iteration: the exchange of its buckets, and the update."""
+    _add_exchange(spans, times, waits(times), where, 0, origin, buckets)
+
+
+def _add_exchange(
+    spans: Spans,
+    times: Timesheet,
+    lengths: Sequence[tuple[np.ndarray, np.ndarray]],
+    where: tuple[int, int],
+    number: int,
+    origin: float,
+    buckets: Sequence[str],
+) -> None:
+    rank = where[0]
+    computed, exchanged, end = (
+        float(column[where]) - origin for column in (times.computed_s, times.exchanged_s, times.end_s)
+    )
     exposed_from = computed
     for bucket, name in enumerate(buckets):
         if np.isnan(times.ready_s[(*where, bucket)]):

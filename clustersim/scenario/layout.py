@@ -31,24 +31,20 @@ def work_of(
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> LaidOut:
     """Return the layout of a point; `whole` is the undivided model's work at the micro-batch."""
     training = Training(
-        whole=of_a_micro_batch(point, whole, given_times),
+        whole=of_a_batch(point, whole, point.micro_batch, given_times),
         optimizer=point.optimizer,
         library=point.compute.library,
         caps=bucket_caps(point.strategy.buckets),
         overlap=point.strategy.overlap,
-        work_at=lambda batch: _of_a_batch(
-            point, work_of(point, whole.model, whole.gpu, batch, given_times), given_times, batch
+        work_at=lambda batch: of_a_batch(
+            point, work_of(point, whole.model, whole.gpu, batch, given_times), batch, given_times
         ),
     )
     return lay_out(point.parallelism, point.grid, training)
 
 
-def of_a_micro_batch(point: Point, work: Workload, given_times: Sequence[LayerTime | None] | None) -> Workload:
-    """Return work in which times that a file gives, which are for a GPU's batch, are those of a micro-batch."""
-    return _of_a_batch(point, work, given_times, point.micro_batch)
-
-
-def _of_a_batch(point: Point, work: Workload, given_times: Sequence[LayerTime | None] | None, batch: int) -> Workload:
+def of_a_batch(point: Point, work: Workload, batch: int, given_times: Sequence[LayerTime | None] | None) -> Workload:
+    """Return work in which times that a file gives, which are for a GPU's batch, are those of another one."""
     share = batch * point.num_gpus / point.global_batch
     known = given_times or [None] * len(work.layers)
     layers = [time if given is None else time.scaled(share) for time, given in zip(work.layers, known, strict=True)]

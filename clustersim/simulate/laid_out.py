@@ -11,7 +11,7 @@ import numpy as np
 from clustersim.network import Network
 from clustersim.parallelism import Grid, LaidOut
 from clustersim.program import Iteration
-from clustersim.results import Timesheet
+from clustersim.results import Spans, Timesheet, add_exchange
 from clustersim.simulate.outcome import Outcome
 from clustersim.strategies import Job
 from clustersim.strategies.crew import Crew
@@ -79,7 +79,10 @@ def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.
     """Return the outcome of all ranks together, `outcomes` being those of the ranks at each place of a copy."""
     order = np.argsort(np.concatenate(laid_out.replicas()), kind="stable")
     most = max(outcome.times.ready_s.shape[2] for outcome in outcomes)
-    sheets = [outcome.times.with_buckets(most) for outcome in outcomes]
+    sheets = [
+        _with_own_ranks(outcome.times.with_buckets(most), ranks)
+        for outcome, ranks in zip(outcomes, laid_out.replicas(), strict=True)
+    ]
     first, times = outcomes[0], Timesheet.of_ranks(sheets, order)
     leads = np.array([crew.lead(rank) for rank in range(len(gpus))])
     for column in (times.forward_s, times.bubble_s, times.called_s, times.called_waiting_s):
@@ -93,6 +96,25 @@ def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.
         gpus=gpus,
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
         link_bytes=first.link_bytes + crew.unplayed_bytes(),
-        spans=crew.spans(),
+        spans=_spans(crew, times, laid_out),
         shortcuts=tuple(dict.fromkeys(shortcuts)),
     )
+
+
+def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:
+    """Return a sheet that names the ranks that were awaited as all do, not by their places in a group [num_ranks]."""
+    places = times.awaited_rank
+    known = ~np.isnan(places)
+    named = np.full_like(places, np.nan)
+    named[known] = ranks[places[known].astype(np.int64)]
+    return replace(times, awaited_rank=named)
+
+
+def _spans(crew: Crew, times: Timesheet, laid_out: LaidOut) -> Spans:
+    """Return what watched ranks did in their latest iteration: programs, the exchange of gradients, the update."""
+    spans, origin_s = crew.spans()
+    last = times.begin_s.shape[1] - 1
+    for rank in crew.watched:
+        buckets = laid_out.plans[laid_out.grid.stage(rank)].iteration.buckets
+        add_exchange(spans, times, (rank, last), origin_s, [bucket.name for bucket in buckets])
+    return spans

@@ -15,7 +15,7 @@ from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration, Wire, bucket_caps, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
-from clustersim.scenario.layout import layout_of, of_a_micro_batch, work_of
+from clustersim.scenario.layout import layout_of, of_a_batch, work_of
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
@@ -150,17 +150,9 @@ class Setup:
 
     @cached_property
     def one_gpu_samples_per_s(self) -> float:
-        """What one GPU of the first rank's kind trains at that batch, without anybody to wait for.
-
-        Where copies lie on several GPUs: what one GPU that had room for a copy would train, in its micro-batches.
-        """
-        if not self.point.is_plain:
-            work, num = (
-                of_a_micro_batch(self.point, self.reference, self.given_times),
-                self.point.parallelism.micro_batches,
-            )
-            return num * self.point.micro_batch / (num * (work.forward_s + work.backward_s) + work.optimizer_s)
-        return self.one_gpu_batch / self.workload(self.kinds_in_use[0], self.one_gpu_batch).compute_s
+        """What one GPU of the first rank's kind trains at that batch, without anybody to wait for."""
+        work = self.workload(self.kinds_in_use[0], self.one_gpu_batch)
+        return self.one_gpu_batch / of_a_batch(self.point, work, self.one_gpu_batch, self.given_times).compute_s
 
     @property
     def first_plan(self) -> Iteration:

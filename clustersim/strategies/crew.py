@@ -89,14 +89,19 @@ class Crew:
         self._behind: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
         self._spans: dict[int, list[tuple[str, float, float, str, str]]] = {rank: [] for rank in watched}
 
-    def spans(self) -> Spans:
-        """Return what the ranks that are watched did in their latest iteration, from when the first of them began."""
+    @property
+    def watched(self) -> list[int]:
+        """The ranks that note down what they do."""
+        return sorted(self._spans)
+
+    def spans(self) -> tuple[Spans, float]:
+        """Return what watched ranks did in their latest iteration, from the first beginning on, and when that was."""
         spans = Spans()
         origin_s = min((rows[0][1] for rows in self._spans.values() if rows), default=0.0)
         for rank in sorted(self._spans):
             for kind, start_s, end_s, name, cause in self._spans[rank]:
                 spans.add(kind, rank, 0, start_s - origin_s, end_s - origin_s, name, cause)
-        return spans
+        return spans, origin_s
 
     def work(
         self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None

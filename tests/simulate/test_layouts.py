@@ -262,7 +262,12 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
     [
         (16, {"pipeline": 16}, "parallelism.pipeline", "8 layers can be cut into 8 parts"),
         (4, {"pipeline": 4, "data": 2}, "parallelism.data", "nearest that does is data: 1"),
-        (4, {"pipeline": 4, "micro_batches": 7}, "parallelism.micro_batches", "the nearest that does is 28 or 35"),
+        (
+            4,
+            {"pipeline": 4, "micro_batches": 7},
+            "parallelism.micro_batches",
+            "the nearest batch that does is 28 or 35",
+        ),
         (4, {"chunks": 2}, "parallelism.chunks", "interleaved has several"),
         (
             4,
@@ -272,6 +277,12 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
         ),
         (4, {"sequence_parallel": True}, "parallelism.sequence_parallel", "tensor is 1"),
         (4, {"pipeline": 2, "stages": [3, 4]}, "parallelism.stages", "8 in all"),
+        (
+            4,
+            {"pipeline": 4, "micro_batches": 4, "schedule": "interleaved", "chunks": 3},
+            "parallelism.chunks",
+            "at most 2",
+        ),
         (4, {"context": 4}, "parallelism.context", "no attention"),
         (4, {"expert": 4}, "parallelism.expert", "this one has none"),
         (4, {"kind": TRICK}, "parallelism.kind", "begins with its fully connected layer"),
@@ -320,6 +331,6 @@ def test_one_weird_trick_is_for_workers_in_step() -> None:
 
 
 def test_heads_that_do_not_divide_are_told_with_what_works() -> None:
-    with pytest.raises(InputError, match="nearest number that works is 4") as told:
+    with pytest.raises(InputError, match="nearest number that works is 1") as told:
         clustersim.simulate(scenario("gpt2-small", 5, {"tensor": 5}))
     assert told.value.mistakes[0].key == "parallelism.tensor"
