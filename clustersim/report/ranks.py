@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, axis, layout, legend
+from clustersim.report.lanes import is_laid_out
 from clustersim.report.palette import LABELS, PARTS
 from clustersim.report.series import run_label
 from clustersim.report.timeline import rank_name
@@ -59,6 +60,12 @@ def _title(run: Run) -> str:
     slowest = max(range(len(compute)), key=lambda rank: compute[rank])
     typical = sorted(compute)[len(compute) // 2]
     mean = sum(waiting) / len(waiting)
+    if is_laid_out(run):
+        idle = [seconds + row.get("bubble", 0.0) for seconds, row in zip(waiting, run.worker_breakdown_s, strict=True)]
+        return (
+            f"Ranks compute {duration(min(compute))} to {duration(max(compute))} an iteration, and wait for others "
+            f"{duration(min(idle))} to {duration(max(idle))}"
+        )
     if not any(waiting):
         return f"No rank waits for another, though rank {slowest} computes {duration(max(compute))} an iteration"
     if max(compute) > 1.01 * typical:

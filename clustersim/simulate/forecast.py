@@ -262,7 +262,7 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
             warnings.append(f"no message left a host by: {', '.join(unused)}; changing it changes nothing")
         if strategy.overlaps_backward and len(run.buckets) == 1:
             warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
-    if run.adapters is not None and run.adapters[0] < run.adapters[1]:
+    if setup.point.is_plain and run.adapters is not None and run.adapters[0] < run.adapters[1]:
         used, there = run.adapters
         warnings.append(
             f"messages leave a host by {used} of its {there} network adapters; a library that uses all of them, as "
