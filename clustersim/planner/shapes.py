@@ -32,7 +32,7 @@ def stage_shapes(schedule: str, num_stages: int, num_micro: int, num_chunks: int
     """Return what each stage does in an iteration [num_stages]; raise InputError where there is no such schedule.
 
     >>> stage_shapes("1f1b", 4, 8, 1)[0].in_flight, stage_shapes("zero-bubble", 4, 8, 1)[3].through.tolist()
-    (4.0, [[8], [8], [4]])
+    (4.0, [[8.0], [8.0], [4.0]])
     """
     order = SCHEDULES[schedule]
     return tuple(_shape(order(stage, num_stages, num_micro, num_chunks), num_chunks) for stage in range(num_stages))

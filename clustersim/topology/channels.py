@@ -67,7 +67,7 @@ def ring_orders(topology: Topology, gpus: np.ndarray) -> np.ndarray:
     >>> host = {"template": "dgx-a100", "num_gpus": 4, "nics": 2}
     >>> cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": host})
     >>> ring_orders(cluster, np.arange(8)).tolist()
-    [[0, 1, 2, 3, 7, 6, 5, 4], [1, 2, 3, 0, 4, 7, 6, 5]]
+    [[1, 2, 3, 0, 4, 7, 6, 5], [3, 0, 1, 2, 6, 5, 4, 7]]
     """
     return channels(topology, gpus).rings()
 

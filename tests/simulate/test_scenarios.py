@@ -9,6 +9,7 @@ from clustersim.collectives import server_seconds, tree_seconds
 from clustersim.data import shipped_files
 
 SHIPPED = shipped_files("scenarios")
+FOR_THE_PLANNER = {"plan-gpt"}  # one point, of which `clustersim plan` makes many
 WEIGHT_BYTES = 53.5e6  # GoogLeNet with auxiliary heads
 RATE = 7e9
 
@@ -16,7 +17,7 @@ RATE = 7e9
 @pytest.mark.parametrize("name", SHIPPED)
 def test_it_runs_and_its_parts_add_up(name):
     sweep = clustersim.sweep(clustersim.load_scenario(name, overrides=["num_iterations=1", "replicates=1"]))
-    assert len(sweep.runs) > 1
+    assert len(sweep.runs) > (name not in FOR_THE_PLANNER)
     for run in sweep.runs:
         assert sum(run.breakdown_s.values()) == pytest.approx(run.iteration_s, rel=1e-9)
         assert run.samples_per_s > 0

@@ -27,6 +27,7 @@ SHIPPED = {
     "ec2-p2-8xlarge": (64, "k80"),
     "hkbu-2080ti-100gib": (64, "rtx-2080-ti"),
     "hkbu-2080ti-10gbe": (64, "rtx-2080-ti"),
+    "k20-pcie": (8, "k20"),
 }
 
 

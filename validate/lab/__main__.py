@@ -56,9 +56,10 @@ def run_and_show(name: str, experiments: Sequence[Experiment], path: Path) -> in
     failures = list(run(experiments, cases))
     busy, there = (after - earlier for after, earlier in zip(processor_seconds(), before, strict=True))
     took_s = time.monotonic() - began_s
-    write_campaign(campaign_document(name, cases, took_s, busy / there), path)
+    share = busy / there if there else 0.0  # the kernel counts in hundredths of a second
+    write_campaign(campaign_document(name, cases, took_s, share), path)
     status = show(cases) if cases else FAILED
-    print(f"\n{len(cases)} cases in {took_s:.0f} s, processors {busy / there:.0%} busy; written to {path}")
+    print(f"\n{len(cases)} cases in {took_s:.0f} s, processors {share:.0%} busy; written to {path}")
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)
     return FAILED if failures else status

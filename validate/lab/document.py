@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,17 @@ def machine() -> dict[str, Any]:
         "num_cores": os.cpu_count(),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "torch": version("torch"),
+        "torch": _torch(),
         "user": who_made_it(),
     }
+
+
+def _torch() -> str | None:
+    """Return the version of torch; None where there is none, as on a machine that only reads campaigns."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:
