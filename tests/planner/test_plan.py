@@ -123,7 +123,7 @@ def test_a_batch_that_no_fixed_layout_divides_is_told() -> None:
 def test_more_stages_than_layers_are_told_with_the_most() -> None:
     layout = {"pipeline": 16, "schedule": "interleaved", "chunks": 4, "micro_batches": 16}
     error = refusal({**SCENARIO, "parallelism": layout, "batch": {"global": 16}}, [16])
-    assert error.mistakes[0].key == "parallelism.pipeline"
+    assert error.mistakes[0].key == "parallelism.chunks"
     assert str(error.mistakes[0].allowed).startswith("at most")
 
 
