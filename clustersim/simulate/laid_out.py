@@ -101,6 +101,18 @@ def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.
     )
 
 
+def kept_together(jobs: Sequence[Job], laid_out: LaidOut) -> bool:
+    """Say whether all ranks of a stage began and ended every iteration together, as ranks do that do the same."""
+    stages = [laid_out.grid.stage(int(ranks[0])) for ranks in laid_out.replicas()]
+    for stage in set(stages):
+        sheets = [job.times for job, of in zip(jobs, stages, strict=True) if of == stage]
+        for instants in ([sheet.begin_s for sheet in sheets], [sheet.end_s for sheet in sheets]):
+            ranks = np.concatenate(instants)
+            if not np.allclose(ranks, ranks[0], rtol=1e-11, atol=0.0, equal_nan=True):
+                return False
+    return True
+
+
 def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:
     """Return a sheet that names the ranks that were awaited as all do, not by their places in a group [num_ranks]."""
     places = times.awaited_rank

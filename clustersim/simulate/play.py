@@ -13,12 +13,13 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment, Network
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration
-from clustersim.simulate.laid_out import jobs_of, joined
+from clustersim.simulate.laid_out import jobs_of, joined, kept_together
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies import Job
+from clustersim.strategies.among_themselves import AmongThemselves
 from clustersim.strategies.crew import Crew
 from clustersim.topology import Topology
 
@@ -59,7 +60,11 @@ class _Played(NamedTuple):
 
 
 def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero_s: float, tell: Tell) -> _Played:
-    """Return a job that has been played; the scenario's times count from `zero_s` on."""
+    """Return a job that has been played; the scenario's times count from `zero_s` on.
+
+    Ranks that do the same are played as one where gradients meet among them alone, nothing is random, and they turn
+    out to have kept together.
+    """
     network = network_over(Environment(), setup.topology, setup.transport, exact)
     strategy, job = setup.point.strategy, job_on(network, setup, replicate, num_iterations, zero_s)
     disturb_links(network, delayed(setup.point.stragglers, zero_s), job.seed, job.gpus)
@@ -70,10 +75,21 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
     def again() -> Network:
         return network_over(Environment(), setup.topology, setup.transport, exact)
 
-    may_fold = not exact and not setup.point.stragglers
-    jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto"), again if may_fold else None)
+    if not exact and not setup.point.stragglers and isinstance(strategy, AmongThemselves):
+        folded = _played_by_crew(setup, job, again, tell)
+        if kept_together(folded.jobs, setup.laid_out):
+            return folded
+        job = job_on(again(), setup, replicate, num_iterations, zero_s)
+    return _played_by_crew(setup, job, None, tell)
+
+
+def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None, tell: Tell) -> _Played:
+    """Return a laid out job that has been played, ranks that do the same as one where `again` is given."""
+    assert setup.laid_out is not None
+    strategy = setup.point.strategy
+    jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto"), again)
     over = [strategy.start(jobs[0], tell), *(strategy.start(each) for each in jobs[1:])]
-    network.env.run(network.env.all_of(over))
+    job.env.run(job.env.all_of(over))
     return _Played(job.gpus, jobs, crew)
 
 

@@ -216,6 +216,30 @@ def test_ranks_played_as_one_are_those_played_each(topology, num_gpus: int, layo
         assert one.num_bytes == pytest.approx(other.num_bytes, rel=1e-9)
 
 
+MEETINGS = [
+    ({"kind": "all-reduce", "algorithm": "tree"}, True),
+    ({"kind": "all-reduce", "algorithm": "double-tree"}, False),
+    ({"kind": "all-reduce", "algorithm": "hierarchical"}, True),
+    ({"kind": "local", "steps": 2}, True),
+    ({"kind": "server"}, False),
+]
+
+
+@pytest.mark.parametrize(("strategy", "is_folded"), MEETINGS)
+def test_ranks_are_played_as_one_only_where_they_keep_together(strategy: dict[str, Any], is_folded: bool) -> None:
+    """Servers and double trees let some ranks go before others: then each is played."""
+    layout = {"pipeline": 2, "data": 8, "micro_batches": 2}
+    asked = scenario(
+        "gpt2-small", 16, layout, topology=DGX, transport="nccl", batch={"global": 32}, strategy=strategy,
+        memory_check=False,
+    )  # fmt: skip
+    folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
+    assert any("played as one" in shortcut for shortcut in folded.shortcuts) == is_folded
+    assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
+    for part, seconds in exact.run.breakdown_s.items():
+        assert folded.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-9 * exact.run.iteration_s)
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(("topology", "num_gpus", "transport"), [(STAR, 4, "ideal"), (DGX, 8, "nccl")])
 def test_one_weird_trick_played_as_one_is_that_played_by_each(
