@@ -83,6 +83,33 @@ class Builder:
         shape |= {"filters": filters, "groups": groups}
         return self._trained(name, "convolution", x, y, flop, (weights + bias) * filters, shape)
 
+    def locally_connected(
+        self, name: str, x: Tensor, filters: int, kernel: Pair, stride: Pair = 1, pad: Pair = 0, block: int = 1
+    ) -> Tensor:
+        """Look at each window with weights of its own: those of a convolution times its positions, no biases.
+
+        Neurons of block x block neighbouring positions have one field, which says how dense the products are.
+        """
+        shape = _window(x, _pair(kernel), _pair(stride), _pair(pad), ceil=False) | {"filters": filters, "block": block}
+        y = Tensor(filters, shape["out_height"], shape["out_width"])
+        weights = shape["kernel_h"] * shape["kernel_w"] * x.channels * y.elements
+        return self._trained(name, "locally-connected", x, y, 2.0 * weights, weights, shape)
+
+    def locally_connected_back(
+        self, name: str, x: Tensor, channels: int, kernel: Pair, stride: Pair = 1, pad: Pair = 0, block: int = 1
+    ) -> Tensor:
+        """Go the way of a locally connected layer back, from its output to its input, with as many weights of its own.
+
+        `channels` are those of that input, (size - 1) stride + kernel - 2 pad high and wide.
+        """
+        windows = zip((x.height, x.width), _pair(kernel), _pair(stride), _pair(pad), strict=True)
+        height, width = ((size - 1) * step + side - 2 * edge for size, side, step, edge in windows)
+        y = Tensor(channels, height, width)
+        shape = _window(y, _pair(kernel), _pair(stride), _pair(pad), ceil=False) | {"filters": x.channels}
+        shape |= {"height": x.height, "width": x.width, "out_height": y.height, "out_width": y.width, "block": block}
+        weights = shape["kernel_h"] * shape["kernel_w"] * channels * x.elements
+        return self._trained(name, "transposed-locally-connected", x, y, 2.0 * weights, weights, shape)
+
     def fully_connected(self, name: str, x: Tensor, outputs: int, bias: bool = True) -> Tensor:
         """Multiply everything a sample has, flattened, by one matrix."""
         return self.linear(name, Tensor(x.elements, needs_gradient=x.needs_gradient), outputs, bias)
@@ -229,6 +256,11 @@ class Builder:
         assert (x.channels, x.height, x.width) == (y.channels, y.height, y.width), f"{name}: shapes differ"
         needs_gradient = x.needs_gradient or y.needs_gradient
         return self._elementwise(name, "add", 2 * x.elements, replace(x, needs_gradient=needs_gradient))
+
+    def divide(self, name: str, x: Tensor, y: Tensor) -> Tensor:
+        """Divide one tensor by another of its shape."""
+        assert (x.channels, x.height, x.width) == (y.channels, y.height, y.width), f"{name}: shapes differ"
+        return self._elementwise(name, "divide", 2 * x.elements, x)
 
     def loss(self, name: str, x: Tensor) -> Tensor:
         """Compare a softmax over the classes with the label: the end of the forward pass."""

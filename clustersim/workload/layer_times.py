@@ -22,6 +22,7 @@ from clustersim.workload.kernel_model import (
     recurrent_products,
 )
 from clustersim.workload.layer import Layer, LayerTime, Model
+from clustersim.workload.local_kernels import local_products, transposed_local_products
 from clustersim.workload.precision import Precision, precision_on
 
 OPERATOR_S = 10e-6
@@ -115,7 +116,13 @@ def _products(
     }[phase]
     if not flop:
         return []
-    makers = {"convolution": LIBRARIES[library], "lstm": recurrent_products, "matmul": attention_products}
+    makers = {
+        "convolution": LIBRARIES[library],
+        "locally-connected": local_products,
+        "transposed-locally-connected": transposed_local_products,
+        "lstm": recurrent_products,
+        "matmul": attention_products,
+    }
     if not layer.shape:
         return []
     make = makers.get(layer.op, matmul_products)

@@ -26,7 +26,10 @@ CONTEXT_BYTES = 300e6
 
 # What gradients need (PyTorch, tools/autograd/derivatives.yaml): the input of some layers, the output of others.
 PRODUCTS = frozenset(
-    {"convolution", "transposed-convolution", "fully-connected", "experts", "matmul", "lstm", "gru", "rnn"}
+    {
+        *("convolution", "transposed-convolution", "locally-connected", "transposed-locally-connected"),
+        *("fully-connected", "experts", "matmul", "lstm", "gru", "rnn"),
+    }
 )
 NORMS = frozenset({"batch-norm", "instance-norm", "group-norm", "layer-norm", "rms-norm", "lrn"})
 GATES = frozenset({"gelu", "silu", "mish", "hardswish", "elu", "leaky-relu", "prelu", "softplus"})

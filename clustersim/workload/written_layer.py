@@ -10,6 +10,7 @@ POOLING = (
     "out_width",
 )  # fmt: skip
 CONVOLUTION = (*POOLING, "filters", "groups")
+LOCAL = (*POOLING, "filters", "block")
 LARGEST_SIZE = 10**12
 """No side of a kernel is as long; what is larger is a mistake."""
 
@@ -20,7 +21,14 @@ def shape_keys(op: str) -> tuple[str, ...]:
     >>> shape_keys("lstm")
     ('rows', 'inputs', 'outputs', 'count')
     """
-    return {"convolution": CONVOLUTION, "pooling": POOLING, "experts": (*PRODUCT, "experts")}.get(op, PRODUCT)
+    known = {
+        "convolution": CONVOLUTION,
+        "locally-connected": LOCAL,
+        "transposed-locally-connected": LOCAL,
+        "pooling": POOLING,
+        "experts": (*PRODUCT, "experts"),
+    }
+    return known.get(op, PRODUCT)
 
 
 def passed_on(output_elements: Sequence[float]) -> list[float]:

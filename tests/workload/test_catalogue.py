@@ -103,6 +103,22 @@ def test_megatron_has_the_parameters_of_its_table(name, billions):
     assert load_model(name).num_parameters / 1e9 == pytest.approx(billions, abs=0.051)
 
 
+@pytest.mark.parametrize(
+    ("size", "billions"),
+    [("185m", 0.185), ("680m", 0.680), ("1.0b", 1.0), ("1.9b", 1.9), ("3.0b", 3.0), ("6.9b", 6.9), ("11.2b", 11.2)],
+)
+def test_local_autoencoders_have_the_parameters_of_their_names(size, billions):
+    """Coates et al. (2013): 185 M, 1 and 11.2 billion; the others are recalled from there."""
+    model = load_model(f"local-autoencoder-{size}")
+    assert model.num_parameters / 1e9 == pytest.approx(billions, rel=0.01)
+
+
+def test_every_weight_of_a_local_field_is_used_once_a_sample():
+    model = load_model("local-autoencoder-185m")
+    assert model.flop == 2 * model.num_parameters
+    assert model.flop_backward == 4 * model.num_parameters - 2 * model.layers[0].num_parameters  # none to the image
+
+
 @pytest.mark.parametrize(("name", "billions"), [("1.2b", 1.2), ("2.5b", 2.5), ("4.2b", 4.2), ("8.3b", 8.3)])
 def test_the_first_megatron_has_the_parameters_of_its_name(name, billions):
     assert load_model(f"megatron-{name}").num_parameters / 1e9 == pytest.approx(billions, abs=0.051)
@@ -245,6 +261,10 @@ def test_every_shape_gives_its_layers_flop_and_parameters(name):
             assert layer.num_parameters - weights(layer) in (0, shape["filters"])
         elif "inputs" in shape:
             assert layer.flop == 2 * math.prod(shape[key] for key in ("rows", "inputs", "outputs", "count"))
+        elif "block" in shape:
+            maps = layer.input_elements if layer.op.startswith("transposed") else layer.output_elements
+            assert layer.num_parameters == maps * shape["kernel_h"] * shape["kernel_w"] * shape["channels"]
+            assert layer.flop == 2 * layer.num_parameters
         else:
             assert layer.flop == 0
 

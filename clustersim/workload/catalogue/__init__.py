@@ -18,6 +18,8 @@ from clustersim.workload.catalogue.googlenet import googlenet, googlenet_aux
 from clustersim.workload.catalogue.gpt import MEGATRON_SIZES, any_gpt, gpt2, gpt3, megatron
 from clustersim.workload.catalogue.inception import inception_v3, inception_v3_aux
 from clustersim.workload.catalogue.llama import llama3
+from clustersim.workload.catalogue.local_autoencoder import SIZES as LOCAL_SIZES
+from clustersim.workload.catalogue.local_autoencoder import local_autoencoder
 from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.mixtral import mixtral
 from clustersim.workload.catalogue.nin import nin
@@ -109,6 +111,7 @@ MODELS = Catalogue(
         "llama-3.1-8b": llama3("8b"),
         "llama-3.1-70b": llama3("70b"),
         "llama-3.1-405b": llama3("405b"),
+        **{f"local-autoencoder-{size}": local_autoencoder(size) for size in LOCAL_SIZES},
         "lstm-lm": lstm_lm("lstm-lm", hidden=1500),
         "lstm-lm-medium": lstm_lm("lstm-lm-medium", hidden=650),
         **{name: megatron(name) for name in MEGATRON_SIZES},

@@ -1,0 +1,49 @@
+"""Layers of local receptive fields whose weights are not shared: a dense product for each place of the image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clustersim.workload.kernel_constants import KernelConstants
+from clustersim.workload.kernel_model import Phase, Product, matmul_products
+
+
+def local_products(
+    shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants, element_bytes: float = 4.0
+) -> list[Product]:
+    """Return one phase of a locally connected layer: a product of its own for each block of neurons.
+
+    `shape` is that of a convolution, with `block`: neurons of block x block neighbouring positions have one field, so
+    that each product has block^2 filters rows of kernel_h kernel_w channels inputs, and the samples of the batch as
+    columns (Coates et al., 2013, section 4, recalled). Left out: what neighbouring blocks read twice and a cache has.
+
+    >>> shape = {"channels": 3, "filters": 6, "kernel_h": 18, "kernel_w": 18, "out_height": 8, "out_width": 8}
+    >>> from clustersim.workload.kernel_constants import constants_for
+    >>> [product] = local_products({**shape, "block": 4}, 96, "forward", constants_for("kepler", "ordinary"))
+    >>> product.rows, product.inner, product.columns, product.count
+    (96, 972, 96.0, 4)
+    """
+    return _products(shape, (shape["out_height"], shape["out_width"]), False, batch, phase, constants, element_bytes)
+
+
+def transposed_local_products(
+    shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants, element_bytes: float = 4.0
+) -> list[Product]:
+    """Return one phase of the layer that goes the way back: the same products with inputs and outputs exchanged.
+
+    Its positions are counted in the `height` and `width` of what it reads; `filters` are the maps of that, `channels`
+    those that it writes.
+    """
+    return _products(shape, (shape["height"], shape["width"]), True, batch, phase, constants, element_bytes)
+
+
+def _products(
+    shape: Mapping[str, int], size: tuple[int, int], is_transposed: bool, batch: int, phase: Phase,
+    constants: KernelConstants, element_bytes: float,
+) -> list[Product]:  # fmt: skip
+    neurons = shape["block"] ** 2
+    field = shape["kernel_h"] * shape["kernel_w"] * shape["channels"]
+    count = -(-size[0] * size[1] // neurons)
+    inputs, outputs = (shape["filters"] * neurons, field) if is_transposed else (field, shape["filters"] * neurons)
+    product = {"rows": 1, "inputs": inputs, "outputs": outputs, "count": count}
+    return matmul_products(product, batch, phase, constants, element_bytes)
