@@ -14,6 +14,7 @@ from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
     RECOMPUTE,
+    UPDATE,
     WEIGHTS,
     Call,
     Compute,
@@ -86,12 +87,16 @@ def compile_stage(
 
     `parts` are those of the whole model [stages x chunks]; part k lies on stage k mod p.
     """
-    writer = _Writer(stage, grid, parts, rules)
-    last = {slot.chunk: number for number, slot in enumerate(slots) if slot.phase != FORWARD}
-    puts_off = any(slot.phase == WEIGHTS for slot in slots)
+    writer = _Writer(stage, grid, parts, rules, update_s)
+    phases = {slot.phase for slot in slots}
+    if UPDATE in phases:
+        writer.staleness = -min(slot.micro_batch for slot in slots)
+        last = {}
+    else:
+        last = {slot.chunk: number for number, slot in enumerate(slots) if slot.phase != FORWARD}
     for number, slot in enumerate(slots):
-        writer.write(slot, is_last=last.get(slot.chunk) == number, puts_off=puts_off)
-    return writer.plan(update_s)
+        writer.write(slot, is_last=last.get(slot.chunk) == number, puts_off=WEIGHTS in phases)
+    return writer.plan()
 
 
 @dataclass
@@ -102,10 +107,13 @@ class _Writer:
     grid: Grid
     parts: Sequence[Part]
     rules: Rules
+    update_s: float
+    staleness: int | None = None  # of weights, where each micro-batch is an update of its own
     ops: list[Op | Pass] = field(default_factory=list)
     bodies: dict[tuple[str, int], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
     grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
     reduced: list[Key] = field(default_factory=list)
+    to_update: list[Key] = field(default_factory=list)  # collectives that the update of a micro-batch waits for
 
     def write(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
         """Write one slot down: the last one of a chunk as it is, others as passes that are alike."""
@@ -134,23 +142,41 @@ class _Writer:
         if slot.phase == FORWARD:
             self._forward(part, number, slot.micro_batch)
         elif slot.phase == BACKWARD:
-            self._backward(part, number, slot.micro_batch, is_last, puts_off)
+            self._backward(part, number, slot.micro_batch, is_last or self.staleness is not None, puts_off)
+            if self.staleness is not None:
+                self._add_up(slot.micro_batch)
+        elif slot.phase == UPDATE:
+            self.ops += [Wait(key._replace(micro_batch=slot.micro_batch)) for key in self.to_update]
+            self.ops.append(Compute(UPDATE, self.update_s, UPDATE, slot.micro_batch))
         else:
             self._weights(part, slot.micro_batch, is_last)
 
-    def plan(self, update_s: float) -> StagePlan:
+    def _add_up(self, micro: int) -> None:
+        """Let replicas add up the gradients of one micro-batch, as they are complete; the update waits for that."""
+        if self.grid.num_replicas > 1:
+            buckets, ready = buckets_of(self.grown, len(self.ops), self.rules)
+            for number in reversed(range(len(buckets))):
+                key = Key("gradients of replicas", micro, number)
+                self.ops.insert(ready[number], Call(key, "all-reduce", REPLICAS, buckets[number][1]))
+                self.reduced.append(key)
+        self.to_update, self.reduced, self.grown = self.reduced, [], []
+
+    def plan(self) -> StagePlan:
         """Return the program, with buckets where their last gradients are complete, or what replicas share out."""
+        if self.staleness is not None:
+            program = Program(self.stage, _merged(self.ops), self.staleness)
+            return StagePlan(program, iteration_of(program, [], 0.0))
         grown = self.grown if self.rules.sharding != "zero-3" else []
         buckets, ready = buckets_of(grown, len(self.ops), self.rules)
         if self.rules.sharding is not None:
-            return self._sharded(buckets, ready, update_s)
+            return self._sharded(buckets, ready)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
         self.ops += [Wait(key) for key in self.reduced]
         program = Program(self.stage, _merged(self.ops))
-        return StagePlan(program, iteration_of(program, buckets, update_s))
+        return StagePlan(program, iteration_of(program, buckets, self.update_s))
 
-    def _sharded(self, buckets: list[tuple[str, float]], ready: list[int], update_s: float) -> StagePlan:
+    def _sharded(self, buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
         """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
         rules, num = self.rules, self.grid.num_replicas
         if num > 1 and rules.sharding == "zero-1":
@@ -159,7 +185,7 @@ class _Writer:
                 self.ops.insert(ready[number], Call(key, "reduce-scatter", REPLICAS, buckets[number][1]))
                 self.reduced.append(key)
         self.ops += [Wait(key) for key in self.reduced]
-        self.ops.append(Compute("update", update_s / num, "update", 0))
+        self.ops.append(Compute(UPDATE, self.update_s / num, UPDATE, 0))
         if rules.sharding != "zero-3" and num > 1:
             gathered = [Key("weights", 0, number) for number in range(len(buckets))]
             share = rules.weight_bytes / rules.gradient_bytes

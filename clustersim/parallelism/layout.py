@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
 from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given
 from clustersim.parallelism.work import piece_times
+from clustersim.program.ops import UPDATE
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
 from clustersim.workload.layer_times import Library
 
@@ -179,7 +180,10 @@ def _memory(
     """Return what a rank of a stage holds."""
     in_flight = most_kept(slots)
     held = [HeldPart(part.pieces, in_flight, part.units, part.again) for part in parts]
-    return stage_memory(held, _held_rules(layout, grid, training))
+    rules = _held_rules(layout, grid, training)
+    if any(slot.phase == UPDATE for slot in slots):
+        rules = replace(rules, versions=int(in_flight))
+    return stage_memory(held, rules)
 
 
 def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRules:

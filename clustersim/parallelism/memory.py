@@ -7,7 +7,8 @@ the weights too; the block in use is whole, and with `zero-3` the next one, whic
 that a stage keeps are those of all micro-batches in flight. Recomputation (Chen et al., arXiv:1604.06174; Korthikanti
 et al., arXiv:2205.05198, section 5) keeps the input of each block only (`full`) or drops what attention has for each
 pair of tokens (`selective`, also what a fused attention never stores). With offload the state of the optimizer lies in
-the host's memory (Ren et al., arXiv:2101.06840). Left out: buffers of the collectives.
+the host's memory (Ren et al., arXiv:2101.06840). Weight stashing (Narayanan et al., SOSP 2019, section 3.3) holds the
+weights of every micro-batch in flight. Left out: buffers of the collectives.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class HeldPart:
 class HeldRules:
     """How a rank trains: samples of a micro-batch, numbers, optimizer, and what its `replicas` share out among them.
 
-    `gradient_bytes` is a gradient's size in memory, the precision's if None.
+    `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
     """
 
     micro_batch: int
@@ -60,6 +61,7 @@ class HeldRules:
     offload: bool = False
     gradient_bytes: float | None = None
     weight_share: float = 1.0
+    versions: int = 1
 
     def share_of(self, *levels: str) -> float:
         """Return the share that a rank has of something that these levels of sharding share out."""
@@ -189,6 +191,8 @@ def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, numbe
     }
     if copies:
         held["weight copies"] = copies * rules.share_of("zero-3")
+    if rules.versions > 1:
+        held["stashed weights"] = (rules.versions - 1) * weights
     in_use = _in_use(parts, rules, weights + copies, num, gradient)
     if in_use:
         held["blocks in use"] = in_use

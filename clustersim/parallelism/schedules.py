@@ -10,12 +10,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from clustersim.errors import InputError
-from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
+from clustersim.program.ops import BACKWARD, FORWARD, UPDATE, WEIGHTS
 from clustersim.registry import Registry
 
 
 class Slot(NamedTuple):
-    """One pass of a micro-batch through a chunk of a stage: forward, backward, or the gradients of its weights."""
+    """One pass of a micro-batch through a chunk of a stage: forward, backward, or the gradients of its weights.
+
+    Or the update by the gradients of this one alone. Those of iterations before have numbers below 0.
+    """
 
     phase: str
     micro_batch: int
@@ -85,6 +88,19 @@ def zero_bubble(stage: int, num_stages: int, num_micro: int, num_chunks: int) ->
     return slots + [Slot(WEIGHTS, number, 0) for number in range(put_off, num_micro)]
 
 
+def pipedream(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
+    """Run 1F1B without a flush, each micro-batch an update as soon as it is back (Narayanan et al., SOSP 2019).
+
+    Stage s is p - 1 - s micro-batches further forward than backward, from one iteration to the next, and no stage is
+    ever idle where passes take as long on every stage. A micro-batch meets weights that lack the updates of those
+    p - 1 - s before it, and goes backward with the same ones.
+    """
+    _one_chunk("pipedream", num_chunks)
+    ahead = num_stages - 1 - stage
+    turns = ((FORWARD, 0), (BACKWARD, ahead), (UPDATE, ahead))
+    return [Slot(phase, number - behind, 0) for number in range(num_micro) for phase, behind in turns]
+
+
 SCHEDULES: Registry[Callable[[int, int, int, int], list[Slot]]] = Registry(
     "schedule",
     {
@@ -92,6 +108,7 @@ SCHEDULES: Registry[Callable[[int, int, int, int], list[Slot]]] = Registry(
         "1f1b": one_forward_one_backward,
         "interleaved": interleaved,
         "zero-bubble": zero_bubble,
+        "pipedream": pipedream,
     },
 )
 """Each takes the stage, the number of stages, of micro-batches and of chunks a stage."""
@@ -101,7 +118,7 @@ def most_kept(slots: list[Slot]) -> float:
     """Return how many micro-batches a stage keeps for backward at once, each chunk counting as its part of one."""
     num_chunks = 1 + max(slot.chunk for slot in slots)
     ends = WEIGHTS if any(slot.phase == WEIGHTS for slot in slots) else BACKWARD
-    kept = most = 0
+    kept = most = max(0, -min(slot.micro_batch for slot in slots))
     for slot in slots:
         kept += (slot.phase == FORWARD) - (slot.phase == ends)
         most = max(most, kept)

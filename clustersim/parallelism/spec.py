@@ -64,8 +64,10 @@ class Parallelism(Spec):
         default=1.0, ge=1, allow_inf_nan=False, description="tokens of the fullest GPU of experts, over the mean"
     )
     micro_batches: Count = Field(default=1, description="parts of a copy's batch that go through one after the other")
-    schedule: Literal["gpipe", "1f1b", "interleaved", "zero-bubble"] = Field(
-        default="1f1b", description="in which order a stage goes forward and backward with its micro-batches"
+    schedule: Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream"] = Field(
+        default="1f1b",
+        description="in which order a stage goes forward and backward with its micro-batches; with `pipedream` each of "
+        "them is an update, and iterations flow into one another",
     )
     chunks: Count = Field(
         default=1, description="for `interleaved`: parts of the model that lie on each stage; 2 if not given"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-FORWARD, BACKWARD, WEIGHTS, RECOMPUTE = "forward", "backward", "weights", "recompute"
+FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, UPDATE = "forward", "backward", "weights", "recompute", "update"
 
 
 class Key(NamedTuple):
@@ -118,10 +118,16 @@ def _of_micro_batch(op: Op, number: int) -> Op:
 
 @dataclass(frozen=True)
 class Program:
-    """One iteration of the ranks of a stage, up to where its gradients are exchanged."""
+    """One iteration of the ranks of a stage, up to where its gradients are exchanged.
+
+    Where every micro-batch is an update of its own, `staleness` is how many updates old the weights are that a
+    micro-batch meets on this stage, and None where all of an iteration make one update. Iterations then flow into one
+    another: a micro-batch with a number below 0 is one of those before, -1 the last one of the iteration before.
+    """
 
     stage: int
     parts: tuple[Op | Pass, ...]
+    staleness: int | None = None
 
     def ops(self) -> Iterator[Op]:
         """Go through all operations."""
@@ -204,7 +210,7 @@ def with_timed_calls(
         if id(part.body) not in bodies:
             bodies[id(part.body)] = _timed(part.body, seconds)
         parts.append(Pass(bodies[id(part.body)], part.micro_batch))
-    return Program(program.stage, (*parts, *_timed(plain, beside)))
+    return replace(program, parts=(*parts, *_timed(plain, beside)))
 
 
 def _timed(ops: Sequence[Op], seconds: Mapping[tuple[str, float], float]) -> tuple[Op, ...]:

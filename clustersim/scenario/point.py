@@ -240,7 +240,21 @@ class Point(Spec):
             )
             allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_OF_THE_TRICK)
             mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
-        return [*mistakes, *self._beside_layout_mistakes()]
+        return [*mistakes, *self._pipedream_mistakes(), *self._beside_layout_mistakes()]
+
+    def _pipedream_mistakes(self) -> list[Mistake]:
+        """Return what cannot be where every micro-batch is an update of its own."""
+        layout, strategy, mistakes = self.parallelism, self.strategy.kind, []
+        if layout.schedule != "pipedream":
+            return []
+        if strategy != "all-reduce":
+            message = f"copies add up the gradients of every micro-batch among themselves (strategy is {strategy})"
+            allowed = "strategy: all-reduce, or another schedule"
+            mistakes.append(Mistake(message, key="schedule", got="pipedream", allowed=allowed))
+        if layout.sharding is not None:
+            message = "pipedream stashes several versions of the weights on each GPU, and copies share out a single one"
+            mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="none, or another schedule"))
+        return mistakes
 
     def _beside_layout_mistakes(self) -> list[Mistake]:
         """Return what is simulated only where each GPU trains a copy of the whole model on all of its batch at once."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from functools import partial
 
 import numpy as np
 import simpy
 
 from clustersim.collectives import Schedule
 from clustersim.network import Collective, Network
+from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program import Bucket
-from clustersim.program.ops import Call, Compute, Key, Program, Ready, Receive, Send, Wait
+from clustersim.program.ops import UPDATE, Call, Compute, Key, Program, Ready, Receive, Send, Wait
 from clustersim.results import Spans
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.day import Process
@@ -36,12 +38,12 @@ class _Letter:
 class _Meeting:
     """A collective of a group: how many have entered it, and when the last of them did."""
 
-    __slots__ = ("collective", "last_s", "num_to_come")
+    __slots__ = ("collective", "end_s", "last_s", "num_to_come")
 
     def __init__(self, collective: Collective, num_ranks: int):
         self.collective = collective
         self.num_to_come = num_ranks
-        self.last_s = float("inf")
+        self.last_s = self.end_s = float("inf")
 
 
 class _Progress:
@@ -78,12 +80,14 @@ class Crew:
         self._programs = programs if fold is None else fold.programs
         self._progress: dict[tuple[int, int], _Progress] = {}
         self._unsent: dict[tuple[int, int], float] = {}  # bytes to a stage that ranks like this one did not send
+        self.has_kept_together = True  # as far as is known, ranks that are played as one did the same at the same time
         self._num_begun = 0  # iterations of the first rank
         self._exchanging: set[int] = set()  # stages whose gradients may be on their way
         self._num_micro = max(program.num_micro_batches for program in programs)
         self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
         self._letters: dict[tuple[int, int, Key], _Letter] = {}
+        self._updated_s: dict[int, list[float]] = {}
         self._meetings: dict[tuple[str, int, int, Key], _Meeting] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
         self._behind: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
@@ -120,7 +124,8 @@ class Crew:
         if rank in self._spans:
             self._spans[rank].clear()
         waits: dict[Key, tuple[_Meeting, simpy.Event]] = {}
-        for op in self._programs[self._grid.stage(rank)].ops():
+        program = self._programs[self._grid.stage(rank)]
+        for op in program.ops():
             start_s = float(env.now)
             if isinstance(op, Compute):
                 yield from gpu.compute(op.seconds * slowdown)
@@ -128,11 +133,15 @@ class Crew:
                 self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}")
                 if op.phase == "forward":
                     times.forward_s[place, iteration] = env.now
+                elif op.phase == UPDATE and program.staleness is not None:
+                    self._updated_s.setdefault(rank, []).append(float(env.now))
             elif isinstance(op, Receive):
+                if self._is_there_already(op, iteration):
+                    continue
                 letter = self._letter(rank, iteration, op.key)
                 if not letter.arrived.processed:
                     yield letter.arrived
-                del self._letters[rank, iteration, op.key]
+                del self._letters[self._called(rank, iteration, op.key)]
                 self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
             elif isinstance(op, Send):
                 self._send_for_all(job, place, rank, iteration, op)
@@ -157,6 +166,10 @@ class Crew:
             return rank
         each = self._grid.num_ranks // self._grid.pipeline
         return rank // each * each
+
+    def updated_s(self, rank: int) -> list[float]:
+        """Return when a rank made each update of its own, where every micro-batch makes one: from the first one on."""
+        return self._updated_s.get(self.lead(rank), [])
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
@@ -222,10 +235,24 @@ class Crew:
             self._spans[rank].append((kind, start_s, end, name, cause))
 
     def _letter(self, rank: int, iteration: int, key: Key) -> _Letter:
-        where = (rank, iteration, key)
+        where = self._called(rank, iteration, key)
         if where not in self._letters:
             self._letters[where] = _Letter(self._env)
         return self._letters[where]
+
+    def _called(self, rank: int, iteration: int, key: Key) -> tuple[int, int, Key]:
+        """Return what a message to a rank is called by both ends, though it may be of a micro-batch of before."""
+        if key.micro_batch >= 0:
+            return rank, iteration, key
+        before, micro_batch = divmod(key.micro_batch, self._num_micro)
+        return rank, iteration + before, key._replace(micro_batch=micro_batch)
+
+    def _is_there_already(self, op: Receive, iteration: int) -> bool:
+        """Say whether nobody sends a message: the job begins with micro-batches on their way where iterations flow."""
+        if op.key.micro_batch >= 0:
+            return False
+        first = -(self._programs[op.stage].staleness or 0)
+        return iteration * self._num_micro + op.key.micro_batch < first
 
     def _send_for_all(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> None:
         """Let a message set off, and those of the ranks that do the same where that makes a difference."""
@@ -300,8 +327,17 @@ class Crew:
         meeting.last_s = float(self._env.now)
         for number, group in enumerate(groups):
             collective = self._begin(group, op) if number else meeting.collective
+            collective.finished.callbacks.append(partial(self._compare, meeting, len(group)))
             collective.enter(*range(len(group)))
         return meeting.collective.done(0)
+
+    def _compare(self, meeting: _Meeting, num_ranks: int, finished: simpy.Event) -> None:
+        """Note whether all ranks that are played as one were done at the same time."""
+        times = finished.value
+        assert isinstance(times, PlayTimes)
+        if meeting.end_s == float("inf"):
+            meeting.end_s = float(times.end_s[0])
+        self.has_kept_together &= np.allclose(times.end_s[:num_ranks], meeting.end_s, rtol=1e-11, atol=0.0)
 
     def _follow(
         self, behind: simpy.Event, meeting: _Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call
