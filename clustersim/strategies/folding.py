@@ -65,7 +65,7 @@ def folding(
         return None
     links_between, links_inside, links_among = (_links(routes) for routes in (between, inside, among))
     meets_exchange = bool(links_between & links_among)
-    in_every_pass = grid.context * grid.expert > 1
+    in_every_pass = grid.context * grid.expert > 1 or programs[0].staleness is not None
     shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
     known: dict[tuple[str, float], float] = {}
     timed_bytes = np.zeros(len(network.topology.links))
