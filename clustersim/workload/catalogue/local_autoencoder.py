@@ -45,12 +45,13 @@ def local_autoencoder(size: str) -> Callable[[], Model]:
 
 
 def _stack(net: Builder, number: str, x: Tensor, maps: int) -> Tensor:
-    """Encode, reconstruct the input beside it, pool the squares and normalise."""
-    y = net.locally_connected(f"encode{number}", x, maps, kernel=18, stride=2, pad=8, block=4)
-    rebuilt = net.locally_connected_back(f"decode{number}", y, x.channels, kernel=18, stride=2, pad=8, block=4)
-    net.loss(f"rebuilt{number}", rebuilt)
-    y = net.pool(f"pool{number}", y, 5, 1, pad=2, mean=True)
-    return _local_contrast_norm(net, f"lcn{number}", y)
+    """Encode, pool the squares and normalise; beside that, decode and compare with the input."""
+    window = {"kernel": 18, "stride": 2, "pad": 8, "block": 4}
+    y = net.locally_connected(f"encode{number}", x, maps, **window)
+    pooled = net.pool(f"pool{number}", y, 5, 1, pad=2, mean=True)
+    passed_on = _local_contrast_norm(net, f"lcn{number}", pooled)
+    net.loss(f"rebuilt{number}", net.locally_connected_back(f"decode{number}", y, x.channels, **window))
+    return passed_on
 
 
 def _local_contrast_norm(net: Builder, name: str, x: Tensor) -> Tensor:
