@@ -77,7 +77,8 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
 
     if not exact and not setup.point.stragglers and isinstance(strategy, AmongThemselves):
         folded = _played_by_crew(setup, job, again, tell)
-        if kept_together(folded.jobs, setup.laid_out):
+        assert folded.crew is not None
+        if folded.crew.has_kept_together and kept_together(folded.jobs, setup.laid_out):
             return folded
         job = job_on(again(), setup, replicate, num_iterations, zero_s)
     return _played_by_crew(setup, job, None, tell)

@@ -13,7 +13,7 @@ from clustersim.network import Collective, Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program import Bucket
-from clustersim.program.ops import UPDATE, Call, Compute, Key, Program, Ready, Receive, Send, Wait
+from clustersim.program.ops import Call, Compute, Key, Program, Ready, Receive, Send, Wait
 from clustersim.results import Spans
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.day import Process
@@ -87,7 +87,6 @@ class Crew:
         self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
         self._letters: dict[tuple[int, int, Key], _Letter] = {}
-        self._updated_s: dict[int, list[float]] = {}
         self._meetings: dict[tuple[str, int, int, Key], _Meeting] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
         self._behind: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
@@ -124,8 +123,7 @@ class Crew:
         if rank in self._spans:
             self._spans[rank].clear()
         waits: dict[Key, tuple[_Meeting, simpy.Event]] = {}
-        program = self._programs[self._grid.stage(rank)]
-        for op in program.ops():
+        for op in self._programs[self._grid.stage(rank)].ops():
             start_s = float(env.now)
             if isinstance(op, Compute):
                 yield from gpu.compute(op.seconds * slowdown)
@@ -133,15 +131,11 @@ class Crew:
                 self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}")
                 if op.phase == "forward":
                     times.forward_s[place, iteration] = env.now
-                elif op.phase == UPDATE and program.staleness is not None:
-                    self._updated_s.setdefault(rank, []).append(float(env.now))
             elif isinstance(op, Receive):
-                if self._is_there_already(op, iteration):
-                    continue
                 letter = self._letter(rank, iteration, op.key)
                 if not letter.arrived.processed:
                     yield letter.arrived
-                del self._letters[self._called(rank, iteration, op.key)]
+                del self._letters[rank, iteration, op.key]
                 self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
             elif isinstance(op, Send):
                 self._send_for_all(job, place, rank, iteration, op)
@@ -166,10 +160,6 @@ class Crew:
             return rank
         each = self._grid.num_ranks // self._grid.pipeline
         return rank // each * each
-
-    def updated_s(self, rank: int) -> list[float]:
-        """Return when a rank made each update of its own, where every micro-batch makes one: from the first one on."""
-        return self._updated_s.get(self.lead(rank), [])
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
@@ -235,24 +225,10 @@ class Crew:
             self._spans[rank].append((kind, start_s, end, name, cause))
 
     def _letter(self, rank: int, iteration: int, key: Key) -> _Letter:
-        where = self._called(rank, iteration, key)
+        where = (rank, iteration, key)
         if where not in self._letters:
             self._letters[where] = _Letter(self._env)
         return self._letters[where]
-
-    def _called(self, rank: int, iteration: int, key: Key) -> tuple[int, int, Key]:
-        """Return what a message to a rank is called by both ends, though it may be of a micro-batch of before."""
-        if key.micro_batch >= 0:
-            return rank, iteration, key
-        before, micro_batch = divmod(key.micro_batch, self._num_micro)
-        return rank, iteration + before, key._replace(micro_batch=micro_batch)
-
-    def _is_there_already(self, op: Receive, iteration: int) -> bool:
-        """Say whether nobody sends a message: the job begins with micro-batches on their way where iterations flow."""
-        if op.key.micro_batch >= 0:
-            return False
-        first = -(self._programs[op.stage].staleness or 0)
-        return iteration * self._num_micro + op.key.micro_batch < first
 
     def _send_for_all(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> None:
         """Let a message set off, and those of the ranks that do the same where that makes a difference."""
