@@ -60,6 +60,22 @@ class LaidOut:
         """What a rank of the stage holds that holds most."""
         return max(self.memory, key=lambda held: sum(held.values()))
 
+    @property
+    def updates_per_iteration(self) -> int:
+        """How many updates an iteration makes: one, or one for each micro-batch."""
+        program = self.plans[0].program
+        return 1 if program.staleness is None else program.num_micro_batches
+
+    @property
+    def num_settling(self) -> int:
+        """How many iterations pass until those that flow into one another have found their pace, by a rule of thumb.
+
+        That is as long as it takes four times as many micro-batches as there are stages.
+        """
+        if self.plans[0].program.staleness is None:
+            return 0
+        return -(-4 * self.grid.pipeline // self.updates_per_iteration)
+
     def replicas(self) -> list[np.ndarray]:
         """Return the ranks that have the same parameters, for each place of a copy."""
         grid, each = self.grid, self.grid.num_ranks // self.grid.pipeline

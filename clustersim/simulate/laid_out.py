@@ -13,6 +13,7 @@ from clustersim.parallelism import Grid, LaidOut
 from clustersim.program import Iteration
 from clustersim.results import Spans, Timesheet, add_exchange
 from clustersim.simulate.outcome import Outcome
+from clustersim.simulate.own_updates import own_updates
 from clustersim.strategies import Job
 from clustersim.strategies.crew import Crew
 from clustersim.strategies.folding import Folding, folding
@@ -45,11 +46,11 @@ def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Net
     jobs = []
     for ranks in laid_out.replicas():
         plan = laid_out.plans[grid.stage(int(ranks[0]))].iteration
-        jobs.append(_job_of(job, ranks, plan, partial(crew.work, ranks)))
+        jobs.append(_job_of(job, ranks, plan, partial(crew.work, ranks), laid_out.num_settling))
     return jobs, crew
 
 
-def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: Work) -> Job:
+def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: Work, num_settling: int) -> Job:
     """Return the job of some ranks of all."""
 
     def slowdown(place: int, iteration: int) -> float:
@@ -62,6 +63,7 @@ def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: Work) -> Job:
         slowdown=slowdown,
         paces=None if job.paces is None else [job.paces[rank] for rank in ranks.tolist()],
         work=work,
+        num_settling=num_settling,
     )
 
 
@@ -88,9 +90,13 @@ def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.
     for column in (times.forward_s, times.bubble_s, times.called_s, times.called_waiting_s):
         column[:] = column[leads]
     shortcuts = (*crew.shortcuts, *(each for outcome in outcomes for each in outcome.shortcuts))
+    own = own_updates(crew, laid_out, times.begin_s.shape[1])
     return replace(
         first,
         times=times,
+        updates=first.updates if own is None else own,
+        gradients_per_update=first.gradients_per_update if own is None else len(gpus),
+        updates_per_iteration=laid_out.updates_per_iteration,
         weights=np.concatenate([outcome.weights for outcome in outcomes])[order],
         done=np.concatenate([outcome.done for outcome in outcomes])[order],
         gpus=gpus,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clustersim.results import EVERYBODY, JobRun, Spans, Timesheet, Update, UpdateLog, parts
+from clustersim.simulate.own_updates import come_again
 from clustersim.strategies import Job, Window
 
 
@@ -21,7 +22,8 @@ class Outcome:
     update log that count. `recovery_share` is how many seconds of recovery from failures each second of an iteration
     costs in the long run, where there are failures. `jobs` are the figures of all jobs, where several share the
     cluster. `pushed` [num_ranks] is how many workers' gradients each rank hands to the model in one row of the log.
-    `spans` are what ranks did in their latest iteration, where they noted that down themselves.
+    `spans` are what ranks did in their latest iteration, where they noted that down themselves. An iteration makes
+    `updates_per_iteration` of the model, by one gradient each of every rank.
     """
 
     times: Timesheet
@@ -38,6 +40,7 @@ class Outcome:
     recovery_share: float | None = None
     jobs: tuple[JobRun, ...] = ()
     spans: Spans | None = None
+    updates_per_iteration: int = 1
 
     @property
     def iteration_s(self) -> float:
@@ -54,7 +57,7 @@ class Outcome:
     @property
     def window_s(self) -> float:
         """How long the workers take for the gradients that count: as many cycles, shared among all."""
-        return self.iteration_s * sum(self.gradients) / len(self.gpus)
+        return self.iteration_s * sum(self.gradients) / (len(self.gpus) * self.updates_per_iteration)
 
     @property
     def update_s(self) -> float:
@@ -124,12 +127,16 @@ class Outcome:
     def repeated(self, num_iterations: int, period_s: float, shortcut: str) -> Outcome:
         """Return this outcome with its last iteration come again until there are so many."""
         times = self.times.repeated(num_iterations, period_s)
+        if EVERYBODY in self.updates.worker:
+            updates = _in_step(times)
+        else:
+            updates = come_again(self.updates, len(self.gpus), self.updates_per_iteration, num_iterations, period_s)
         return replace(
             self,
             times=times,
             weights=np.ones_like(times.begin_s),
             done=np.ones_like(times.begin_s),
-            updates=_in_step(times),
+            updates=updates,
             shortcuts=(*self.shortcuts, shortcut),
         )
 

@@ -45,7 +45,8 @@ class Job:
     words what is not played as it happens.
     `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
     the cluster. Where a model is laid over several GPUs, the ranks of the job have the same part of it, and other jobs
-    the others; `work` plays what a rank does until its gradients are exchanged.
+    the others; `work` plays what a rank does until its gradients are exchanged, and takes `num_settling` iterations to
+    find its pace.
     """
 
     env: simpy.Environment
@@ -70,6 +71,7 @@ class Job:
     hosts_in_use: set[int] = field(default_factory=set)
     server_hosts: list[int] = field(default_factory=list)
     work: Work | None = None
+    num_settling: int = 0
     pushed: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
 
@@ -103,8 +105,11 @@ class Job:
 
     @property
     def num_filling(self) -> int:
-        """How many iterations it takes at least until as many batches are prefetched as there can be."""
-        return 0 if self.input_stage is None else self.input_stage.prefetch
+        """How many iterations it takes at least until as many batches are prefetched as there can be.
+
+        Or until ranks have found their pace that wait for each other from one iteration to the next.
+        """
+        return self.num_settling if self.input_stage is None else self.input_stage.prefetch
 
     @property
     def num_ranks(self) -> int:
