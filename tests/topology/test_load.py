@@ -24,6 +24,7 @@ SHIPPED = {
     "ethernet-1g": (32, "gtx-1080-ti"),
     "dgx-h100-ndr": (1024, "h100"),
     "ec2-g4dn-12xlarge": (16, "t4"),
+    "ec2-g4dn-12xlarge-pods": (16, "t4"),
     "ec2-p2-8xlarge": (64, "k80"),
     "hkbu-2080ti-100gib": (64, "rtx-2080-ti"),
     "hkbu-2080ti-10gbe": (64, "rtx-2080-ti"),
@@ -414,3 +415,15 @@ def test_a_wrong_explicit_network_is_refused(change, message):
 def test_a_large_graphs_diameter_is_found_without_every_route():
     graph = ring(200, nx.Graph())
     assert describe(load_topology(graph))["diameter_hops"] == 100
+
+
+def test_pods_of_two_servers_share_one_tunnel_and_those_of_one_server_the_kernel():
+    """EC2 limits what is between two instances in one flow; of 32.83 Gbit/s, 31.4 are data in frames of 1,514 bytes."""
+    pods = load_topology("ec2-g4dn-12xlarge-pods")
+    rates, gpus = pods.links.bytes_per_s, pods.gpus.tolist()
+    inside, tunnel, back = (pods.route(gpus[src], gpus[dst]) for src, dst in [(0, 1), (0, 4), (5, 1)])
+    assert rates[inside].min() * 1448 / 1514 == pytest.approx(31.4e9 / 8, rel=1e-3)
+    assert rates[tunnel].min() == 10e9 / 8
+    assert set(tunnel[1:-1]) == set(pods.route(gpus[3], gpus[6])[1:-1])
+    assert not set(tunnel) & set(back)
+    assert len(set(pods.gpu_hosts.tolist())) == 16
