@@ -107,7 +107,7 @@ def _version_slices(versions: _Versions, pid: int) -> Iterator[Event]:
 
 def _gradients(run: Run, times_ns: np.ndarray, origin_s: float, end_ns: int) -> list[_Gradient]:
     """Return the gradients that were begun and met the model within the trace."""
-    read_s = read_times(run.updates, run.cycles)
+    read_s = read_times(run.updates, run.cycles, run.stashes_weights)
     read_ns = np.rint((np.where(np.isnan(read_s), -np.inf, read_s) - origin_s) * 1e9)
     rows = np.flatnonzero((read_ns >= 0) & (times_ns < end_ns))
     return [_Gradient(row, run.updates.worker[row], int(read_ns[row]), int(times_ns[row])) for row in rows.tolist()]

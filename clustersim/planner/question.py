@@ -105,6 +105,9 @@ def _mistakes(point: Point) -> Iterator[Mistake]:
     if (kind := point.parallelism.kind) != "grid":
         message = f"a plan lays models out over data, tensor and pipeline; run {kind} beside the best of these"
         yield Mistake(message, key="parallelism.kind", got=kind, allowed="grid")
+    if (schedule := point.parallelism.schedule) == "pipedream":
+        message = f"a plan compares layouts that train alike; leave {schedule} out, and run it beside the best of these"
+        yield Mistake(message, key="parallelism.schedule", got=schedule, allowed="a schedule with a flush")
     for key in ("context", "expert"):
         if (size := getattr(point.parallelism, key)) is not None and size > 1:
             message = f"a plan lays models out over data, tensor and pipeline; leave {key} out"

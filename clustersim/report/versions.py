@@ -63,7 +63,7 @@ def versions_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Version
     log = run.updates
     if not (log.staleness > 0).any() and log.is_accepted.all():
         return None
-    read_s, met_s = read_times(log, run.cycles), np.asarray(log.time_s)
+    read_s, met_s = read_times(log, run.cycles, run.stashes_weights), np.asarray(log.time_s)
     known = np.flatnonzero(~np.isnan(read_s))
     if not len(known):
         return None

@@ -9,7 +9,7 @@ from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.jobs import JobRun, mean_jobs
 from clustersim.results.links import busiest_links, link_classes
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
-from clustersim.results.run import BREAKDOWN, Interval, LinkClass, LinkLoad, Published, Run, Sweep
+from clustersim.results.run import BREAKDOWN, WEIGHT_VERSIONS, Interval, LinkClass, LinkLoad, Published, Run, Sweep
 from clustersim.results.synchronous import add_exchange, iteration_spans, parts, stretch_spans
 from clustersim.results.trace import Spans, Timesheet
 from clustersim.results.updates import EVERYBODY, Update, UpdateLog
@@ -18,6 +18,7 @@ __all__ = [
     "BREAKDOWN",
     "EVERYBODY",
     "NOBODY",
+    "WEIGHT_VERSIONS",
     "Cycle",
     "Cycles",
     "FailureTimes",

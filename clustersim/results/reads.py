@@ -11,8 +11,24 @@ _ROUNDED_S = 2e-9
 """Iterations are kept to the nanosecond, the update log is not."""
 
 
-def read_times(updates: UpdateLog, cycles: Cycles) -> np.ndarray:
-    """Return when the worker of each gradient began to compute it, in seconds [num_gradients].
+def read_times(updates: UpdateLog, cycles: Cycles, stashes: bool = False) -> np.ndarray:
+    """Return when the worker of each gradient began to compute it, in seconds [num_gradients]; NaN where not known.
+
+    A worker that stashes weights has several gradients under way, and begins each when it has made the version that
+    the gradient is computed on.
+    """
+    return _written_times(updates) if stashes else _begin_times(updates, cycles)
+
+
+def _written_times(updates: UpdateLog) -> np.ndarray:
+    written = zip(updates.worker, updates.version_written, updates.time_s, strict=True)
+    since_s = {(worker, version): time_s for worker, version, time_s in written}
+    read = zip(updates.worker, updates.version_read, strict=True)
+    return np.array([since_s.get(where, np.nan) for where in read])
+
+
+def _begin_times(updates: UpdateLog, cycles: Cycles) -> np.ndarray:
+    """Return when the iteration of each gradient began.
 
     A worker's gradients meet the model in the order of its iterations, none before its backward has ended, and at
     least one of them without waiting for others: that fixes which is which. NaN where the iteration was not kept, or

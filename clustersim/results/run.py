@@ -18,6 +18,9 @@ RESULT_SCHEMA = "clustersim.result/1"
 BREAKDOWN = ("compute", "communication_exposed", "waiting", "input", "bubble", "recovery")
 """The parts of an iteration, in the order they are told; they sum to `iteration_s`."""
 
+WEIGHT_VERSIONS = "weight_versions"
+"""The fact of a run in which workers stash weights: how many versions of them at most."""
+
 _DETAIL = frozenset(
     [
         *["spans", "layers", "links", "rank_names", "worker_breakdown_s", "worker_staleness"],
@@ -89,10 +92,10 @@ class Run:
 
     `gradients` counts those `applied` and `dropped` in all replicates, and `window_s` is the time that they took:
     `samples_per_s` is gradients applied times samples of a gradient over it. `facts` are figures of the strategy
-    itself, such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's gradients, where
-    it has any of its own; `updates`, the update log; `cycles`, every worker's iterations. `more_updates` are the update
-    logs of the other replicates that were played. `adapters` are how many of its network adapters messages leave a host
-    by, and how many it has for the GPUs in use, where they leave one.
+    or the layout itself, such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's
+    gradients, where it has any of its own; `updates`, the update log; `cycles`, every worker's iterations.
+    `more_updates` are the update logs of the other replicates that were played. `adapters` are how many of its network
+    adapters messages leave a host by, and how many it has for the GPUs in use, where they leave one.
     """
 
     axes: Mapping[str, Any]
@@ -130,6 +133,11 @@ class Run:
     more_updates: tuple[UpdateLog, ...] = field(default=(), repr=False)
     cycles: Cycles = field(default_factory=Cycles, repr=False)
     spans: Spans = field(default_factory=Spans, repr=False)
+
+    @property
+    def stashes_weights(self) -> bool:
+        """Whether workers have several gradients under way, each on weights of its own."""
+        return WEIGHT_VERSIONS in self.facts
 
     def __repr__(self) -> str:
         speedup = "" if self.speedup is None else f", {self.speedup:.1f}x"

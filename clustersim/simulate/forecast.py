@@ -31,6 +31,7 @@ from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.jobs import play_together, setups_of, told_of_jobs
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome, mean_cycle, mean_parts
+from clustersim.simulate.own_updates import facts_of
 from clustersim.simulate.play import Tell, play
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.stragglers import Spells
@@ -143,7 +144,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         gradients=_gradients(outcomes),
         window_s=sum(outcome.window_s for outcome in outcomes),
         adapters=_adapters(setup, first),
-        facts=point.strategy.facts(point.num_gpus),
+        facts={**point.strategy.facts(point.num_gpus), **facts_of(setup.laid_out)},
         worker_staleness=first.worker_staleness(),
         updates=first.updates,
         more_updates=tuple(outcome.updates for outcome in outcomes[1:]),

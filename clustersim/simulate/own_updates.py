@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 
 from clustersim.parallelism import LaidOut
-from clustersim.results import UpdateLog
+from clustersim.results import WEIGHT_VERSIONS, UpdateLog
 from clustersim.strategies.crew import Crew
 
 
@@ -27,6 +27,15 @@ def own_updates(crew: Crew, laid_out: LaidOut, num_iterations: int) -> UpdateLog
         own = np.stack([time_s, np.full(len(time_s), rank), written - 1 - staleness, written])
         rows.append(own[:, -num_iterations * laid_out.updates_per_iteration :])
     return _log(np.concatenate(rows, axis=1))
+
+
+def facts_of(laid_out: LaidOut | None) -> dict[str, float]:
+    """Return how many updates an iteration makes and how many versions of weights there are at most, where it is so."""
+    ages = [plan.program.staleness for plan in laid_out.plans] if laid_out is not None else []
+    known = [age for age in ages if age is not None]
+    if laid_out is None or not known:
+        return {}
+    return {"updates_per_iteration": laid_out.updates_per_iteration, WEIGHT_VERSIONS: 1 + max(known)}
 
 
 def come_again(log: UpdateLog, num_ranks: int, each: int, num_iterations: int, period_s: float) -> UpdateLog:

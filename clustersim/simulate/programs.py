@@ -17,7 +17,7 @@ from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.setup import Setup
 from clustersim.workload import PRECISIONS, Layer
 
-_AXES = {"replicas": REPLICAS, BUCKETS: REPLICAS, "data": ("context", "data")}
+_AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,11 @@ class Programs:
     plans: tuple[StagePlan, ...]
     algorithm: str
     work: tuple[Work, ...]
+    replica_axes: tuple[str, ...] = REPLICAS
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
         """Return the ranks among whom a rank's collectives along an axis are."""
-        return self.grid.group(rank, _AXES.get(axis, (axis,)))
+        return self.grid.group(rank, self.replica_axes if axis == BUCKETS else _AXES.get(axis, (axis,)))
 
     def ops(self, stage: int) -> list[Op]:
         """Return what a rank of a stage does, its own update at the end included."""
@@ -40,9 +41,18 @@ class Programs:
         return [*plan.program.ops(), *([Compute("update", update_s, "update", 0)] if update_s else [])]
 
     def tasks(self) -> list[list[Task]]:
-        """Return the graph of each stage, of which those of its ranks are made."""
+        """Return the graph of each stage, of which those of its ranks are made.
+
+        Raise InputError where iterations have none of their own.
+        """
+        if self.plans[0].program.staleness is not None:
+            message = (
+                "iterations of pipedream flow into one another, and a trace is one iteration that waits for no other; "
+                "export it with another schedule"
+            )
+            raise InputError(message, key="parallelism.schedule", got="pipedream", allowed="a schedule with a flush")
         tags = tags_of([plan.program for plan in self.plans])
-        alone = {axis for axis in (*AXES, *_AXES) if len(self.group(0, axis)) == 1}
+        alone = {axis for axis in (*AXES, *_AXES, BUCKETS) if len(self.group(0, axis)) == 1}
         return [
             tasks_of(plan.program, plan.iteration, self.algorithm, alone, tags, work)
             for plan, work in zip(self.plans, self.work, strict=True)
@@ -95,7 +105,8 @@ def programs_of(setup: Setup) -> Programs:
     element_bytes, samples = PRECISIONS[point.precision].activation_bytes, setup.reference.batch
     own = [laid_out.parts[stage :: laid_out.grid.pipeline] for stage in range(laid_out.grid.pipeline)]
     if point.parallelism.kind != "grid":  # its parts have batches of their own
-        return Programs(laid_out.grid, laid_out.plans, algorithm, (_unknown,) * len(laid_out.plans))
+        unknown = (_unknown,) * len(laid_out.plans)
+        return Programs(laid_out.grid, laid_out.plans, algorithm, unknown, laid_out.replica_axes)
     work = tuple(
         _work([_layers(part) for part in parts], samples, element_bytes, plan.program)
         for parts, plan in zip(own, laid_out.plans, strict=True)

@@ -79,6 +79,15 @@ def test_eight_bits_lose_to_none_from_8_gpus_on_and_the_largest_gradients_alone_
         assert rates["top-k", num_gpus] == max(rates[kind, num_gpus] for kind in ("none", "fp16", "int8", "top-k"))
 
 
+def test_a_pipeline_without_a_flush_gains_the_bubble_for_older_gradients_and_more_memory():
+    overrides = ["num_iterations=1", "parallelism.micro_batches=4"]
+    flushed, flowing = clustersim.sweep(clustersim.load_scenario("pipedream", overrides)).runs
+    assert flowing.samples_per_s > 1.5 * flushed.samples_per_s
+    assert flowing.staleness["mean"] == 1.5
+    assert flowing.memory_parts["stashed weights"] > 0
+    assert flowing.memory_bytes > flushed.memory_bytes
+
+
 def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradients_make_it_smaller():
     overrides = ["num_iterations=1", "parallelism.micro_batches=4"]
     runs = clustersim.sweep(clustersim.load_scenario("gpipe-bubble", overrides)).runs
