@@ -9,11 +9,15 @@ import numpy as np
 
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.collectives.nccl import NVLS_EFFICIENCY
+from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept, known_of_gpus
 from clustersim.topology import Node, Topology
 from clustersim.topology.channels import channels
+
+CHOICES = ("auto", NCCL_2_4)
+"""What is no algorithm, and chooses one by size."""
 
 NCCL = ("nccl", "nccl-sockets")
 """Transports whose rings and trees are several at once, one for each way out of a host."""
@@ -31,10 +35,10 @@ def schedule_collective(
 ) -> tuple[str, Schedule]:
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
-    `auto` is what the transport's own library would choose. Algorithms that go host by host learn which
-    ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With NCCL, rings and
-    double trees are as many as there are channels (`clustersim.topology.channels`). Ranks that the schedule has
-    beyond those of the GPUs are the nodes that `switches` gives.
+    `auto` is what the transport's own library would choose, `nccl-2.4` what NCCL of 2019 did. Algorithms that go host
+    by host learn which ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With
+    NCCL, rings and double trees are as many as there are channels (`clustersim.topology.channels`). Ranks that the
+    schedule has beyond those of the GPUs are the nodes that `switches` gives.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
@@ -52,9 +56,12 @@ def algorithm_name(
     op: str, algorithm: str, topology: Topology, gpus: np.ndarray, num_bytes: float, transport: str
 ) -> str:
     """Return the name of the algorithm that a collective runs: for `auto` what the transport's library would choose."""
-    if algorithm != "auto":
+    if algorithm not in CHOICES:
         return algorithm
     groups = by_host(topology.gpu_hosts[gpus])
+    if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
+        num_channels = len(channels(topology, gpus).paths)
+        return nccl_2_4_choice(num_bytes, len(gpus), len(groups), num_channels, _has_nvlink(topology, gpus))
     rates = _rates(topology, gpus) if transport in NCCL else ()
     return choose(op, transport, len(gpus), num_bytes, max(map(len, groups), default=1), *rates)
 
@@ -78,7 +85,10 @@ def check_algorithm(
     dims: tuple[int, ...] | None = None,
 ) -> None:
     """Refuse an algorithm that cannot be run among these GPUs [num_ranks] of a cluster, before any schedule is made."""
-    if algorithm == "auto":
+    if algorithm == NCCL_2_4 and transport not in NCCL:
+        message = f"{NCCL_2_4} is how NCCL chooses; with the transport {transport} write auto, or an algorithm"
+        raise InputError(message, got=transport, allowed=", ".join(NCCL), key="algorithm")
+    if algorithm in CHOICES:
         return
     if "dims" in options_of(algorithms_of(op)[algorithm]):
         _dims(topology, len(gpus), dims)
@@ -122,6 +132,12 @@ def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str
 def _nodes(topology: Topology, host: int, kind: str) -> list[int]:
     """Return the nodes of one kind in a host."""
     return [node for node in np.flatnonzero(topology.node_hosts == host).tolist() if topology.node_kinds[node] == kind]
+
+
+def _has_nvlink(topology: Topology, gpus: np.ndarray) -> bool:
+    """Say whether the first GPU has an NVLink, to another one or to a switch."""
+    own = np.flatnonzero(topology.links.src == topology.gpus[gpus[0]])
+    return any(topology.links.kind[link].startswith("nvlink") for link in own.tolist())
 
 
 def by_host(hosts: np.ndarray) -> list[list[int]]:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from clustersim.collectives import ALL_GATHER, ALL_REDUCE, algorithms_of
 from clustersim.errors import InputError, Mistake, unknown_name
-from clustersim.strategies.algorithm import check_algorithm, schedule_collective, switches
+from clustersim.strategies.algorithm import CHOICES, check_algorithm, schedule_collective, switches
 from clustersim.strategies.desk import Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.synchronous import Synchronous
@@ -24,8 +24,8 @@ class AmongThemselves(Synchronous):
 
     algorithm: str = Field(
         default="auto",
-        description="an all-reduce algorithm, `nvls` to add in the switch of an NVSwitch host, or `auto`: what the "
-        "transport's own library would choose",
+        description="an all-reduce algorithm, `nvls` to add in the switch of an NVSwitch host, `auto`: what the "
+        "transport's own library would choose (NCCL as of 2.30), or `nccl-2.4`: what NCCL of 2019 would",
     )
     dims: tuple[int, ...] | None = Field(
         default=None, description="for `torus-ring`: ranks along each dimension; by default those of the torus"
@@ -34,7 +34,7 @@ class AmongThemselves(Synchronous):
     @field_validator("algorithm")
     @classmethod
     def _algorithm_is_known(cls, value: str) -> str:
-        known = [*algorithms_of("all-reduce"), "auto"]
+        known = [*algorithms_of("all-reduce"), *CHOICES]
         if value not in known:
             raise unknown_name(ALL_REDUCE.kind, value, known)
         return value
@@ -45,7 +45,7 @@ class AmongThemselves(Synchronous):
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         """Return that the algorithm has no all-gather of its name, by which gradients that cannot be added go."""
-        if self.algorithm == "auto" or self.algorithm in ALL_GATHER:
+        if self.algorithm in CHOICES or self.algorithm in ALL_GATHER:
             return []
         known = ", ".join(["auto", *(name for name in ALL_REDUCE if name in ALL_GATHER)])
         message = (
