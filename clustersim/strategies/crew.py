@@ -9,11 +9,11 @@ import numpy as np
 import simpy
 
 from clustersim.collectives import Schedule
-from clustersim.network import Collective, Network
+from clustersim.network import Collective, Network, TransferTimes
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program import Bucket
-from clustersim.program.ops import Call, Compute, Key, Program, Ready, Receive, Send, Wait
+from clustersim.program.ops import UPDATE, Call, Compute, Key, Program, Ready, Receive, Send, Wait
 from clustersim.results import Spans
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.day import Process
@@ -21,7 +21,7 @@ from clustersim.strategies.folding import Folding
 from clustersim.strategies.job import Job
 from clustersim.topology import Node
 
-_AXES = {"replicas": REPLICAS, "data": ("context", "data")}
+_AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
 """Axes of a program's groups that are several of the grid's; copies of an expert are along `data`."""
 
 
@@ -87,6 +87,7 @@ class Crew:
         self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
         self._letters: dict[tuple[int, int, Key], _Letter] = {}
+        self._updated_s: dict[int, list[float]] = {}
         self._meetings: dict[tuple[str, int, int, Key], _Meeting] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
         self._behind: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
@@ -123,7 +124,8 @@ class Crew:
         if rank in self._spans:
             self._spans[rank].clear()
         waits: dict[Key, tuple[_Meeting, simpy.Event]] = {}
-        for op in self._programs[self._grid.stage(rank)].ops():
+        program = self._programs[self._grid.stage(rank)]
+        for op in program.ops():
             start_s = float(env.now)
             if isinstance(op, Compute):
                 yield from gpu.compute(op.seconds * slowdown)
@@ -131,11 +133,15 @@ class Crew:
                 self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}")
                 if op.phase == "forward":
                     times.forward_s[place, iteration] = env.now
+                elif op.phase == UPDATE and program.staleness is not None:
+                    self._updated_s.setdefault(rank, []).append(float(env.now))
             elif isinstance(op, Receive):
+                if self._is_there_already(op, iteration):
+                    continue
                 letter = self._letter(rank, iteration, op.key)
                 if not letter.arrived.processed:
                     yield letter.arrived
-                del self._letters[rank, iteration, op.key]
+                del self._letters[self._called(rank, iteration, op.key)]
                 self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
             elif isinstance(op, Send):
                 self._send_for_all(job, place, rank, iteration, op)
@@ -160,6 +166,10 @@ class Crew:
             return rank
         each = self._grid.num_ranks // self._grid.pipeline
         return rank // each * each
+
+    def updated_s(self, rank: int) -> list[float]:
+        """Return when a rank made each update of its own, where every micro-batch makes one: from the first one on."""
+        return self._updated_s.get(self.lead(rank), [])
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
@@ -225,21 +235,44 @@ class Crew:
             self._spans[rank].append((kind, start_s, end, name, cause))
 
     def _letter(self, rank: int, iteration: int, key: Key) -> _Letter:
-        where = (rank, iteration, key)
+        where = self._called(rank, iteration, key)
         if where not in self._letters:
             self._letters[where] = _Letter(self._env)
         return self._letters[where]
 
+    def _called(self, rank: int, iteration: int, key: Key) -> tuple[int, int, Key]:
+        """Return what a message to a rank is called by both ends, though it may be of a micro-batch of before."""
+        if key.micro_batch >= 0:
+            return rank, iteration, key
+        before, micro_batch = divmod(key.micro_batch, self._num_micro)
+        return rank, iteration + before, key._replace(micro_batch=micro_batch)
+
+    def _is_there_already(self, op: Receive, iteration: int) -> bool:
+        """Say whether nobody sends a message: the job begins with micro-batches on their way where iterations flow."""
+        if op.key.micro_batch >= 0:
+            return False
+        first = -(self._programs[op.stage].staleness or 0)
+        return iteration * self._num_micro + op.key.micro_batch < first
+
     def _send_for_all(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> None:
         """Let a message set off, and those of the ranks that do the same where that makes a difference."""
-        self._env.process(self._send(job, place, rank, iteration, op))
         if self._fold is not None and (self._fold.sends_all or self._may_meet_exchange(rank, op)):
+            letter = self._letter(self._grid.in_stage(rank, op.stage), iteration, op.key)
+            letter.sent_s = float(self._env.now)
             each = self._grid.num_ranks // self._grid.pipeline
-            others = np.arange(rank + 1, rank + each)
-            src, dst = self._gpus[others], self._gpus[self._grid.in_stage(others, op.stage)]
-            self._network.transfers(src, dst, op.num_bytes)
-        elif self._fold is not None:
+            ranks = np.arange(rank, rank + each)
+            src, dst = self._gpus[ranks], self._gpus[self._grid.in_stage(ranks, op.stage)]
+            arrived = self._network.transfers(src, dst, op.num_bytes)
+            arrived.callbacks.append(partial(self._arrive_for_all, letter))
+            return
+        self._env.process(self._send(job, place, rank, iteration, op))
+        if self._fold is not None:
             self._unsent[rank, op.stage] = self._unsent.get((rank, op.stage), 0.0) + op.num_bytes
+
+    def _arrive_for_all(self, letter: _Letter, arrived: simpy.Event) -> None:
+        """Let a message arrive, and note whether those of the ranks that do the same arrived with it."""
+        self._compare(_ends_s(arrived))
+        letter.arrived.succeed()
 
     def _may_meet_exchange(self, rank: int, op: Send) -> bool:
         """Say whether a message can be on its way while gradients of its sender's or its receiver's stage are."""
@@ -303,17 +336,18 @@ class Crew:
         meeting.last_s = float(self._env.now)
         for number, group in enumerate(groups):
             collective = self._begin(group, op) if number else meeting.collective
-            collective.finished.callbacks.append(partial(self._compare, meeting, len(group)))
+            collective.finished.callbacks.append(partial(self._leave_for_all, meeting, len(group)))
             collective.enter(*range(len(group)))
         return meeting.collective.done(0)
 
-    def _compare(self, meeting: _Meeting, num_ranks: int, finished: simpy.Event) -> None:
-        """Note whether all ranks that are played as one were done at the same time."""
-        times = finished.value
-        assert isinstance(times, PlayTimes)
-        if meeting.end_s == float("inf"):
-            meeting.end_s = float(times.end_s[0])
-        self.has_kept_together &= np.allclose(times.end_s[:num_ranks], meeting.end_s, rtol=1e-11, atol=0.0)
+    def _leave_for_all(self, meeting: _Meeting, num_ranks: int, finished: simpy.Event) -> None:
+        """Note whether all ranks of a collective were done at the same time, and with those of groups beside it."""
+        ends_s = _ends_s(finished)[:num_ranks]
+        meeting.end_s = min(meeting.end_s, float(ends_s[0]))
+        self._compare(np.append(ends_s, meeting.end_s))
+
+    def _compare(self, instants_s: np.ndarray) -> None:
+        self.has_kept_together &= bool(np.allclose(instants_s, instants_s[0], rtol=1e-11, atol=0.0))
 
     def _follow(
         self, behind: simpy.Event, meeting: _Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call
@@ -361,3 +395,10 @@ class Crew:
     def _algorithm_of(self, op: Call) -> str:
         """Return what the strategy names for an all-reduce of replicas; the library chooses for everything else."""
         return self._algorithm if op.op == "all-reduce" and op.axis == "replicas" else "auto"
+
+
+def _ends_s(event: simpy.Event) -> np.ndarray:
+    """Return when each of what an event stands for had ended: the messages of some, or the parts of a collective."""
+    times = event.value
+    assert isinstance(times, TransferTimes | PlayTimes)
+    return times.end_s
