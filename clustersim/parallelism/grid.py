@@ -29,6 +29,11 @@ class Grid:
     >>> grid = Grid(tensor=2, data=2, pipeline=2)
     >>> grid.place(5), grid.group(5, ("data",)), grid.group(5, ("tensor",))
     ((1, 0, 0, 0, 1), (5, 7), (4, 5))
+
+    Where it is `tiled`, stages are tiles of an image that exchange their borders, and their place counts fastest.
+
+    >>> Grid(data=2, pipeline=4, tiled=True).group(5, ("pipeline",))
+    (4, 5, 6, 7)
     """
 
     tensor: int = 1
@@ -36,6 +41,16 @@ class Grid:
     expert: int = 1
     data: int = 1
     pipeline: int = 1
+    tiled: bool = False
+
+    @property
+    def _steps(self) -> dict[str, int]:
+        """From how many ranks to how many the place along each axis changes."""
+        steps, step = {}, 1
+        for axis in ("pipeline", *AXES[:-1]) if self.tiled else AXES:
+            steps[axis] = step
+            step *= int(getattr(self, axis))
+        return steps
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -53,36 +68,28 @@ class Grid:
 
     def place(self, rank: int) -> tuple[int, ...]:
         """Return the place of a rank along each axis [5]."""
-        places = []
-        for size in self.sizes:
-            places.append(rank % size)
-            rank //= size
-        return tuple(places)
+        steps = self._steps
+        return tuple(rank // steps[axis] % size for axis, size in zip(AXES, self.sizes, strict=True))
 
     def rank(self, place: Sequence[int]) -> int:
         """Return the rank at a place [5]."""
-        number = 0
-        for size, at in zip(reversed(self.sizes), reversed(place), strict=True):
-            number = number * size + at
-        return number
+        steps = self._steps
+        return sum(at * steps[axis] for axis, at in zip(AXES, place, strict=True))
 
     def stage(self, rank: int) -> int:
-        return rank // (self.num_ranks // self.pipeline)
+        return rank // self._steps["pipeline"] % self.pipeline
 
     def in_stage(self, rank: RankOrRanks, stage: int) -> RankOrRanks:
         """Return the rank, or the ranks, that stand in another stage where these stand in their own."""
+        if self.tiled:
+            return rank - rank % self.pipeline + stage
         each = self.num_ranks // self.pipeline
         return rank % each + stage * each
 
     def group(self, rank: int, axes: Sequence[str]) -> tuple[int, ...]:
         """Return the ranks that differ from this one along some axes only, itself included, in rank order."""
-        steps, step = {}, 1
-        for axis, size in zip(AXES, self.sizes, strict=True):
-            steps[axis] = (step, size)
-            step *= size
-        place = dict(zip(AXES, self.place(rank), strict=True))
-        ranks = [rank - sum(place[axis] * steps[axis][0] for axis in axes)]
+        steps, sizes = self._steps, dict(zip(AXES, self.sizes, strict=True))
+        ranks = [rank - sum(rank // steps[axis] % sizes[axis] * steps[axis] for axis in axes)]
         for axis in axes:
-            step, size = steps[axis]
-            ranks = [each + number * step for number in range(size) for each in ranks]
+            ranks = [each + number * steps[axis] for number in range(sizes[axis]) for each in ranks]
         return tuple(sorted(ranks))

@@ -10,7 +10,8 @@ import numpy as np
 from clustersim.parallelism.compile import Part, Rules, StagePlan, compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.experts import along_experts
-from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.grid import REPLICAS, Grid
+from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
 from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, recomputed, stage_memory
 from clustersim.parallelism.one_weird_trick import (
     Trick,
@@ -20,10 +21,11 @@ from clustersim.parallelism.one_weird_trick import (
     trick_pieces,
 )
 from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.recurrent import along_time
 from clustersim.parallelism.schedules import SCHEDULES, Slot, most_kept
 from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
-from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given
+from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given, handed_over
 from clustersim.parallelism.work import piece_times
 from clustersim.program.ops import UPDATE
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
@@ -48,12 +50,16 @@ class Training:
 
 @dataclass(frozen=True)
 class LaidOut:
-    """A model over the ranks of a grid: its parts in order, and the plan and the memory in bytes of each stage."""
+    """A model over the ranks of a grid: its parts in order, and the plan and the memory in bytes of each stage.
+
+    `replica_axes` are those along which ranks have the same parameters.
+    """
 
     grid: Grid
     parts: tuple[Part, ...]
     plans: tuple[StagePlan, ...]
     memory: tuple[dict[str, float], ...]
+    replica_axes: tuple[str, ...] = REPLICAS
 
     @property
     def fullest(self) -> dict[str, float]:
@@ -78,15 +84,16 @@ class LaidOut:
 
     def replicas(self) -> list[np.ndarray]:
         """Return the ranks that have the same parameters, for each place of a copy."""
-        grid, each = self.grid, self.grid.num_ranks // self.grid.pipeline
-        firsts = [stage * each + place for stage in range(grid.pipeline) for place in range(grid.tensor)]
-        return [np.arange(first, first // each * each + each, grid.tensor) for first in firsts]
+        groups = (self.grid.group(rank, self.replica_axes) for rank in range(self.grid.num_ranks))
+        return [np.array(group) for rank, group in enumerate(groups) if group[0] == rank]
 
 
 def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
     """Return what a layout makes of a model."""
     if layout.kind == "one-weird-trick":
         return _lay_out_trick(layout, grid, training)
+    if layout.kind == "local-fields":
+        return _lay_out_tiles(layout, grid, training)
     whole = training.whole
     number, micro_batch = PRECISIONS[whole.precision], whole.batch
     pieces = pieces_of(layout, grid, whole.model, number.activation_bytes)
@@ -102,7 +109,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         sent_whole=not layout.sequence_parallel,
     )
     order = SCHEDULES[layout.schedule]
-    slots = [order(stage, grid.pipeline, layout.micro_batches, layout.chunks) for stage in range(grid.pipeline)]
+    slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
     own = [parts[stage :: grid.pipeline] for stage in range(grid.pipeline)]
     plans = [
         compile_stage(stage, grid, parts, slots[stage], _update_s(whole, own[stage]), rules)
@@ -123,25 +130,51 @@ def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> LaidO
         work = training.work_at(trick.fc_batch)
     times = (*whole.layers[:first], *piece_times(work, pieces, training.library)[first:])
     parts = trick_parts(trick, pieces, times, first, number.activation_bytes)
-    rules = Rules(
-        micro_batch=whole.batch,
-        caps=training.caps,
-        overlap=training.overlap,
-        sharding=None,
-        gradient_bytes=whole.gradient_bytes_per_parameter,
-        weight_bytes=number.operand_bytes,
-        sent_whole=True,
-    )
+    rules = _rules_without_degrees(training)
     plan = compile_trick(trick, parts, [_update_s(whole, [part]) for part in parts], rules)
     held = trick_memory(trick, parts, _held_rules(layout, grid, training))
     return LaidOut(grid, parts, (plan,), (held,))
 
 
+def _rules_without_degrees(training: Training) -> Rules:
+    """Return how GPUs exchange what they have where they share nothing out, and no stages hand anything over."""
+    whole = training.whole
+    return Rules(
+        micro_batch=whole.batch,
+        caps=training.caps,
+        overlap=training.overlap,
+        sharding=None,
+        gradient_bytes=whole.gradient_bytes_per_parameter,
+        weight_bytes=PRECISIONS[whole.precision].operand_bytes,
+        sent_whole=True,
+    )
+
+
+def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
+    """Return a model of which each GPU of a copy has a tile in every layer."""
+    whole, number = training.whole, PRECISIONS[training.whole.precision]
+    rows = tile_pieces(whole.model, layout.tiles_on(grid.num_ranks), number.activation_bytes)
+    times = [piece_times(whole, [each.piece for each in row], training.library) for row in rows]
+    parts = tile_parts(rows, times)
+    rules = _rules_without_degrees(training)
+    plans = [
+        compile_tile(tile, rows, part, _update_s(whole, [part]), rules, number.activation_bytes)
+        for tile, part in enumerate(parts)
+    ]
+    held = _held_rules(layout, grid, training)
+    memory = [tile_memory(row, part, held) for row, part in zip(rows, parts, strict=True)]
+    axes = REPLICAS if has_untied(whole.model) else (*REPLICAS, "pipeline")
+    return LaidOut(grid, parts, tuple(plans), tuple(memory), axes)
+
+
 def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: float) -> tuple[Piece, ...]:
-    """Return what a GPU has of every layer: some of its columns, heads or filters, of its experts, of its tokens."""
+    """Return what a GPU has of every layer: some of its columns, heads or filters, of its experts, of its tokens.
+
+    That is for one pass, of a part of each sequence where these go through in time chunks.
+    """
     pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel, grid.num_ranks)
     pieces = along_experts(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
-    return along_context(pieces, grid.context, activation_bytes)
+    return along_time(along_context(pieces, grid.context, activation_bytes), layout.time_chunks)
 
 
 def begins_of(
@@ -160,7 +193,7 @@ def begins_of(
     if layout.balance == "time":
         return balanced([time.forward_s + time.backward_s for time in times], cuts, num_parts)
     number = PRECISIONS[training.whole.precision]
-    kept = training.whole.batch * layout.micro_batches * number.activation_bytes
+    kept = training.whole.batch * layout.num_passes * number.activation_bytes
     state = training.optimizer.state_bytes_per_parameter
     held = number.weight_bytes + number.master_bytes + number.gradient_bytes + state
     return balanced([layer.num_parameters * held + layer.output_elements * kept for layer in layers], cuts, num_parts)
@@ -174,9 +207,9 @@ def _parts(
     blocks, again = block_starts(layers), recomputed(layers, layout.recompute)
     undivided = training.whole.model.layers
     sample_bytes = PRECISIONS[training.whole.precision].activation_bytes * training.whole.batch
-    parts = []
+    shares, parts = grid.context * layout.time_chunks, []
     for first, end in zip(begins, [*begins[1:], len(pieces)], strict=True):
-        entry = undivided[first - 1].output_elements / grid.context * sample_bytes if first else 0.0
+        entry = handed_over(undivided, first) * sample_bytes / shares if first else 0.0
         units = (0, *(block - first for block in blocks if first < block < end))
         parts.append(
             Part(first, tuple(pieces[first:end]), tuple(times[first:end]), tuple(again[first:end]), units, entry)

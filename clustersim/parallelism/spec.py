@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Callable
+from math import isqrt, prod
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from clustersim.errors import InputError, Mistake
+from clustersim.parallelism.borders import Tiles
 from clustersim.parallelism.grid import Grid
 from clustersim.spec import Count, Spec
 
 Sharding = Literal["zero-1", "zero-2", "zero-3"]
 Scheme = Literal["gathered", "one-by-one", "in-shares"]
 
-OF_THE_TRICK = ("scheme", "update_every_pass")
-"""Keys that mean something to the kind `one-weird-trick` alone."""
+KEYS_OF_KIND = {"one-weird-trick": ("scheme", "update_every_pass"), "local-fields": ("tiles",)}
+"""Keys that mean something to one kind alone."""
 
 
 def _how_much(value: Any) -> Any:
@@ -32,10 +34,11 @@ Recompute = Annotated[
 class Parallelism(Spec):
     """How the model is laid over the GPUs; the product of the degrees is num_gpus, and one may be left out."""
 
-    kind: Literal["grid", "one-weird-trick"] = Field(
+    kind: Literal["grid", "one-weird-trick", "local-fields"] = Field(
         default="grid",
         description="`grid`: the degrees below; `one-weird-trick`: every GPU has all layers up to the first "
-        "fully-connected one, for samples of its own, and a part of that and of those behind it, for all samples",
+        "fully-connected one, for samples of its own, and a part of that and of those behind it, for all samples; "
+        "`local-fields`: every GPU has a tile of the image in every layer and exchanges borders with those around it",
     )
     scheme: Scheme | None = Field(
         default=None,
@@ -47,6 +50,11 @@ class Parallelism(Spec):
         default=False,
         description="for `one-weird-trick`: the fully connected layers are updated after each of their passes, which "
         "so have a smaller batch than those before them",
+    )
+    tiles: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
+        default=None,
+        description="for `local-fields`: rows and columns of tiles, one for each GPU of a copy; as near to a square as "
+        "their number allows if not given",
     )
     data: Count | None = Field(
         default=None,
@@ -64,6 +72,10 @@ class Parallelism(Spec):
         default=1.0, ge=1, allow_inf_nan=False, description="tokens of the fullest GPU of experts, over the mean"
     )
     micro_batches: Count = Field(default=1, description="parts of a copy's batch that go through one after the other")
+    time_chunks: Count = Field(
+        default=1,
+        description="for recurrent layers in stages: parts of each sequence that go through one after the other",
+    )
     schedule: Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream"] = Field(
         default="1f1b",
         description="in which order a stage goes forward and backward with its micro-batches; with `pipedream` each of "
@@ -102,31 +114,33 @@ class Parallelism(Spec):
 
     @model_validator(mode="after")
     def _kind_has_its_keys(self) -> Self:
-        mistakes = self._beside_the_trick() if self.kind == "one-weird-trick" else self._without_the_trick()
+        mistakes = [*self._of_other_kinds(), *([] if self.kind == "grid" else self._beside_a_kind())]
         if mistakes:
             raise InputError(mistakes)
         return self
 
-    def _without_the_trick(self) -> list[Mistake]:
+    def _of_other_kinds(self) -> list[Mistake]:
         return [
             Mistake(
-                f"{key} is for kind: one-weird-trick; give that as well, or leave {key} out",
+                f"{key} is for kind: {kind}; give that as well, or leave {key} out",
                 key=key,
                 got=_written(getattr(self, key)),
-                allowed="with kind: one-weird-trick",
+                allowed=f"with kind: {kind}",
             )
-            for key in OF_THE_TRICK
-            if getattr(self, key)
+            for kind, keys in KEYS_OF_KIND.items()
+            for key in keys
+            if kind != self.kind and getattr(self, key)
         ]
 
-    def _beside_the_trick(self) -> list[Mistake]:
-        others = (key for key in type(self).model_fields if key not in ("kind", "data", *OF_THE_TRICK))
+    def _beside_a_kind(self) -> list[Mistake]:
+        of_kinds = [key for keys in KEYS_OF_KIND.values() for key in keys]
+        others = (key for key in type(self).model_fields if key not in ("kind", "data", *of_kinds))
         mistakes = [
             Mistake(
-                f"one-weird-trick lays the model over all GPUs by itself; leave {key} out",
+                f"{self.kind} lays the model over all GPUs by itself; leave {key} out",
                 key=key,
                 got=_written(getattr(self, key)),
-                allowed="kind: one-weird-trick without it, or kind: grid",
+                allowed=f"kind: {self.kind} without it, or kind: grid",
             )
             for key in others
             if _is_asked_for(getattr(self, key), type(self).model_fields[key].default)
@@ -138,16 +152,24 @@ class Parallelism(Spec):
             )
         return mistakes
 
+    @property
+    def num_passes(self) -> int:
+        """How many times something goes forward and backward in an iteration: micro-batches, in parts of sequences."""
+        return self.micro_batches * self.time_chunks
+
     def is_plain(self, num_gpus: int) -> bool:
         """Say whether every GPU trains a copy of the whole model, on all of its batch at once."""
         if self.kind != "grid":
             return False
-        one_pass = self.micro_batches == 1 and self.chunks == 1 and self.stages is None
+        one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
         whole = one_pass and self.sharding is None and self.recompute == "none" and not self.sequence_parallel
         return whole and self.grid(num_gpus).data == num_gpus
 
     def grid(self, num_gpus: int) -> Grid:
         """Return the ranks in their box; raise InputError where the degrees do not make so many GPUs."""
+        if self.kind == "local-fields":
+            num_tiles = self.tiles_on(num_gpus).num
+            return Grid(data=num_gpus // num_tiles, pipeline=num_tiles, tiled=True)
         degrees = {axis: getattr(self, axis) for axis in ("tensor", "data", "pipeline")}
         beside = {"context": self.context or 1, "expert": self.expert or 1}
         missing = [axis for axis, size in degrees.items() if size is None]
@@ -155,10 +177,30 @@ class Parallelism(Spec):
         free = "data" if "data" in missing else missing[0] if len(missing) == 1 else None
         if num_gpus % product or (product != num_gpus and free is None):
             raise InputError(self._product_mistake(num_gpus, product, free is not None))
-        known = {axis: size or 1 for axis, size in degrees.items()}
+        known: dict[str, Any] = {axis: size or 1 for axis, size in (degrees | beside).items()}
         if free is not None:
             known[free] = num_gpus // product
-        return Grid(**known, **beside)
+        return Grid(**known)
+
+    def tiles_on(self, num_gpus: int) -> Tiles:
+        """Return the tiles of a copy; raise InputError where they and the copies do not make so many GPUs."""
+        each = num_gpus // (self.data or 1)
+        if num_gpus % (self.data or 1):
+            raise InputError(self._product_mistake(num_gpus, self.data or 1, has_free=True))
+        if self.tiles is None:
+            return _near_square(each)
+        tiles = Tiles(*self.tiles)
+        if tiles.num == each or (self.data is None and num_gpus % tiles.num == 0):
+            return tiles
+        near = min((Tiles(rows, each // rows) for rows in range(1, each + 1) if each % rows == 0), key=_unlike(tiles))
+        copies = "" if self.data is None else f" of each of {self.data} copies"
+        raise InputError(
+            f"{tiles.rows} x {tiles.columns} tiles are not the {each} GPUs{copies}; the nearest grid that is them is "
+            f"tiles: [{near.rows}, {near.columns}]",
+            key="tiles",
+            got=f"[{tiles.rows}, {tiles.columns}]",
+            allowed=f"[{near.rows}, {near.columns}]",
+        )
 
     def _product_mistake(self, num_gpus: int, product: int, has_free: bool) -> Mistake:
         axes = ("data", "tensor", "pipeline", "expert", "context")
@@ -178,6 +220,21 @@ class Parallelism(Spec):
             message = f"{named} is {product} and not {num_gpus}; the product must be num_gpus{hint}"
         allowed = str(near) if near else f"a product of {num_gpus}"
         return Mistake(message, key=key, got=str(getattr(self, key)), allowed=allowed)
+
+
+def _near_square(num: int) -> Tiles:
+    """Return so many tiles in as many columns as rows, or as few more as may be.
+
+    >>> _near_square(12)
+    Tiles(rows=3, columns=4)
+    """
+    rows = max(rows for rows in range(1, isqrt(num) + 1) if num % rows == 0)
+    return Tiles(rows, num // rows)
+
+
+def _unlike(tiles: Tiles) -> Callable[[Tiles], tuple[int, int]]:
+    """Return what says how far another grid is from one."""
+    return lambda other: (abs(other.rows - tiles.rows) + abs(other.columns - tiles.columns), other.rows)
 
 
 def _is_asked_for(value: Any, default: Any) -> bool:

@@ -66,7 +66,12 @@ SHARED = (
 """Keys that are the same for all jobs of a cluster, or mean something to the first alone: no job has its own."""
 
 _LAID_OUT_STRATEGIES = ("all-reduce", "server", "local")
-_STRATEGIES_OF_THE_TRICK = ("all-reduce", "server")
+_STRATEGIES_IN_STEP = ("all-reduce", "server")
+_IN_STEP_BY = {
+    "one-weird-trick": "fully connected layers that all GPUs compute",
+    "local-fields": "tiles that exchange their borders",
+}
+"""Why the GPUs of a kind of layout cannot go on without each other."""
 _MOST_CYCLES = 20_000_000  # iterations times GPUs whose times are kept
 
 
@@ -223,7 +228,7 @@ class Point(Spec):
         layout, grid = self.parallelism, self.grid
         assert self.micro_batch
         for stage in range(grid.pipeline):
-            SCHEDULES[layout.schedule](stage, grid.pipeline, layout.micro_batches, layout.chunks)
+            SCHEDULES[layout.schedule](stage, grid.pipeline, layout.num_passes, layout.chunks)
         mistakes = []
         if layout.chunks > 1 and grid.pipeline == 1:
             message = f"{layout.chunks} chunks on each stage, and there is one stage; give pipeline as well"
@@ -234,13 +239,28 @@ class Point(Spec):
         if layout.sharding is not None and self.strategy.kind != "all-reduce":
             message = f"copies share out what they have by collectives of their own (strategy is {self.strategy.kind})"
             mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="strategy: all-reduce"))
-        if layout.kind == "one-weird-trick" and self.strategy.kind not in _STRATEGIES_OF_THE_TRICK:
-            message = (
-                f"fully connected layers that all GPUs compute keep them in step (strategy is {self.strategy.kind})"
-            )
-            allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_OF_THE_TRICK)
+        if layout.kind != "grid" and self.strategy.kind not in _STRATEGIES_IN_STEP:
+            message = f"{_IN_STEP_BY[layout.kind]} keep them in step (strategy is {self.strategy.kind})"
+            allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_IN_STEP)
             mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
-        return [*mistakes, *self._pipedream_mistakes(), *self._beside_layout_mistakes()]
+        return [*mistakes, *self._pipedream_mistakes(), *self._time_chunk_mistakes(), *self._beside_layout_mistakes()]
+
+    def _time_chunk_mistakes(self) -> list[Mistake]:
+        """Return why parts of sequences cannot follow each other through the stages."""
+        layout, mistakes = self.parallelism, []
+        if layout.time_chunks == 1:
+            return []
+        got = str(layout.time_chunks)
+        if self.grid.pipeline == 1:
+            message = f"{got} parts of each sequence follow each other through stages, and there is one; give pipeline"
+            mistakes.append(Mistake(message, key="time_chunks", got=got, allowed="1, or pipeline above 1"))
+        if layout.schedule != "gpipe":
+            message = (
+                "recurrent layers go backward from the end of a sequence, when all of it has been forward; that is "
+                f"schedule gpipe (got {layout.schedule})"
+            )
+            mistakes.append(Mistake(message, key="schedule", got=layout.schedule, allowed="gpipe, or no time_chunks"))
+        return mistakes
 
     def _pipedream_mistakes(self) -> list[Mistake]:
         """Return what cannot be where every micro-batch is an update of its own."""

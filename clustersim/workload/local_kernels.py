@@ -23,7 +23,8 @@ def local_products(
     >>> product.rows, product.inner, product.columns, product.count
     (96, 972, 96.0, 4)
     """
-    return _products(shape, (shape["out_height"], shape["out_width"]), False, batch, phase, constants, element_bytes)
+    positions = shape["out_height"] * shape["out_width"]
+    return _products(shape, positions, False, batch, phase, constants, element_bytes)
 
 
 def transposed_local_products(
@@ -31,19 +32,20 @@ def transposed_local_products(
 ) -> list[Product]:
     """Return one phase of the layer that goes the way back: the same products with inputs and outputs exchanged.
 
-    Its positions are counted in the `height` and `width` of what it reads; `filters` are the maps of that, `channels`
-    those that it writes.
+    `filters` are the maps that it reads, `channels` those that it writes, stride x stride positions for each it reads.
     """
-    return _products(shape, (shape["height"], shape["width"]), True, batch, phase, constants, element_bytes)
+    written = shape["out_height"] * shape["out_width"]
+    positions = -(-written // (shape["stride_h"] * shape["stride_w"]))
+    return _products(shape, positions, True, batch, phase, constants, element_bytes)
 
 
 def _products(
-    shape: Mapping[str, int], size: tuple[int, int], is_transposed: bool, batch: int, phase: Phase,
+    shape: Mapping[str, int], positions: int, is_transposed: bool, batch: int, phase: Phase,
     constants: KernelConstants, element_bytes: float,
 ) -> list[Product]:  # fmt: skip
     neurons = shape["block"] ** 2
     field = shape["kernel_h"] * shape["kernel_w"] * shape["channels"]
-    count = -(-size[0] * size[1] // neurons)
+    count = -(-positions // neurons)
     inputs, outputs = (shape["filters"] * neurons, field) if is_transposed else (field, shape["filters"] * neurons)
     product = {"rows": 1, "inputs": inputs, "outputs": outputs, "count": count}
     return matmul_products(product, batch, phase, constants, element_bytes)

@@ -1,0 +1,99 @@
+"""Which positions of an image a tile computes, and which it has to get from others before it can.
+
+An image of h x w positions over rows x columns of tiles: tile (i, j) has rows from i h // rows on and columns from
+j w // columns on, of what every layer writes. For outputs a to b - 1 along an axis a window of k, a step s and a pad p
+reads inputs from a s - p up to (b - 1) s - p + k, as far as there are any; transposed, from ceil((a + p - k + 1) / s)
+up to floor((b - 1 + p) / s) + 1. What lies with others of that is the border: (k - 1) / 2 on each side where s is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+Span = tuple[int, int]
+"""Positions along an axis: the first, and the one behind the last."""
+
+TRANSPOSED = "transposed-locally-connected"
+
+
+class Area(NamedTuple):
+    """A rectangle of positions."""
+
+    rows: Span
+    columns: Span
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return _length(self.rows), _length(self.columns)
+
+    @property
+    def positions(self) -> int:
+        return _length(self.rows) * _length(self.columns)
+
+    def meets(self, other: Area) -> Area:
+        """Return what both have."""
+        return Area(_meet(self.rows, other.rows), _meet(self.columns, other.columns))
+
+
+class Tiles(NamedTuple):
+    """Tiles in rows and columns, numbered row by row."""
+
+    rows: int
+    columns: int
+
+    @property
+    def num(self) -> int:
+        return self.rows * self.columns
+
+    def own(self, tile: int, size: tuple[int, int]) -> Area:
+        """Return what a tile has of an image of this height and width.
+
+        >>> Tiles(2, 2).own(3, (7, 8))
+        Area(rows=(3, 7), columns=(4, 8))
+        """
+        row, column = divmod(tile, self.columns)
+        return Area(_cut(size[0], row, self.rows), _cut(size[1], column, self.columns))
+
+    def shares(self, area: Area, size: tuple[int, int]) -> Iterator[tuple[int, Area]]:
+        """Go through the tiles that have something of an area of an image, with what they have of it."""
+        for tile in range(self.num):
+            share = area.meets(self.own(tile, size))
+            if share.positions:
+                yield tile, share
+
+
+def read_by(op: str, shape: Mapping[str, int], area: Area) -> Area:
+    """Return the inputs that a layer with a window reads for an area of its output.
+
+    >>> shape = {"height": 8, "width": 8, "kernel_h": 5, "kernel_w": 5, "pad_h": 2, "pad_w": 2}
+    >>> read_by("pooling", {**shape, "stride_h": 1, "stride_w": 1}, Area((4, 8), (0, 4)))
+    Area(rows=(2, 8), columns=(0, 6))
+    """
+    sides = (("height", "kernel_h", "stride_h", "pad_h"), ("width", "kernel_w", "stride_w", "pad_w"))
+    spans = []
+    for span, (size, kernel, stride, pad) in zip(area, sides, strict=True):
+        window = shape[kernel], shape.get(stride, 1), shape.get(pad, 0)
+        spans.append(_meet(_reach(span, *window, op == TRANSPOSED), (0, shape[size])))
+    return Area(*spans)
+
+
+def _reach(span: Span, kernel: int, stride: int, pad: int, is_transposed: bool) -> Span:
+    first, end = span
+    if is_transposed:
+        return -((kernel - 1 - first - pad) // stride), (end - 1 + pad) // stride + 1
+    return first * stride - pad, (end - 1) * stride - pad + kernel
+
+
+def _cut(size: int, number: int, parts: int) -> Span:
+    return number * size // parts, (number + 1) * size // parts
+
+
+def _meet(one: Span, other: Span) -> Span:
+    first = max(one[0], other[0])
+    return first, max(first, min(one[1], other[1]))
+
+
+def _length(span: Span) -> int:
+    return span[1] - span[0]
