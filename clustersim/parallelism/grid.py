@@ -81,10 +81,9 @@ class Grid:
 
     def in_stage(self, rank: RankOrRanks, stage: int) -> RankOrRanks:
         """Return the rank, or the ranks, that stand in another stage where these stand in their own."""
-        if self.tiled:
-            return rank - rank % self.pipeline + stage
         each = self.num_ranks // self.pipeline
-        return rank % each + stage * each
+        there: RankOrRanks = rank - rank % self.pipeline + stage if self.tiled else rank % each + stage * each
+        return there
 
     def group(self, rank: int, axes: Sequence[str]) -> tuple[int, ...]:
         """Return the ranks that differ from this one along some axes only, itself included, in rank order."""

@@ -31,7 +31,7 @@ def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Net
     grid = laid_out.grid
     programs = [plan.program for plan in laid_out.plans]
     fold = None
-    if again is not None and not job.is_staged:
+    if again is not None and not job.is_staged and not grid.tiled:
         fold = folding(again, job.gpus, grid, programs, job.transport.name)
     crew = Crew(
         job.network,
@@ -69,8 +69,7 @@ def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: Work, num_settli
 
 def _watched(grid: Grid, fold: Folding | None) -> list[int]:
     """Return the ranks whose days are drawn: one of each stage, and others as far as they play and there is room."""
-    each = grid.num_ranks // grid.pipeline
-    firsts = [stage * each for stage in range(grid.pipeline)][:_MOST_WATCHED]
+    firsts = [grid.in_stage(0, stage) for stage in range(grid.pipeline)][:_MOST_WATCHED]
     if fold is not None:
         return firsts
     others = [rank for rank in range(grid.num_ranks) if rank not in set(firsts)]
