@@ -16,6 +16,7 @@ from clustersim.program import Iteration
 from clustersim.simulate.laid_out import jobs_of, joined, kept_together
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
+from clustersim.simulate.steady import period_s
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies import Job
@@ -28,20 +29,29 @@ Tell = Callable[[float], None]
 
 _STEADY_ITERATIONS = 2
 _STEADY = "steady iterations multiplied: {played} of {num} were played, and the last two were the same to 1e-9"
+_ALONE = "steady iterations multiplied: 1 of {num} was played, with nothing on its way before it or after it"
 
 
 def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     """Play the job of one replicate; a deterministic one only until its iterations repeat."""
     num_iterations = setup.point.num_iterations
     steady = setup.point.strategy.is_periodic and are_steady(setup.point.stragglers) and setup.point.input is None
-    if exact or not steady or num_iterations <= _STEADY_ITERATIONS:
+    if exact or not steady or num_iterations == 1:
+        return _play_all(setup, replicate, num_iterations, exact, tell)
+    if setup.laid_out is None or not setup.laid_out.num_settling:
+        played = _played(setup, replicate, 1, exact, 0.0, tell)
+        alone_s = period_s(played.jobs, setup.laid_out)
+        if alone_s is not None:
+            outcome = _outcome(played, setup.laid_out)
+            return outcome.repeated(num_iterations, alone_s, _ALONE.format(num=num_iterations))
+    if num_iterations <= _STEADY_ITERATIONS:
         return _play_all(setup, replicate, num_iterations, exact, tell)
     outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, exact, tell)
     cycles_s = outcome.times.end_s - outcome.times.begin_s
-    period_s = float(cycles_s[0, -1])
-    if not np.allclose(cycles_s[:, -2:], period_s, rtol=1e-12, atol=0.0):
+    cycle_s = float(cycles_s[0, -1])
+    if not np.allclose(cycles_s[:, -2:], cycle_s, rtol=1e-12, atol=0.0):
         return _play_all(setup, replicate, num_iterations, exact, tell)
-    return outcome.repeated(num_iterations, period_s, _STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations))
+    return outcome.repeated(num_iterations, cycle_s, _STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations))
 
 
 def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: Tell) -> Outcome:

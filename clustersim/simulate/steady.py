@@ -1,0 +1,61 @@
+"""When the last iteration of a job is known to come again, without playing another one.
+
+Nothing is on its way between iterations whose workers wait for all gradients. So what happens from one such time on
+depends only on how far apart the ranks begin, and if they end as far apart, the next iteration is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clustersim.parallelism import LaidOut
+from clustersim.program.ops import Compute, Program, Receive
+from clustersim.strategies import Job
+
+_SAME = 1e-12
+
+
+def period_s(jobs: Sequence[Job], laid_out: LaidOut | None) -> float | None:
+    """Return how long the last iteration of jobs that have ended took, if every one after it is the same; else None.
+
+    `jobs` are all that share the network. There must be an iteration before the last one, and nothing random.
+    """
+    last = min(job.times.num_begun for job in jobs) - 1
+    cycles_s = np.concatenate([job.times.end_s[:, last] - job.times.begin_s[:, last] for job in jobs])
+    found_s = float(cycles_s[0])
+    if not np.allclose(cycles_s, found_s, rtol=_SAME, atol=0.0):
+        return None
+    first_s = min(_first_act_s(job, number, last, laid_out) for number, job in enumerate(jobs))
+    before_s, after_s = (max(_idle_from_s(job, iteration) for job in jobs) for iteration in (last - 1, last))
+    return found_s if before_s <= first_s and after_s <= first_s + found_s else None
+
+
+def _idle_from_s(job: Job, iteration: int) -> float:
+    """Return from when on nothing of an iteration is on its way: what was sent has come to who waits for it."""
+    times = job.times
+    return float(np.fmax(times.exchanged_s[:, iteration], times.computed_s[:, iteration]).max())
+
+
+def _first_act_s(job: Job, number: int, iteration: int, laid_out: LaidOut | None) -> float:
+    """Return a time before which no rank of a job, by its number among all, sends anything of an iteration."""
+    times = job.times
+    if laid_out is None:
+        return float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))
+    stage = laid_out.grid.stage(int(laid_out.replicas()[number][0]))
+    alone_s = _alone_s(laid_out.plans[stage].program)
+    slowdowns = np.array([job.slowdown(place, iteration) for place in range(job.num_ranks)])
+    return float((times.begin_s[:, iteration] + alone_s * slowdowns).min())
+
+
+def _alone_s(program: Program) -> float:
+    """Return how long a rank computes before it sends anything; infinity where it waits for somebody before."""
+    seconds = 0.0
+    for op in program.ops():
+        if isinstance(op, Receive):
+            return np.inf
+        if not isinstance(op, Compute):
+            break
+        seconds += op.seconds
+    return seconds

@@ -1,0 +1,52 @@
+"""When one iteration stands for all that follow it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+import clustersim
+from clustersim.results import Timesheet
+from clustersim.simulate.steady import period_s
+
+
+def job(begin_s: list[float], cycle_s: list[float], ready_s: float, idle_s: float) -> SimpleNamespace:
+    """Two iterations of some ranks: what each begins and how long its second one takes; times are since it began."""
+    times = Timesheet.blank(len(begin_s), 2, 1)
+    times.begin_s[:, 0] = 0.0
+    times.begin_s[:, 1] = times.end_s[:, 0] = begin_s
+    times.end_s[:, 1] = times.begin_s[:, 1] + cycle_s
+    times.ready_s[:, :, 0] = times.begin_s + ready_s
+    times.computed_s[:] = times.exchanged_s[:] = times.end_s.min(axis=0) + idle_s
+    return SimpleNamespace(times=times, num_ranks=len(begin_s), slowdown=lambda rank, iteration: 1.0)
+
+
+def test_ranks_that_end_as_far_apart_as_they_began_do_so_again() -> None:
+    assert period_s([job([4.0, 4.5], [5.0, 5.0], ready_s=1.0, idle_s=0.0)], None) == 5.0
+
+
+def test_ranks_that_end_farther_apart_than_they_began_do_not() -> None:
+    assert period_s([job([4.0, 4.5], [5.0, 5.1], ready_s=1.0, idle_s=0.0)], None) is None
+
+
+def test_an_iteration_that_begins_to_send_before_the_one_before_is_done_stands_for_no_other() -> None:
+    assert period_s([job([4.0, 4.5], [5.0, 5.0], ready_s=1.0, idle_s=1.2)], None) is None
+
+
+@pytest.mark.parametrize("kind", ["all-reduce", "server"])
+def test_one_iteration_in_which_ranks_leave_at_different_times_is_the_one_that_repeats(kind: str) -> None:
+    """Of a tree, or of servers that serve one after the other, the ranks go on one by one."""
+    asked = {
+        "model": "squeezenet-1.0",
+        "num_gpus": 6,
+        "batch": {"per_gpu": 8},
+        "topology": {"kind": "star", "num_hosts": 9, "host": {"gpu": "v100"}, "link": "10 Gbit/s", "hop": "1 us"},
+        "strategy": {"kind": kind, **({"algorithm": "tree"} if kind == "all-reduce" else {"servers": {"num": 3}})},
+        "stragglers": [{"kind": "constant", "factor": 1.1, "of": [4]}],
+        "num_iterations": 9,
+    }
+    quick, exact = clustersim.sweep(asked), clustersim.sweep(asked, exact=True)
+    assert any("1 of 9 was played" in shortcut for shortcut in quick.shortcuts)
+    assert quick.runs[0].iterations_s == pytest.approx(exact.runs[0].iterations_s, rel=1e-9)
+    assert quick.runs[0].breakdown_s == pytest.approx(exact.runs[0].breakdown_s, rel=1e-9, abs=1e-12)
