@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clustersim.errors import InputError
+from clustersim.parallelism.split import GATES
 from clustersim.workload.layer import Layer
 
 JOINS = ("add", "concat")
@@ -33,6 +34,15 @@ def cut_points(layers: Sequence[Layer]) -> list[int]:
             end += 1
         cuts.add(end)
     return sorted(cut for cut in cuts if first <= cut <= last)
+
+
+def handed_over(layers: Sequence[Layer], first: int) -> float:
+    """Return the elements of a sample that a stage hands over to the one that begins with layer `first`.
+
+    What a recurrent layer writes is more than goes on: its gates and cells, which stay for the backward pass.
+    """
+    before, after = layers[first - 1], layers[first]
+    return after.input_elements if before.op in GATES else before.output_elements
 
 
 def balanced(costs: Sequence[float], cuts: Sequence[int], num_parts: int) -> list[int]:

@@ -7,16 +7,17 @@ the exchange of gradients after the pass that completes them. docs/physics.md wr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 
+from clustersim.parallelism.stages import handed_over
 from clustersim.planner.links import Group
 from clustersim.planner.material import Material, Split, Timed
 from clustersim.planner.shapes import StageShape, stage_shapes
 from clustersim.planner.space import Choice
-from clustersim.program import assign_buckets
 from clustersim.workload import PRECISIONS
 
 
@@ -50,7 +51,7 @@ def least_iteration_s(material: Material, choice: Choice) -> float:
     begins = material.begins(choice)
     passes = _passes(material, choice, timed, split, begins)
     shapes = stage_shapes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
-    exchanges = [_Exchange(material, choice, timed, split, begins, stage) for stage in range(grid.pipeline)]
+    exchanges = [_Exchange(material, choice, timed, stage) for stage in range(grid.pipeline)]
     seconds = [passes.of_stage(stage, grid.pipeline) for stage in range(grid.pipeline)]
     own_s = [
         exchange.end_s(float((shape.every * each).sum()), [float((part * each).sum()) for part in shape.before])
@@ -113,7 +114,7 @@ def _passes(material: Material, choice: Choice, timed: Timed, split: Split, begi
     sums[0] = sums[0] + joined_s
     sums[1] = sums[1] + np.append(joined_s[1:], 0.0)
     if layout.sharding == "zero-3" and grid.data > 1:
-        _with_gathers(material, choice, split, begins, sums)
+        _with_gathers(material, choice, sums)
     return Passes(sums[0], sums[1], sums[2], sent_s)
 
 
@@ -126,7 +127,7 @@ def _handed_over(material: Material, choice: Choice, begins: tuple[int, ...]) ->
     for number, first in enumerate(begins):
         if not number:
             continue
-        size = layers[first - 1].output_elements * sample_bytes
+        size = handed_over(layers, first) * sample_bytes
         src, dst = ((number + step) % grid.pipeline * each for step in (-1, 0))
         ways = tuple((src + place, dst + place) for place in range(each))
         sent_s[number] = links.message_s(ways, size / grid.tensor)
@@ -135,49 +136,25 @@ def _handed_over(material: Material, choice: Choice, begins: tuple[int, ...]) ->
     return sent_s, joined_s
 
 
-def _with_gathers(
-    material: Material, choice: Choice, split: Split, begins: tuple[int, ...], sums: list[np.ndarray]
-) -> None:
+def _with_gathers(material: Material, choice: Choice, sums: list[np.ndarray]) -> None:
     """Let each pass wait for the weights of its first unit, and for the gathering of all."""
     bytes_each = PRECISIONS[material.point.precision].operand_bytes
-    for number, sizes in enumerate(_units(split, begins)):
+    for number, sizes in enumerate(material.units(choice)):
         groups = material.replica_groups(choice, number % choice.grid.pipeline)
         gather_s = [material.links.collective_s("all-gather", "auto", groups, size * bytes_each) for size in sizes]
         sums[0][number] = max(sums[0][number] + gather_s[0], sum(gather_s))
         sums[1][number] = max(sums[1][number] + gather_s[-1], sum(gather_s))
 
 
-def _units(split: Split, begins: tuple[int, ...]) -> list[list[float]]:
-    """Return the parameters of the units of each part, whose weights are gathered together."""
-    total = np.concatenate([[0.0], np.cumsum(split.parameters)])
-    units = []
-    for first, end in zip(begins, (*begins[1:], len(split.pieces)), strict=True):
-        starts = [first, *(block for block in split.blocks if first < block < end), end]
-        units.append(np.diff(total[starts]).tolist())
-    return units
-
-
 class _Exchange:
     """What a stage does when its passes are over: gradients or their shares meet, weights are updated and given out."""
 
-    def __init__(
-        self, material: Material, choice: Choice, timed: Timed, split: Split, begins: tuple[int, ...], stage: int
-    ):
-        self._material, self._choice = material, choice
-        self._groups: list[Group] = material.replica_groups(choice, stage)
-        whole, grid = timed.training.whole, choice.grid
-        ends = (*begins[1:], len(split.pieces))
-        own = [np.arange(*span) for span in zip(begins, ends, strict=True)][stage :: grid.pipeline]
-        layers = np.concatenate([part[::-1] for part in reversed(own)])
-        sizes = split.parameters[layers] * whole.gradient_bytes_per_parameter
-        self._buckets = [
-            (float(sizes[members].sum()), int(layers[members[-1]]) <= int(own[0][-1]))
-            for members in assign_buckets(sizes.tolist(), timed.training.caps)
-        ]
-        self._units = [sizes for number, sizes in enumerate(_units(split, begins)) if number % grid.pipeline == stage]
-        held = float(split.parameters[layers].sum())
-        parameters = whole.model.num_parameters
-        self._update_s = whole.optimizer_s * held / parameters if parameters else 0.0
+    def __init__(self, material: Material, choice: Choice, timed: Timed, stage: int):
+        self._links, self._choice, whole = material.links, choice, timed.training.whole
+        self._groups: tuple[Group, ...] = material.replica_groups(choice, stage)
+        self._load = material.load(choice, stage)
+        self._algorithm = str(getattr(material.point.strategy, "algorithm", "auto"))
+        self._update_s = whole.optimizer_s * self._load.share
         self._overlap = timed.training.overlap
         self._gradient_bytes = whole.gradient_bytes_per_parameter
         self._weight_bytes = PRECISIONS[whole.precision].operand_bytes
@@ -188,11 +165,10 @@ class _Exchange:
         The gradients of chunk c become complete in a pass that begins at `starts_s[c]` at the earliest.
         """
         sharding, replicas = self._choice.layout.sharding, self._choice.grid.data
-        if replicas == 1 or not self._buckets:
+        if replicas == 1 or not self._load.buckets:
             return passed_s + self._update_s
         if sharding is None:
-            algorithm = str(getattr(self._material.point.strategy, "algorithm", "auto"))
-            return self._met_s("all-reduce", algorithm, passed_s, starts_s) + self._update_s
+            return self._met_s("all-reduce", self._algorithm, passed_s, starts_s) + self._update_s
         if sharding == "zero-1":
             met_s = self._met_s("reduce-scatter", "auto", passed_s, starts_s)
         else:
@@ -201,22 +177,20 @@ class _Exchange:
 
     def _met_s(self, op: str, algorithm: str, passed_s: float, starts_s: list[float]) -> float:
         """Return when the last bucket is exchanged, one after the other."""
-        sizes = [size for size, _ in self._buckets]
-        every_s = self._all_s(op, algorithm, sizes)
+        every_s = self._all_s(op, algorithm, self._load.buckets)
         if not self._overlap:
             return passed_s + every_s
-        of_first_chunk = [size for size, is_of_first in self._buckets if is_of_first]
         return max(
-            passed_s + self._all_s(op, algorithm, sizes[-1:]),
+            passed_s + self._all_s(op, algorithm, self._load.buckets[-1:]),
             min(starts_s) + every_s,
-            starts_s[0] + self._all_s(op, algorithm, of_first_chunk),
+            starts_s[0] + self._all_s(op, algorithm, self._load.of_first_chunk),
         )
 
     def _streamed_s(self, passed_s: float) -> float:
         """Return when the gradients of every micro-batch's units are shared out, beside gathered weights if any."""
-        units = [size for part in self._units for size in part if size]
+        units = [size for part in self._load.units for size in part if size]
         shared = [size * self._gradient_bytes for size in units]
-        last = [size for size in self._units[0] if size][:1]
+        last = [size for size in self._load.units[0] if size][:1]
         last_s = self._all_s("reduce-scatter", "auto", [size * self._gradient_bytes for size in last])
         stream_s = self._all_s("reduce-scatter", "auto", shared)
         if self._choice.layout.sharding == "zero-3":
@@ -227,12 +201,8 @@ class _Exchange:
         if self._choice.layout.sharding == "zero-3":
             return 0.0
         share = self._weight_bytes / self._gradient_bytes
-        return self._all_s("all-gather", "auto", [size * share for size, _ in self._buckets])
+        return self._all_s("all-gather", "auto", [size * share for size in self._load.buckets])
 
-    def _all_s(self, op: str, algorithm: str, sizes: list[float]) -> float:
+    def _all_s(self, op: str, algorithm: str, sizes: Sequence[float]) -> float:
         """Return the least that collectives of these sizes take one after the other, of all groups of the stage."""
-        links = self._material.links
-        return max(
-            sum(links.collective_s(op, algorithm, self._groups, size) for size in sizes),
-            sum(links.together_s(op, algorithm, self._groups, size) for size in sizes),
-        )
+        return self._links.one_after_another_s(op, algorithm, self._groups, sizes)

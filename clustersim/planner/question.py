@@ -108,7 +108,7 @@ def _mistakes(point: Point) -> Iterator[Mistake]:
     if (schedule := point.parallelism.schedule) == "pipedream":
         message = f"a plan compares layouts that train alike; leave {schedule} out, and run it beside the best of these"
         yield Mistake(message, key="parallelism.schedule", got=schedule, allowed="a schedule with a flush")
-    for key in ("context", "expert"):
+    for key in ("context", "expert", "time_chunks"):
         if (size := getattr(point.parallelism, key)) is not None and size > 1:
             message = f"a plan lays models out over data, tensor and pipeline; leave {key} out"
             yield Mistake(message, key=f"parallelism.{key}", got=str(size), allowed="1")
