@@ -88,6 +88,14 @@ def test_a_pipeline_without_a_flush_gains_the_bubble_for_older_gradients_and_mor
     assert flowing.memory_bytes > flushed.memory_bytes
 
 
+def test_recurrent_layers_on_two_gpus_gain_nothing_until_sequences_come_in_parts():
+    runs = clustersim.sweep(clustersim.load_scenario("recurrent-stages", ["num_iterations=1"])).runs
+    speedup = [run.speedup for run in runs]
+    assert speedup[0] <= 1
+    assert speedup == sorted(speedup)
+    assert speedup[-1] > 1.4
+
+
 def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradients_make_it_smaller():
     overrides = ["num_iterations=1", "parallelism.micro_batches=4"]
     runs = clustersim.sweep(clustersim.load_scenario("gpipe-bubble", overrides)).runs
