@@ -32,10 +32,6 @@ class Area(NamedTuple):
     def positions(self) -> int:
         return _length(self.rows) * _length(self.columns)
 
-    def meets(self, other: Area) -> Area:
-        """Return what both have."""
-        return Area(_meet(self.rows, other.rows), _meet(self.columns, other.columns))
-
 
 class Tiles(NamedTuple):
     """Tiles in rows and columns, numbered row by row."""
@@ -58,10 +54,14 @@ class Tiles(NamedTuple):
 
     def shares(self, area: Area, size: tuple[int, int]) -> Iterator[tuple[int, Area]]:
         """Go through the tiles that have something of an area of an image, with what they have of it."""
-        for tile in range(self.num):
-            share = area.meets(self.own(tile, size))
-            if share.positions:
-                yield tile, share
+        rows, columns = (
+            [(number, _meet(span, _cut(of, number, parts))) for number in range(parts)]
+            for span, of, parts in zip(area, size, self, strict=True)
+        )
+        for row, across in rows:
+            for column, along in columns:
+                if _length(across) and _length(along):
+                    yield row * self.columns + column, Area(across, along)
 
 
 def read_by(op: str, shape: Mapping[str, int], area: Area) -> Area:

@@ -132,10 +132,12 @@ def _too_many(windows: Sequence[Layer], layer: Layer, size: tuple[int, int], til
     images = [each for each in known if each != (1, 1)]
     rows, columns = (min(each[side] for each in images) for side in (0, 1))
     every = ((row, column) for row in range(1, rows + 1) for column in range(1, columns + 1))
-    near = min(every, key=lambda grid: (abs(grid[0] * grid[1] - tiles.num), abs(grid[0] - grid[1]), grid))
+    fitting = (grid for grid in every if tiles.num % (grid[0] * grid[1]) == 0)
+    near = max(fitting, key=lambda grid: (grid[0] * grid[1], -abs(grid[0] - grid[1]), grid))
+    copies = tiles.num // (near[0] * near[1])
     return InputError(
         f"the {size[0]} x {size[1]} positions of '{layer.name}' do not make {tiles.rows} x {tiles.columns} tiles; "
-        f"the nearest grid that does is tiles: [{near[0]}, {near[1]}], on {near[0] * near[1]} GPUs a copy",
+        f"the nearest grid that does is tiles: [{near[0]}, {near[1]}], with {copies} copies where there was one",
         key="tiles",
         got=f"[{tiles.rows}, {tiles.columns}]",
         allowed=f"at most [{rows}, {columns}]",
