@@ -15,9 +15,9 @@ from heapq import heappop, heappush
 
 from clustersim.network.flow import INFINITE, Flow, Link
 
-_FEW = 8  # flows on a link that are looked at one by one
-_SAME = 1e-13  # levels closer than this, relatively, are one level
-_FULL = 1e-12  # a link is not overloaded by less than this part of its capacity, which rounding can reach
+FEW = 8  # flows on a link that are looked at one by one
+SAME = 1e-13  # levels closer than this, relatively, are one level
+FULL = 1e-12  # a link is not overloaded by less than this part of its capacity, which rounding can reach
 
 
 class MaxMin:
@@ -79,7 +79,7 @@ class MaxMin:
             if flow in held:
                 continue
             link, level = self._lowest(flow)
-            if not level or len(link.flows) > _FEW:
+            if not level or len(link.flows) > FEW:
                 return False
             links[link] = level
             for other in link.flows:
@@ -108,13 +108,13 @@ class MaxMin:
 
     def _finds_room(self, flow: Flow, level: float, held: dict[Flow, float], links: dict[Link, float]) -> bool:
         """Say whether a flow may have the level of one of these links, and nobody on its other links feels it."""
-        if flow.mark != self._rising and flow.level < level * (1 - _SAME):
+        if flow.mark != self._rising and flow.level < level * (1 - SAME):
             return False
-        gets_slower = flow.level > level * (1 + _SAME)
+        gets_slower = flow.level > level * (1 + SAME)
         for link in flow.path.links:
             if link in links:
                 continue
-            room = link.bytes_per_s * (1 + _FULL)
+            room = link.bytes_per_s * (1 + FULL)
             for other in link.flows:
                 other_level = held.get(other)
                 if other_level is not None:
@@ -156,7 +156,7 @@ class MaxMin:
             now = self._level(link)  # flows fixed since it was queued have left more for the others
             if now == INFINITE:
                 continue
-            if now > level * (1 + _SAME) and queue and now > queue[0][0]:
+            if now > level * (1 + SAME) and queue and now > queue[0][0]:
                 self._push(link, now)
                 continue
             self._floor = max(self._floor, now)
@@ -218,16 +218,16 @@ class MaxMin:
         level = self._floor
         if weight:
             level = max(room / weight, level)
-        elif room >= -_FULL * link.bytes_per_s:
+        elif room >= -FULL * link.bytes_per_s:
             return INFINITE
-        if highest > level * (1 + _SAME):
+        if highest > level * (1 + SAME):
             level = self._level_with_those_above(link, level)
         return level
 
     def _level_with_those_above(self, link: Link, level: float) -> float:
         rising = self._rising
         while True:
-            room, weight, above = link.bytes_per_s, 0.0, level * (1 + _SAME)
+            room, weight, above = link.bytes_per_s, 0.0, level * (1 + SAME)
             for flow in link.flows:
                 mark = flow.mark
                 if mark == rising or (mark < rising and flow.level > above):
@@ -241,7 +241,7 @@ class MaxMin:
     def _fix(self, link: Link, level: float) -> list[Flow]:
         """Fix at a level all that rises on a link or stands above; return the flows released by that."""
         rising = self._rising
-        above = level * (1 + _SAME)
+        above = level * (1 + SAME)
         released: list[Flow] = []
         for flow in link.flows:
             mark, old = flow.mark, flow.level
@@ -250,7 +250,7 @@ class MaxMin:
             self._num_rising -= mark == rising
             flow.mark = rising + 1
             flow.bottleneck = link
-            if abs(old - level) <= _SAME * level:
+            if abs(old - level) <= SAME * level:
                 continue
             self._give(flow, level)
             if level < old:

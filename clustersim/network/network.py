@@ -128,6 +128,14 @@ class Network:
         return self.side.counts
 
     @property
+    def is_left_alone(self) -> bool:
+        """Whether the plain side is as it began, links shared max-min fairly, and nobody is on SimPy's clock."""
+        side = self.side
+        if not (self._may_compile and isinstance(side, PlainSide)) or side.collectives or side.engine.after_share:
+            return False
+        return self.now_s == self._num_sent == 0 and self.env.peek() == INFINITE and not side.is_stale
+
+    @property
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
         if self._shortcut is None or not self._shortcut.num_taken:

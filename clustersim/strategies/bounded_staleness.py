@@ -32,6 +32,10 @@ class Clocks(Rule):
         super().__init__(gradients_per_update=1)
         self.bound = bound
 
+    @property
+    def is_simple(self) -> bool:
+        return False
+
     def reached(self, shard: Shard) -> int:
         return min(shard.num_applied)
 

@@ -21,6 +21,8 @@ from clustersim.strategies.window import Window
 ENDLESS = 1 << 40
 """The number of iterations of a job that goes on until its clock is stopped."""
 
+_FIRST_NOTED = 64  # iterations that there is room for before anybody needs more: of updates there may be far more
+
 Work = Callable[["Job", int, int, Callable[[int, Bucket], None] | None], Generator[simpy.Event, Any, Any]]
 """What a rank of a job does in an iteration, told by whom to hand its buckets over to as they are ready."""
 
@@ -77,8 +79,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self.clock = self.env
-        room = 1 if self.num_iterations == ENDLESS else self.num_iterations
-        self.times = Timesheet.blank(self.num_ranks, room, len(self.buckets))
+        self.times = Timesheet.blank(self.num_ranks, min(self.num_iterations, _FIRST_NOTED), len(self.buckets))
         self.pushed = np.ones(self.num_ranks, dtype=np.int64)
         self.gradients_per_update = self.num_ranks
         self.hosts_in_use.update(self.hosts.tolist())
@@ -93,6 +94,11 @@ class Job:
         if is_alone and not self.network.exact:
             self.clock = self.network.inner_clock
             self.shortcuts = (INSIDE,)
+
+    @property
+    def may_be_compiled(self) -> bool:
+        """Whether workers are inside, and nothing but what they wait for changes how quickly anything goes."""
+        return self.clock is not self.env and self.paces is None and self.network.is_left_alone
 
     def outside(self, event: simpy.Event) -> simpy.Event:
         """Return an event on SimPy's clock that happens when one on the workers' does."""

@@ -63,6 +63,11 @@ class Rule:
         """Whether workers wait for every update, so that updates come one after the other and not in bursts."""
         return False
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether nobody waits and no gradient is dropped, so that kernels may play the servers of a large job."""
+        return True
+
     def version_read(self, model: int, shards: Iterable[int]) -> int:
         """Return the version that a worker computes on: it last read the `model` so, and the `shards` as they are."""
         return model

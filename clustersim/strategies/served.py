@@ -9,6 +9,7 @@ import simpy
 from pydantic import Field, field_validator
 
 from clustersim.errors import InputError
+from clustersim.network.network import MOST_PLAIN_MESSAGES
 from clustersim.strategies.bank import Bank
 from clustersim.strategies.day import Meeting, Outbox, Process, compute
 from clustersim.strategies.job import Job
@@ -54,9 +55,26 @@ class Served(Strategy):
         bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
         job.gradients_per_update = rule.gradients_per_update
         job.window = window_of(job, rule, job.num_ranks, tell)
+        if rule.is_simple and job.may_be_compiled and self._num_messages(job, rule) > MOST_PLAIN_MESSAGES:
+            return self._play_compiled(job, rule, job.window, tell)
         for rank in range(job.num_ranks):
             job.clock.process(self.worker(job, bank, job.window, rank))
         return job.outside(job.window.finished)
+
+    def _num_messages(self, job: Job, rule: Rule) -> int:
+        """Return about how many messages the job has: each part of a gradient is pushed, applied, and pulled back."""
+        assert job.window is not None
+        num_gradients = (job.window.num_before + job.window.num_counted) * rule.gradients_per_update
+        return num_gradients * len(job.buckets) * 3 * self.servers.num
+
+    def _play_compiled(self, job: Job, rule: Rule, window: Window, tell: Tell) -> simpy.Event:
+        """Play all at once in kernels; return what happens when that is over."""
+        from clustersim.strategies.compiled.rounds import Rounds  # loads a compiler
+
+        rounds = Rounds(job, window, self.servers.nodes(job), rule.gradients_per_update)
+        end_s = rounds.play(tell)
+        rounds.note_updates(self.learning_rate)
+        return job.env.timeout(end_s - job.env.now)
 
     def worker(self, job: Job, meeting: Meeting, window: Window, rank: int) -> Process:
         """Train on one GPU: forward, backward, hand in each bucket as it is ready, have fresh parameters back, repeat.

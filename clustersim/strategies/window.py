@@ -9,7 +9,7 @@ import simpy
 
 from clustersim.results import UpdateLog
 
-_PATIENCE = 2
+PATIENCE = 2
 """How long the run goes on for iterations under way when the window closes, in longest ones that there were."""
 
 
@@ -44,17 +44,17 @@ class Window:
         self._updates = updates
         self._unfinished = set(ranks)
         self._longest_s = 0.0
-        self._num_before, self._num_counted = num_before, num_counted
+        self.num_before, self.num_counted = num_before, num_counted
         self._tell = tell
 
     def updated(self) -> None:
         """Note that the model has a new version, whose gradients stand in the log."""
         self.num_updates += 1
-        if self.num_updates == self._num_before:
+        if self.num_updates == self.num_before:
             self.open()
-        if self.num_updates >= self._num_before + self._num_counted and self.start_s < self._env.now < self.end_s:
+        if self.num_updates >= self.num_before + self.num_counted and self.start_s < self._env.now < self.end_s:
             self.close()
-        self._tell(min(1.0, self.num_updates / (self._num_before + self._num_counted)))
+        self._tell(min(1.0, self.num_updates / (self.num_before + self.num_counted)))
 
     def open(self) -> None:
         """Let what follows count."""
@@ -74,7 +74,7 @@ class Window:
                 self.finished.succeed()
 
     def _lose_patience(self) -> Generator[simpy.Event, Any, None]:
-        yield self._env.timeout(max(self.end_s - self.start_s, _PATIENCE * self._longest_s))
+        yield self._env.timeout(max(self.end_s - self.start_s, PATIENCE * self._longest_s))
         if not self.finished.triggered:
             self.finished.succeed()
 

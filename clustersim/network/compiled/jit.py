@@ -19,7 +19,9 @@ from numba.core.cgutils import get_record_member
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from clustersim.network.max_min import FEW, FULL, SAME
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+from clustersim.network.side import SAME_INSTANT
 
 # nothing is allocated in kernels, so nobody need count who holds an array; no division is by zero
 _OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
@@ -43,11 +45,11 @@ def _folder() -> Path | None:
     """Return where compiled kernels are kept: by the sources, or else in the user's cache; None where neither works.
 
     Kernels call each other across files, and numba looks at the date of one file only. So a digest of all of
-    them is part of the name.
+    them, in all rooms, is part of the name.
     """
     here = Path(__file__).parent
-    digest = sha256(f"{numba.__version__} {BYTES_MOVED_PER_ADDED}".encode())
-    for source in sorted(here.glob("*.py")):
+    digest = sha256(f"{numba.__version__} {BYTES_MOVED_PER_ADDED} {FEW} {FULL} {SAME} {SAME_INSTANT}".encode())
+    for source in sorted(here.parents[1].glob("*/compiled/**/*.py")):
         digest.update(source.read_bytes())
     name = f"kernels-{digest.hexdigest()[:16]}"
     own = os.environ.get("NUMBA_CACHE_DIR")
