@@ -67,9 +67,14 @@ def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_itera
 
 @pytest.mark.parametrize(
     ("model", "layout"),
-    [("mixtral-8x7b", {"expert": 4, "tensor": 2, "sharding": "zero-1"}), ("alexnet", {"kind": "one-weird-trick"})],
+    [
+        ("mixtral-8x7b", {"expert": 4, "tensor": 2, "sharding": "zero-1"}),
+        ("alexnet", {"kind": "one-weird-trick"}),
+        ("vgg11", {"kind": "local-fields", "tiles": [2, 2]}),
+        ("local-autoencoder-185m", {"kind": "local-fields", "data": 2}),
+    ],
 )
-def test_so_do_experts_and_one_weird_trick(model: str, layout: dict[str, Any]) -> None:
+def test_so_do_experts_and_other_kinds_of_layouts(model: str, layout: dict[str, Any]) -> None:
     other = {"model": model, "memory_check": False, "batch": {"per_gpu": 8}}
     setup = Setup(load_scenario(scenario(layout, **other)).points()[0].point)
     run = _played(setup, 0, 1, True, 0.0, lambda share: None)
