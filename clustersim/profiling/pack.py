@@ -6,19 +6,26 @@ A zip archive of the modules themselves (PEP 441), so that the single file and t
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
-_MAIN = "import sys\n\nfrom clustersim.profiling.main import main\n\nsys.exit(main())\n"
-_PACKAGE = '"""The part of clustersim that profiles kernels."""\n'
+ROOM = Path(__file__).resolve().parent
+_MAIN = "import sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
+_PACKAGE = '"""The part of clustersim that measures on real devices."""\n'
 _DATE = (1980, 1, 1, 0, 0, 0)  # the archive of one source is always the same file
 
 
 def write_profiler(path: Path) -> Path:
     """Write the single file; one that exists is replaced."""
-    room = Path(__file__).resolve().parent
-    members = {"__main__.py": _MAIN, "clustersim/__init__.py": _PACKAGE}
-    for file in sorted(room.rglob("*.py")):
-        members[f"clustersim/profiling/{file.relative_to(room).as_posix()}"] = file.read_text(encoding="utf-8")
+    return write_archive(path, "clustersim.profiling.main", {})
+
+
+def write_archive(path: Path, module: str, folders: Mapping[str, Path]) -> Path:
+    """Write this room and more folders of modules, by package, as one file that runs `main` of a module."""
+    members = {"__main__.py": _MAIN.format(module=module), "clustersim/__init__.py": _PACKAGE}
+    for package, folder in {"clustersim/profiling": ROOM, **folders}.items():
+        for file in sorted(folder.rglob("*.py")):
+            members[f"{package}/{file.relative_to(folder).as_posix()}"] = file.read_text(encoding="utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as output:
         output.write(b"#!/usr/bin/env python3\n")

@@ -81,6 +81,10 @@ class _Run:
         self.full: set[tuple[str, str]] = set()  # precisions and layouts at which a batch did not fit
 
     def go(self) -> tuple[Path, dict[str, Any]]:
+        """Measure what the ledger does not know yet; return the profile's path and document, written after each point.
+
+        Out of time, the rest of the points are listed as skipped, with the reason.
+        """
         points = self._points()
         try:
             self._facts()

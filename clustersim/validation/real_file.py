@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from clustersim.errors import InputError, Mistake
-from clustersim.reading.files import read_text
+from clustersim.reading import explain, from_python, read_text
 from clustersim.validation.real_json import read_whole_part
 
 REAL_RUN_SCHEMA = "clustersim.real-run/1"
@@ -231,11 +231,12 @@ def _of_schema(path: Path, schema: object) -> str:
 
 
 def _facts(path: Path, document: Mapping[str, Any]) -> Facts:
+    facts = document.get("facts")
     try:
-        return Facts.model_validate(document.get("facts"))
+        return Facts.model_validate(facts)
     except ValidationError as error:
         raise InputError(
-            Mistake(f"the file does not say what it was measured on: {_first(error)}", "facts", str(path))
+            Mistake(f"the file does not say what it was measured on: {_first(error, facts, Facts)}", "facts", str(path))
         ) from None
 
 
@@ -252,7 +253,7 @@ def _phases(rows: object) -> tuple[list[Phase], list[str]]:
         try:
             phases.append(KINDS[kind].model_validate(row))
         except ValidationError as error:
-            wrong.append(f"{name}: {_first(error)}")
+            wrong.append(f"{name}: {_first(error, row, KINDS[kind])}")
     return phases, wrong
 
 
@@ -271,11 +272,12 @@ def _never_run(document: Mapping[str, Any], lost: str) -> list[str]:
     return told + [f"{name}: {why}" for name in open_phases]
 
 
-def _first(error: ValidationError) -> str:
+def _first(error: ValidationError, value: object, model: type[BaseModel]) -> str:
     """Say the first thing that is wrong, and where."""
-    found = error.errors()[0]
-    where = ".".join(str(part) for part in found["loc"])
-    return f"{where}: {found['msg']}" if where else str(found["msg"])
+    try:
+        return str(explain(error, from_python(value), model)[0].mistake)
+    except InputError as not_finite:
+        return str(not_finite)
 
 
 def _model(phase: Phase) -> str | None:

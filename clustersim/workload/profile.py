@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import GPUS, load_gpu
 from clustersim.hardware.sheet import Gpu
+from clustersim.reading import explain, from_python
 from clustersim.workload.between_batches import BatchCurve
 from clustersim.workload.layer import Layer, LayerTime, Model
 
@@ -203,18 +205,24 @@ def _read(file: Path, mtime_ns: int, size: int) -> Profile:
         raise InputError(Mistake(f"cannot read this profile: {error.strerror}", file=str(file))) from None
     except UnicodeDecodeError:
         raise InputError(Mistake("a profile is JSON in UTF-8, and this is not", file=str(file))) from None
+    return Profile(file, _content(text, str(file)))
+
+
+def _content(text: str, file: str) -> ProfileFile:
+    """Return what a profile holds; every mistake of a file that is none is told."""
     try:
-        return Profile(file, ProfileFile.model_validate_json(text))
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        message = "not a clustersim.profile/1: this is no whole JSON document; profile again, or fetch the file anew"
+        raise InputError(Mistake(message, file=file)) from None
+    try:
+        return ProfileFile.model_validate_json(text)
     except ValidationError as error:
-        raise InputError(_mistakes(error, str(file))) from None
-
-
-def _mistakes(error: ValidationError, file: str) -> list[Mistake]:
-    def one(found: Mapping[str, Any]) -> Mistake:
-        key = ".".join(str(part) for part in found["loc"]) or None
-        return Mistake(f"not a clustersim.profile/1: {found['msg']}", key, file, got=str(found["input"])[:60])
-
-    return [one(dict(found)) for found in error.errors()]
+        found = explain(error, from_python(document), ProfileFile)
+        start = "not a clustersim.profile/1: "
+        raise InputError(
+            [replace(one.mistake, message=start + one.mistake.message, file=file) for one in found]
+        ) from None
 
 
 def _words(name: str) -> list[str]:

@@ -7,10 +7,10 @@
 
 FLOP and activations are one sample's; seconds are those of the scenario's whole batch. A bare number is in
 the unit of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is
-left out is zero. Parameters and activations are taken as fp32, 4 bytes each; a size with a
-prefix (`97.5 MiB`) is taken to the nearest parameter. An imported model's file says more, each where it is not
-what follows from the rest: `input_bytes`, `kept_bytes` (in any precision), `backward_data_flop`,
-`backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). Beside the layers,
+left out is zero. A layer with FLOP or a `shape` has an `op` that is known (`KNOWN_OPS`). Parameters and activations
+are taken as fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is taken to the nearest parameter. An imported
+model's file says more, each where it is not what follows from the rest: `input_bytes`, `kept_bytes` (in any precision),
+`backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). Beside the layers,
 `weight_share` is what stored weights take of fp32 ones (`Model.weight_share`).
 """
 
@@ -26,7 +26,7 @@ from clustersim.errors import InputError, Mistake, in_order, unknown_name
 from clustersim.reading import Limits, Node, got_text, read_text, read_yaml
 from clustersim.units import parse
 from clustersim.workload.layer import Layer, LayerTime, Model
-from clustersim.workload.written_layer import LARGEST_SIZE, backward_flop, passed_on, shape_keys
+from clustersim.workload.written_layer import KNOWN_OPS, LARGEST_SIZE, backward_flop, passed_on, shape_keys
 
 GivenTimes = tuple[LayerTime | None, ...]
 """For each layer the times that the file gives, as `measured`, or None."""
@@ -49,7 +49,7 @@ _LIMITS = Limits(num_events=500_000)
 """Of a workload file: a tool may have written it, with some dozen values for each of many layers."""
 
 _MODEL_KEYS = ("name", "layers", "sample", "source", "weight_share")
-_LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape")
+_LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape", "branch")
 
 
 def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
@@ -88,6 +88,7 @@ class _Written:
     name_node: Node
     key: str
     shape: Mapping[str, int]
+    branch: str
 
     def given(self, quantity: str, otherwise: float = 0.0) -> float:
         value = self.quantities[quantity]
@@ -98,15 +99,16 @@ def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
     before = len(reader.mistakes)
     keys = reader.mapping(node, key, _LAYER_KEYS, required=("name",))
     name = reader.text(keys.get("name"), f"{key}.name")
-    op = reader.text(keys.get("op"), f"{key}.op") or DEFAULT_OP
     quantities = {
         quantity: reader.quantity(keys.get(quantity), f"{key}.{quantity}", unit)
         for quantity, unit in _QUANTITIES.items()
     }
+    op = reader.operation(keys.get("op"), f"{key}.op", bool(quantities["flop"] or "shape" in keys))
     shape = reader.shape(keys.get("shape"), f"{key}.shape", op)
     if len(reader.mistakes) == before:
         _check_layer(reader, node, key, quantities)
-    return _Written(name, op, quantities, keys.get("name", node), key, shape)
+    branch = reader.text(keys.get("branch"), f"{key}.branch")
+    return _Written(name, op, quantities, keys.get("name", node), key, shape, branch)
 
 
 def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str, float | None]) -> None:
@@ -143,6 +145,7 @@ def _layers(layers: Sequence[_Written]) -> tuple[Layer, ...]:
                 outputs[index],
                 layer.shape,
                 kept_bytes=layer.quantities["kept_bytes"],
+                branch=layer.branch,
             )
         )
     return tuple(made)
@@ -203,6 +206,14 @@ class _Reader:
             return node.value
         self.mistake(node, key, "expected a name", got_text(node.plain()), "a name")
         return ""
+
+    def operation(self, node: Node | None, key: str, computes: bool) -> str:
+        """Return what a layer does; where it computes or has a kernel's shape, one of those that are known."""
+        op = self.text(node, key) or DEFAULT_OP
+        if node is not None and computes and op not in KNOWN_OPS:
+            message = str(unknown_name("operation with FLOP or a shape", op, KNOWN_OPS))
+            self.mistake(node, key, message, op, ", ".join(sorted(KNOWN_OPS)))
+        return op
 
     def quantity(self, node: Node | None, key: str, quantity: str) -> float | None:
         """Return an SI number: written bare, or with a unit."""

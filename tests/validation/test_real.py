@@ -277,7 +277,14 @@ def test_a_phase_of_junk_takes_no_other_with_it(tmp_path: Path, key: str, junk: 
         ("", "no run file of validate/real_run/worker.py"),
         ("[1, 2]", "no run file of validate/real_run/worker.py"),
         ('{"schema": "clustersim.result/1"}', "no run file of validate/real_run/worker.py"),
-        ('{"schema": "clustersim.real-run/1", "facts": {"backend"', "does not say what it was measured on"),
+        (
+            '{"schema": "clustersim.real-run/1", "facts": {"backend"',
+            "facts: the file does not say what it was measured on: expected a map of 'key: value'",
+        ),
+        (
+            '{"schema": "clustersim.real-run/1", "facts": {"num_ranks": 2}}',
+            "what it was measured on: backend: this key is missing",
+        ),
     ],
 )
 def test_what_is_no_run_file_is_refused(tmp_path: Path, content: str, message: str) -> None:

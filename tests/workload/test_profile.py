@@ -210,8 +210,19 @@ def test_a_measured_step_of_no_time_is_taken_as_measured(tmp_path: Path) -> None
 def test_a_missing_field_is_told_by_its_place(tmp_path: Path, key: str) -> None:
     rows = model_rows(8)
     del rows[2][key]
-    with pytest.raises(InputError, match=rf"layers\.2\.{key}: not a clustersim.profile/1: Field required"):
+    with pytest.raises(InputError, match=rf"layers\.2\.{key}: not a clustersim.profile/1: this key is missing"):
         read_profile(write(tmp_path, rows))
+
+
+def test_a_profile_cut_in_half_and_another_document_are_told(tmp_path: Path) -> None:
+    whole = write(tmp_path, model_rows(8))
+    whole.write_text(whole.read_text()[:100])
+    with pytest.raises(InputError, match="this is no whole JSON document; profile again") as cut:
+        read_profile(whole)
+    assert cut.value.mistakes[0].file == str(whole)
+    whole.write_text("[1]")
+    with pytest.raises(InputError, match=r"not a clustersim.profile/1: expected a map of 'key: value' \(got a list\)"):
+        read_profile(whole)
 
 
 def test_a_profile_that_has_changed_is_read_again(tmp_path: Path) -> None:

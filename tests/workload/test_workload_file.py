@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
+from clustersim.workload import MODELS, load_model
 from clustersim.workload.workload_file import read_workload_file
+from clustersim.workload.written_layer import KNOWN_OPS
 
 GOOD = """\
 name: my-net
@@ -210,3 +212,26 @@ def test_nothing_but_a_model_or_an_input_error_comes_of_any_text(tmp_path_factor
     with contextlib.suppress(InputError):
         model, _ = read_workload_file(path)
     assert model is None or model.layers
+
+
+def test_an_operation_that_computes_is_one_that_is_known(tmp_path):
+    text = """\
+name: net
+layers:
+  - {name: a, op: convolutoin, flop: 1e9}
+  - {name: b, op: dens, shape: {rows: 1, inputs: 2, outputs: 3, count: 1}, flop: 0}
+  - {name: c, op: hardtanh, flop: 0, activation_bytes: 4}
+"""
+    found = mistakes(tmp_path, text)
+    assert [(mistake.line, mistake.key, mistake.got) for mistake in found] == [
+        (3, "layers.0.op", "convolutoin"),
+        (4, "layers.1.op", "dens"),
+    ]
+    start = "no operation with FLOP or a shape is called 'convolutoin'; did you mean 'convolution'? (known: add, "
+    assert found[0].message.startswith(start)
+    assert "fully-connected" in found[0].allowed
+
+
+def test_every_operation_of_the_catalogue_can_be_written_to_a_file():
+    used = {layer.op for name in MODELS for layer in load_model(name).layers if layer.flop or layer.shape}
+    assert used <= set(KNOWN_OPS)

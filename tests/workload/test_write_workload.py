@@ -55,7 +55,16 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zl
 )
 def test_any_numbers_and_names_come_back(tmp_path_factory: pytest.TempPathFactory, layers: list[tuple]) -> None:
     made = tuple(
-        Layer(f"{n}{name}", name, float(flop), float(data), float(weights), 7 * n, float(read), float(written))
+        Layer(
+            f"{n}{name}",
+            "matmul" if flop else name,
+            float(flop),
+            float(data),
+            float(weights),
+            7 * n,
+            float(read),
+            float(written),
+        )
         for n, (name, flop, data, weights, read, written) in enumerate(layers)
     )
     model = Model("a: b", "a: b", made, sample="yes", source="#1, 'quoted' \\ \"twice\"")
