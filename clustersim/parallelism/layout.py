@@ -12,7 +12,7 @@ from clustersim.parallelism.context import along_context
 from clustersim.parallelism.experts import along_experts
 from clustersim.parallelism.grid import REPLICAS, Grid
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
-from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, recomputed, stage_memory
+from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, part_activations, recomputed, stage_memory
 from clustersim.parallelism.one_weird_trick import (
     Trick,
     compile_trick,
@@ -22,7 +22,7 @@ from clustersim.parallelism.one_weird_trick import (
 )
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.recurrent import along_time
-from clustersim.parallelism.schedules import SCHEDULES, Slot, most_kept
+from clustersim.parallelism.schedules import SCHEDULES, Slot, fullest_pass, kept_by
 from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
 from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given, handed_over
@@ -227,12 +227,18 @@ def _memory(
     layout: Parallelism, grid: Grid, training: Training, parts: Sequence[Part], slots: list[Slot]
 ) -> dict[str, float]:
     """Return what a rank of a stage holds."""
-    in_flight = most_kept(slots)
-    held = [HeldPart(part.pieces, in_flight, part.units, part.again) for part in parts]
+    held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
     rules = _held_rules(layout, grid, training)
+    own = [part_activations(part, rules.precision) for part in held]
+    peak = fullest_pass(slots, [each.kept for each in own], [each.again for each in own])
+    in_flight = kept_by(slots)[peak].tolist()
     if any(slot.phase == UPDATE for slot in slots):
-        rules = replace(rules, versions=int(in_flight))
-    return stage_memory(held, rules)
+        rules = replace(rules, versions=int(in_flight[0]))
+    at_peak = [
+        replace(part, in_flight=number, goes_backward=chunk == slots[peak].chunk)
+        for chunk, (part, number) in enumerate(zip(held, in_flight, strict=True))
+    ]
+    return stage_memory(at_peak, rules)
 
 
 def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRules:

@@ -25,7 +25,7 @@ from clustersim.workload.memory import (
     PRODUCTS,
     SLACK,
     WORKSPACE_BYTES,
-    activation_bytes,
+    entry_bytes,
     kept_bytes,
     weight_copy_bytes,
     written_bytes,
@@ -36,14 +36,29 @@ from clustersim.workload.memory import (
 class HeldPart:
     """Layers that follow one another on a stage, and how many micro-batches have been forward and not yet backward.
 
-    `in_flight` is their number at the peak; `blocks` are where blocks begin in the part (`block_starts`), the first at
-    0, and `again` [num_layers] says whose forward pass is repeated in backward (`recomputed`).
+    `in_flight` is their number at the peak, and `goes_backward` says whether one of them goes backward then; `blocks`
+    are where blocks begin in the part (`block_starts`), the first at 0, and `again` [num_layers] says whose forward
+    pass is repeated in backward (`recomputed`).
     """
 
     pieces: Sequence[Piece]
     in_flight: float
     blocks: Sequence[int]
     again: Sequence[bool]
+    goes_backward: bool = True
+
+
+@dataclass(frozen=True)
+class PartActivations:
+    """Bytes of activations of a part for one sample: what waits for backward, and what is there beside it meanwhile.
+
+    `kept` is held for each sample that has been forward and not yet backward, `again` is made again for one block in
+    backward, and `largest` is the largest output, whose gradient is read while another is written.
+    """
+
+    kept: float
+    again: float
+    largest: float
 
 
 @dataclass(frozen=True)
@@ -75,17 +90,20 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
     matrix, with gradients and state of its own. One part of a whole model, one micro-batch in flight and nothing shared
     out is what `memory_per_gpu` says.
     """
-    number = PRECISIONS[rules.precision]
-    model = _model([piece.layer for part in parts for piece in part.pieces], rules.weight_share)
-    model = _untied(model)
-    held = _parameters(model, parts, rules, number)
-    gathering, _ = _with_gathers([piece for part in parts for piece in part.pieces])
-    sizes = zip(gathering.layers, written_bytes(gathering, number), strict=True)
-    largest = max((layer.output_elements * size for layer, size in sizes), default=0.0)
-    kept = sum(_activations(part, rules) for part in parts)
-    held["activations"] = kept + 2 * largest * rules.micro_batch
+    own = [part_activations(part, rules.precision) for part in parts]
+    kept = sum(
+        each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
+    )
+    largest = max((each.largest for each in own), default=0.0)
+    held = {**stage_state(parts, rules), "activations": (kept + 2 * largest) * rules.micro_batch}
     slack = SLACK * sum(held.values())
     return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack}
+
+
+def stage_state(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
+    """Return the bytes that one rank holds from one iteration to the next, and of blocks that are whole in use."""
+    model = _untied(_model([piece.layer for part in parts for piece in part.pieces], rules.weight_share))
+    return _parameters(model, parts, rules, PRECISIONS[rules.precision])
 
 
 def host_bytes(parts: Sequence[HeldPart], rules: HeldRules) -> float:
@@ -96,6 +114,24 @@ def host_bytes(parts: Sequence[HeldPart], rules: HeldRules) -> float:
     model = _untied(_model([piece.layer for part in parts for piece in part.pieces], rules.weight_share))
     state = rules.optimizer.state_bytes_per_parameter + _master_bytes(number)
     return model.num_parameters * state * rules.share_of("zero-1", "zero-2", "zero-3")
+
+
+def part_activations(part: HeldPart, precision: str) -> PartActivations:
+    """Return the bytes of activations that a part keeps, makes again for one block, and writes at most at once."""
+    if not part.pieces:
+        return PartActivations(0.0, 0.0, 0.0)
+    model, owners = _with_gathers(part.pieces)
+    written = written_bytes(model, PRECISIONS[precision])
+    largest = max(layer.output_elements * size for layer, size in zip(model.layers, written, strict=True))
+    kept = [0.0] * len(part.pieces)
+    for owner, size in zip(owners, kept_bytes(model, precision), strict=True):
+        kept[owner] += size
+    stored, working = entry_bytes(model, precision), 0.0  # what comes into the part, and then its blocks
+    for start, end in zip(part.blocks, [*part.blocks[1:], len(part.pieces)], strict=True):
+        dropped = _dropped(part, start, end)
+        stored += sum(kept[number] for number in range(start, end) if number not in dropped)
+        working = max(working, sum(kept[number] for number in dropped))
+    return PartActivations(stored, working, largest)
 
 
 def block_starts(layers: Sequence[Layer]) -> list[int]:
@@ -152,24 +188,6 @@ def _attentions(layers: Sequence[Layer]) -> list[tuple[int, int]]:
     """Return the first and the last product of each attention: scores, and what they weigh."""
     products = [number for number, layer in enumerate(layers) if layer.op == "matmul"]
     return list(zip(products[::2], products[1::2], strict=False))
-
-
-def _activations(part: HeldPart, rules: HeldRules) -> float:
-    """Return the bytes of activations that a part keeps at its peak, those made again for one block included."""
-    model, owners = _with_gathers(part.pieces)
-    kept = [0.0] * len(part.pieces)
-    for owner, size in zip(owners, kept_bytes(model, rules.precision), strict=True):
-        kept[owner] += size
-    if not part.pieces:
-        return 0.0
-    stored = activation_bytes(model, rules.precision) - sum(kept) if model.layers else 0.0  # what comes into the part
-    working = 0.0
-    ends = [*part.blocks[1:], len(part.pieces)]
-    for start, end in zip(part.blocks, ends, strict=True):
-        dropped = _dropped(part, start, end)
-        stored += sum(kept[number] for number in range(start, end) if number not in dropped)
-        working = max(working, sum(kept[number] for number in dropped))
-    return (stored * part.in_flight + working) * rules.micro_batch
 
 
 def _dropped(part: HeldPart, start: int, end: int) -> set[int]:

@@ -6,8 +6,10 @@ stage which micro-batch goes through which of its chunks next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.program.ops import BACKWARD, FORWARD, UPDATE, WEIGHTS
@@ -114,15 +116,34 @@ SCHEDULES: Registry[Callable[[int, int, int, int], list[Slot]]] = Registry(
 """Each takes the stage, the number of stages, of micro-batches and of chunks a stage."""
 
 
-def most_kept(slots: list[Slot]) -> float:
-    """Return how many micro-batches a stage keeps for backward at once, each chunk counting as its part of one."""
-    num_chunks = 1 + max(slot.chunk for slot in slots)
+def kept_by(slots: Sequence[Slot]) -> np.ndarray:
+    """Return how many micro-batches each chunk keeps for backward during each pass [num_slots, num_chunks].
+
+    A micro-batch counts from the beginning of its pass forward to the end of the last that needs what it kept.
+
+    >>> kept_by(one_forward_one_backward(0, 2, 3, 1))[:, 0].tolist()
+    [1.0, 2.0, 2.0, 2.0, 2.0, 1.0]
+    """
+    chunks = np.array([slot.chunk for slot in slots])
     ends = WEIGHTS if any(slot.phase == WEIGHTS for slot in slots) else BACKWARD
-    kept = most = max(0, -min(slot.micro_batch for slot in slots))
-    for slot in slots:
-        kept += (slot.phase == FORWARD) - (slot.phase == ends)
-        most = max(most, kept)
-    return most / num_chunks
+    change = np.zeros((len(slots) + 1, int(chunks.max()) + 1))
+    change[0, 0] = max(0, -min(slot.micro_batch for slot in slots))
+    for number, slot in enumerate(slots):
+        change[number, slot.chunk] += slot.phase == FORWARD
+        change[number + 1, slot.chunk] -= slot.phase == ends
+    kept: np.ndarray = np.cumsum(change, axis=0)[:-1]
+    return kept
+
+
+def fullest_pass(slots: Sequence[Slot], kept_bytes: Sequence[float], again_bytes: Sequence[float]) -> int:
+    """Return the number of the pass backward during which a stage holds most.
+
+    `kept_bytes` [num_chunks] are those of a micro-batch in flight, `again_bytes` what its pass backward makes again.
+    """
+    backward = [number for number, slot in enumerate(slots) if slot.phase == BACKWARD]
+    held = kept_by(slots)[backward] @ np.array(kept_bytes)
+    held += np.array([again_bytes[slots[number].chunk] for number in backward])
+    return backward[int(held.argmax())]
 
 
 def _alternate(forward: list[tuple[int, int]], backward: list[tuple[int, int]], ahead: int) -> list[Slot]:

@@ -21,19 +21,30 @@ class LeastTimes:
     """What collectives of groups and messages between ranks take at least; ranks stand on `gpus` [num_ranks].
 
     A transport that stages in host memory has ways of its own: nothing is claimed of it, and everything takes 0 s.
-    Where hosts are `alike`, groups inside a host that have the same places there take the same time.
+    Where hosts are `alike`, groups inside a host that have the same places there take the same time; where they are
+    also `swappable`, hanging on one switch, so do groups that have the same places in as many hosts.
     """
 
-    def __init__(self, topology: Topology, gpus: np.ndarray, transport: Transport, alike: bool = False):
+    def __init__(
+        self,
+        topology: Topology,
+        gpus: np.ndarray,
+        transport: Transport,
+        alike: bool = False,
+        swappable: bool = False,
+    ):
         self._topology, self._gpus, self._transport = topology, gpus, transport
         self._costs = Costs(
             transport.overhead_s, transport.efficiency, transport.host_overhead_s, transport.add_s_per_byte
         )
-        self._alike = alike
-        self._signatures: dict[Group, Hashable] = {}
+        self._alike, self._swappable = alike, alike and swappable
+        self._hosts, self._first_gpus = np.unique(topology.gpu_hosts, return_index=True)
+        self._signatures: dict[tuple[Group, ...], Hashable] = {}
         self._claims = transport.buffers == "gpu"
-        self._chains: dict[tuple[str, str, Group, float], float] = {}
-        self._crowds: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
+        self._least: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
+        self._rows: dict[tuple[str, str, tuple[Group, ...], tuple[float, ...]], float] = {}
+        self._chains: dict[tuple[str, str, Hashable, float], float] = {}
+        self._crowds: dict[tuple[str, str, Hashable, float], float] = {}
         self._rings: dict[tuple[str, Group], list[tuple[LoneStep, int]]] = {}  # of one byte
         self._ways: dict[tuple[int, int], tuple[float, float]] = {}
 
@@ -49,8 +60,13 @@ class LeastTimes:
         """
         if not self._claims or len(groups[0]) < 2:
             return 0.0
-        differing = {self._signature(group): group for group in groups}
-        return min(self._chain(op, algorithm, group, num_bytes) for group in differing.values())
+        key = op, algorithm, tuple(groups), num_bytes
+        if key not in self._least:
+            differing = {self._signature((group,)): group for group in groups}
+            self._least[key] = min(
+                self._chain(op, algorithm, own, group, num_bytes) for own, group in differing.items()
+            )
+        return self._least[key]
 
     def together_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
         """Return the least that groups take who all begin such a collective at once: bytes of a link over its rate.
@@ -59,7 +75,7 @@ class LeastTimes:
         """
         if not self._claims or len(groups[0]) < 2:
             return 0.0
-        key = op, algorithm, tuple(groups), num_bytes
+        key = op, algorithm, self._signature(tuple(groups)), num_bytes
         if key not in self._crowds:
             carried = np.zeros(self._maker.num_links)
             for group in groups:
@@ -71,6 +87,16 @@ class LeastTimes:
             self._crowds[key] = float((carried[busy] / self._maker.bytes_per_s[busy]).max(initial=0.0))
         return self._crowds[key]
 
+    def one_after_another_s(self, op: str, algorithm: str, groups: Sequence[Group], sizes: Sequence[float]) -> float:
+        """Return the least that collectives of these sizes take one after the other, each of all groups at once."""
+        key = op, algorithm, tuple(groups), tuple(sizes)
+        if key not in self._rows:
+            self._rows[key] = max(
+                sum(self.collective_s(op, algorithm, groups, size) for size in sizes),
+                sum(self.together_s(op, algorithm, groups, size) for size in sizes),
+            )
+        return self._rows[key]
+
     def message_s(self, pairs: Sequence[tuple[int, int]], num_bytes: float) -> float:
         """Return the least that a message takes from a rank to another, for the quickest of some pairs."""
         if not self._claims or not pairs:
@@ -81,15 +107,22 @@ class LeastTimes:
         """Say whether the ranks of a group are on several hosts."""
         return len(np.unique(self._topology.gpu_hosts[self._gpus[list(group)]])) > 1
 
-    def _signature(self, group: Group) -> Hashable:
-        """Return what groups have in common that certainly take as long: the places in a host, or the ranks."""
-        if group not in self._signatures:
-            gpus = self._gpus[list(group)]
+    def _signature(self, groups: tuple[Group, ...]) -> Hashable:
+        """Return what groups have in common that certainly take as long together: their places in hosts, or ranks.
+
+        Hosts are numbered in the order in which they come, where they may be swapped.
+        """
+        if groups not in self._signatures:
+            gpus = self._gpus[[rank for group in groups for rank in group]]
             hosts = self._topology.gpu_hosts[gpus]
-            inside = self._alike and bool((hosts == hosts[0]).all())
-            first = int(np.flatnonzero(self._topology.gpu_hosts == hosts[0])[0])
-            self._signatures[group] = ("places", *(gpus - first).tolist()) if inside else group
-        return self._signatures[group]
+            found, number = np.unique(hosts, return_inverse=True)
+            signature: Hashable = groups
+            if self._swappable or (self._alike and len(found) == 1):
+                places = gpus - self._first_gpus[np.searchsorted(self._hosts, hosts)]
+                number = np.unique(number, return_index=True)[1].argsort().argsort()[number]
+                signature = (len(groups), *zip(number.tolist(), places.tolist(), strict=True))
+            self._signatures[groups] = signature
+        return self._signatures[groups]
 
     def _way(self, pair: tuple[int, int]) -> tuple[float, float]:
         if pair not in self._ways:
@@ -99,8 +132,8 @@ class LeastTimes:
             self._ways[pair] = wait_s(self._topology, self._costs, src, dst, route), float(rates.min(initial=np.inf))
         return self._ways[pair]
 
-    def _chain(self, op: str, algorithm: str, group: Group, num_bytes: float) -> float:
-        key = op, algorithm, group, num_bytes
+    def _chain(self, op: str, algorithm: str, signature: Hashable, group: Group, num_bytes: float) -> float:
+        key = op, algorithm, signature, num_bytes
         if key not in self._chains:
             total = np.zeros(len(group))
             for step, times in self._steps(op, algorithm, group, num_bytes):

@@ -18,7 +18,7 @@ from clustersim.parallelism.split import split_model
 from clustersim.parallelism.work import piece_times
 from clustersim.planner.links import Group, LeastTimes
 from clustersim.planner.space import RECOMPUTES, Choice
-from clustersim.program import bucket_caps
+from clustersim.program import assign_buckets, bucket_caps
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
 from clustersim.simulate.setup import Setup, Workloads
@@ -69,6 +69,19 @@ class Timed:
     backward_calls_s: np.ndarray
 
 
+@dataclass(frozen=True)
+class StageLoad:
+    """What a stage exchanges: bytes of its buckets, and of those with gradients of its first chunk alone.
+
+    `units` are the parameters of the units of each of its chunks, and `share` is its part of the model's parameters.
+    """
+
+    buckets: tuple[float, ...]
+    of_first_chunk: tuple[float, ...]
+    units: tuple[tuple[float, ...], ...]
+    share: float
+
+
 class Material:
     """What all layouts of a point's model on one number of GPUs are made of."""
 
@@ -78,8 +91,9 @@ class Material:
         self.gpus = self.setup.gpus(0)
         self.kind = self.setup.kinds_in_use[0]
         self.gpu = load_gpu(self.kind)
-        alike = hasattr(point.topology, "host")  # one template for all hosts
-        self.links = LeastTimes(self.setup.topology, self.gpus, self.setup.transport, alike)
+        alike = hasattr(point.topology, "host") and not getattr(point.topology, "hosts", None)
+        swappable = point.topology.kind == "star"
+        self.links = LeastTimes(self.setup.topology, self.gpus, self.setup.transport, alike, swappable)
         self._known: dict[Hashable, Any] = {}
 
     def split(self, tensor: int, sequence_parallel: bool) -> Split:
@@ -100,15 +114,32 @@ class Material:
         kept = layout.micro_batches if layout.balance == "memory" else None
         return self._once((*key, kept), lambda: self._begins(choice))
 
-    def tensor_groups(self, tensor: int) -> list[Group]:
-        """Return the ranks of every group that splits layers."""
-        return [tuple(range(first, first + tensor)) for first in range(0, len(self.gpus), tensor)]
+    def load(self, choice: Choice, stage: int) -> StageLoad:
+        """Return what a stage of a choice exchanges when its passes are over."""
+        layout = choice.layout
+        begins = self.begins(choice)
+        key = "load", layout.tensor, layout.sequence_parallel, begins, layout.pipeline, stage
+        return self._once(key, lambda: self._load(choice, begins, stage))
 
-    def replica_groups(self, choice: Choice, stage: int) -> list[Group]:
+    def units(self, choice: Choice) -> list[list[float]]:
+        """Return the parameters of the units of each part, whose weights are gathered together."""
+        layout, begins = choice.layout, self.begins(choice)
+        key = "units", layout.tensor, layout.sequence_parallel, begins
+        return self._once(key, lambda: _units(self.split(layout.tensor or 1, layout.sequence_parallel), begins))
+
+    def tensor_groups(self, tensor: int) -> tuple[Group, ...]:
+        """Return the ranks of every group that splits layers."""
+        return tuple(tuple(range(first, first + tensor)) for first in range(0, len(self.gpus), tensor))
+
+    def replica_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same parameters."""
         grid = choice.grid
         each, tensor = grid.num_ranks // grid.pipeline, grid.tensor
-        return [tuple(range(stage * each + place, (stage + 1) * each, tensor)) for place in range(tensor)]
+        key = "replicas", each, tensor, stage
+        return self._once(
+            key,
+            lambda: tuple(tuple(range(stage * each + place, (stage + 1) * each, tensor)) for place in range(tensor)),
+        )
 
     def _once(self, key: Hashable, make: Callable[[], Found]) -> Found:
         if key not in self._known:
@@ -158,6 +189,26 @@ class Material:
             np.array(backward),
         )
 
+    def _load(self, choice: Choice, begins: tuple[int, ...], stage: int) -> StageLoad:
+        split = self.split(choice.grid.tensor, choice.layout.sequence_parallel)
+        training = self.timed(choice).training
+        whole, num_stages = training.whole, choice.grid.pipeline
+        own = [np.arange(*span) for span in zip(begins, (*begins[1:], len(split.pieces)), strict=True)]
+        own = own[stage::num_stages]
+        layers = np.concatenate([part[::-1] for part in reversed(own)])
+        sizes = split.parameters[layers] * whole.gradient_bytes_per_parameter
+        buckets = [
+            (float(sizes[members].sum()), int(layers[members[-1]]) <= int(own[0][-1]))
+            for members in assign_buckets(sizes.tolist(), training.caps)
+        ]
+        every = whole.model.num_parameters
+        return StageLoad(
+            buckets=tuple(size for size, _ in buckets),
+            of_first_chunk=tuple(size for size, is_of_first in buckets if is_of_first),
+            units=tuple(tuple(each) for each in self.units(choice)[stage::num_stages]),
+            share=float(split.parameters[layers].sum()) / every if every else 0.0,
+        )
+
     def _begins(self, choice: Choice) -> tuple[int, ...]:
         timed, layout = self.timed(choice), choice.layout
         split = self.split(layout.tensor or 1, layout.sequence_parallel)
@@ -178,3 +229,12 @@ def _kind(piece: Piece) -> Hashable:
     work = layer.flop, layer.flop_backward_data, layer.flop_backward_weights
     calls = piece.is_split, piece.before_forward, piece.after_forward, piece.before_backward, piece.after_backward
     return sizes, work, tuple(layer.shape.items()), calls
+
+
+def _units(split: Split, begins: tuple[int, ...]) -> list[list[float]]:
+    total = np.concatenate([[0.0], np.cumsum(split.parameters)])
+    units = []
+    for first, end in zip(begins, (*begins[1:], len(split.pieces)), strict=True):
+        starts = [first, *(block for block in split.blocks if first < block < end), end]
+        units.append(np.diff(total[starts]).tolist())
+    return units

@@ -1,20 +1,20 @@
 """What a rank of a layout holds, quickly: the same sums as of a layout that is worked out, for thousands of them.
 
-The bytes of `clustersim.parallelism.memory` are linear in the samples of a micro-batch and in how many of them are in
-flight, so a stage that holds the same layers as another one is asked for three times and then added up.
+Parts with the same layers hold the same activations, and stages with the same parts the same weights and state, so
+each is asked for once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
+from clustersim.parallelism.memory import HeldPart, HeldRules, PartActivations, part_activations, stage_state
 from clustersim.planner.material import Material, Split
-from clustersim.planner.shapes import stage_shapes
+from clustersim.planner.shapes import StageShape, stage_shapes
 from clustersim.planner.space import Choice
-from clustersim.workload.memory import SLACK
+from clustersim.workload.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
 
 
 class Rooms:
@@ -22,7 +22,8 @@ class Rooms:
 
     def __init__(self, material: Material):
         self._material = material
-        self._known: dict[Hashable, float] = {}
+        self._known_parts: dict[Hashable, PartActivations] = {}
+        self._known_states: dict[Hashable, float] = {}
 
     def fullest_bytes(self, choice: Choice) -> float:
         """Return the bytes that a rank of the fullest stage holds; raise InputError where there is no such layout."""
@@ -32,49 +33,55 @@ class Rooms:
         shapes = stage_shapes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
         ends = (*begins[1:], len(split.pieces))
         spans = list(zip(begins, ends, strict=True))
+        activations = [self._activations(choice, split, *span) for span in spans]
         return max(
-            self._stage_bytes(choice, split, tuple(spans[stage :: grid.pipeline]), shapes[stage].in_flight)
+            self._state_bytes(choice, split, tuple(spans[stage :: grid.pipeline]))
+            + (1 + SLACK) * choice.micro_batch * _most_bytes(activations[stage :: grid.pipeline], shapes[stage])
             for stage in range(grid.pipeline)
         )
 
-    def _stage_bytes(
-        self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...], num_in_flight: float
-    ) -> float:
+    def _activations(self, choice: Choice, split: Split, first: int, end: int) -> PartActivations:
+        """Return what a part keeps of one sample."""
+        blocks = tuple(_blocks(split, first, end))
+        again = split.again[choice.layout.recompute][first:end]
+        key = choice.grid.tensor, choice.layout.sequence_parallel, split.kinds[first:end], blocks, again
+        if key not in self._known_parts:
+            part = HeldPart(split.pieces[first:end], 1.0, blocks, again)
+            self._known_parts[key] = part_activations(part, self._material.point.precision)
+        return self._known_parts[key]
+
+    def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...]) -> float:
+        """Return what a stage holds beside its activations."""
         layout, grid = choice.layout, choice.grid
         kinds = tuple(split.kinds[first:end] for first, end in spans)
         starts = tuple(tuple(_blocks(split, *span)) for span in spans)
-        again = tuple(split.again[layout.recompute][first:end] for first, end in spans)
         own = grid.tensor, layout.sequence_parallel, kinds, starts
-
-        def held(in_flight: float, micro_batch: int, sharding: str | None, replicas: int) -> dict[str, float]:
+        key = own, layout.sharding, grid.data if layout.sharding else 1
+        if key not in self._known_states:
             parts = [
-                HeldPart(split.pieces[first:end], in_flight, blocks, repeated)
-                for (first, end), blocks, repeated in zip(spans, starts, again, strict=True)
+                HeldPart(split.pieces[first:end], 1.0, blocks, ())
+                for (first, end), blocks in zip(spans, starts, strict=True)
             ]
-            return stage_memory(parts, self._rules(micro_batch, sharding, replicas))
+            state = sum(stage_state(parts, self._rules(layout.sharding, grid.data)).values())
+            self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES
+        return self._known_states[key]
 
-        def ask(in_flight: float) -> float:
-            key = ("activations", own, again, in_flight)
-            if key not in self._known:
-                self._known[key] = held(in_flight, 1, None, 1)["activations"]
-            return self._known[key]
-
-        key = ("state", own, layout.sharding, grid.data if layout.sharding else 1)
-        if key not in self._known:
-            self._known[key] = sum(held(1, 0, layout.sharding, grid.data).values())
-        activations = ask(1.0) + (num_in_flight - 1.0) * (ask(2.0) - ask(1.0))
-        return self._known[key] + (1 + SLACK) * activations * choice.micro_batch
-
-    def _rules(self, micro_batch: int, sharding: str | None, replicas: int) -> HeldRules:
+    def _rules(self, sharding: str | None, replicas: int) -> HeldRules:
         point = self._material.point
         return HeldRules(
-            micro_batch=micro_batch,
+            micro_batch=0,
             precision=point.precision,
             optimizer=point.optimizer,
             sharding=sharding,
             replicas=replicas,
             weight_share=self._material.setup.model.weight_share,
         )
+
+
+def _most_bytes(activations: Sequence[PartActivations], shape: StageShape) -> float:
+    """Return the bytes of one sample's activations at the peak of a stage with these parts."""
+    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "again"))
+    return float((shape.kept @ kept + again[shape.backward]).max()) + 2 * max(each.largest for each in activations)
 
 
 def _blocks(split: Split, first: int, end: int) -> list[int]:

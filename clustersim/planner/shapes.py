@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from clustersim.parallelism.schedules import SCHEDULES, Slot, most_kept
+from clustersim.parallelism.schedules import SCHEDULES, Slot, kept_by
 from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
 
 _ROWS = {FORWARD: 0, BACKWARD: 1, WEIGHTS: 2}
@@ -18,10 +18,12 @@ class StageShape:
     """What one stage does, as counts [3, num_chunks] of passes forward, backward and for gradients of weights.
 
     `before` [num_chunks] are those before the pass in which the gradients of a chunk become complete, `through` those
-    up to the last pass backward through chunk 0, that included. `in_flight` is how many micro-batches are kept.
+    up to the last pass backward through chunk 0, that included. `kept` [num, num_chunks] are how many micro-batches
+    each chunk keeps during a pass backward through chunk `backward` [num], each pair once.
     """
 
-    in_flight: float
+    kept: np.ndarray
+    backward: np.ndarray
     before: tuple[np.ndarray, ...]
     through: np.ndarray
     every: np.ndarray
@@ -31,8 +33,8 @@ class StageShape:
 def stage_shapes(schedule: str, num_stages: int, num_micro: int, num_chunks: int) -> tuple[StageShape, ...]:
     """Return what each stage does in an iteration [num_stages]; raise InputError where there is no such schedule.
 
-    >>> stage_shapes("1f1b", 4, 8, 1)[0].in_flight, stage_shapes("zero-bubble", 4, 8, 1)[3].through.tolist()
-    (4.0, [[8.0], [8.0], [4.0]])
+    >>> stage_shapes("1f1b", 4, 8, 1)[0].kept.max(), stage_shapes("zero-bubble", 4, 8, 1)[3].through.tolist()
+    (np.float64(4.0), [[8.0], [8.0], [4.0]])
     """
     order = SCHEDULES[schedule]
     return tuple(_shape(order(stage, num_stages, num_micro, num_chunks), num_chunks) for stage in range(num_stages))
@@ -50,4 +52,6 @@ def _shape(slots: list[Slot], num_chunks: int) -> StageShape:
     ends = [int(np.flatnonzero((rows > 0) & (chunks == chunk))[-1]) for chunk in range(num_chunks)]
     through = int(np.flatnonzero((rows == 1) & (chunks == 0))[-1]) + 1
     before = tuple(counts(end) for end in ends)
-    return StageShape(most_kept(slots), before, counts(through), counts(len(slots)))
+    is_backward = rows == _ROWS[BACKWARD]
+    held = np.unique(np.column_stack([chunks, kept_by(slots)])[is_backward], axis=0)
+    return StageShape(held[:, 1:], held[:, 0].astype(np.int64), before, counts(through), counts(len(slots)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_args
 
 from clustersim.parallelism import Grid, Parallelism
@@ -26,7 +27,7 @@ class Choice:
     layout: Parallelism
     exchange: tuple[tuple[str, str], ...] = ()
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """The ranks in their box."""
         return self.layout.grid(self.num_gpus)

@@ -144,10 +144,15 @@ def activation_bytes(model: Model, precision: str) -> float:
 
     Attention counts as the products, softmax and dropout that its layers say; a kernel that fuses them keeps less.
     """
+    return entry_bytes(model, precision) + sum(kept_bytes(model, precision))
+
+
+def entry_bytes(model: Model, precision: str) -> float:
+    """Return the bytes of one sample that the first layer reads, and that stay for its gradient."""
     if not model.layers:
         return 0.0
     number, first = PRECISIONS[precision], model.layers[0]
-    return first.input_elements * _read_bytes(first, number.weight_bytes, number) + sum(kept_bytes(model, precision))
+    return first.input_elements * _read_bytes(first, number.weight_bytes, number)
 
 
 def weight_copy_bytes(model: Model, precision: str) -> float:
