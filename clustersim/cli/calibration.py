@@ -31,7 +31,7 @@ def calibrate(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write a transport sheet (.yaml) for scenarios to name."),
     ] = None,
-    html: Annotated[
+    report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page with what is left over (HTML).")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
@@ -57,7 +57,7 @@ def calibrate(
 
             fits = room.fit_shipped(load_cases(), transport, tell)
             found = room.calibrate_shipped(fits)
-    written = _write(found, output, html)
+    written = _write(found, output, report)
     if store:
         written += [("stored", path) for fit in fits for path in room.store(fit)]
     _print(found, json)
@@ -83,7 +83,7 @@ def _check_options(
             raise typer.BadParameter("belongs to logs, and none is given", param_hint=f"'{name}'")
 
 
-def _write(found: list[Calibration], output: Path | None, html: Path | None) -> list[tuple[str, Path]]:
+def _write(found: list[Calibration], output: Path | None, report: Path | None) -> list[tuple[str, Path]]:
     """Write the files that were asked for; return what each is and where."""
     from clustersim.results import write_atomically
     from clustersim.validation.calibration import sheet_name, sheet_text
@@ -92,10 +92,10 @@ def _write(found: list[Calibration], output: Path | None, html: Path | None) -> 
     if output is not None:
         text = sheet_text(found[0].fit, sheet_name(output), found[0].topology or "")
         written.append(("transport", write_atomically(output, text)))
-    if html is not None:
+    if report is not None:
         from clustersim.validation.calibration.page import write_calibration
 
-        written.append(("page", write_calibration(found, html)))
+        written.append(("report", write_calibration(found, report)))
     return written
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clustersim.report.known_error import error_of_such, told
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.series import axis_value, headline, series, setting, varied
+from clustersim.report.series import axis_cell, axis_headings, headline, series, setting, varied
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times
 from clustersim.results import BREAKDOWN, Run, Sweep
 
@@ -89,11 +89,11 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     keys = varied(sweep)
     runs = [run for one in series(sweep) for run in one.runs]
     timed, sped = any(run.time_to_train_s for run in runs), any(run.speedup is not None for run in runs)
-    headings = ["GPUs", *(key.rpartition(".")[2] for key in keys), "iteration", "samples/s"]
+    headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s"]
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
     body = []
     for run in runs:
-        cells = [count(run.num_gpus), *(axis_value(key, run.axes.get(key)) for key in keys)]
+        cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)]
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
         cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed

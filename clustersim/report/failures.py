@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clustersim.report.series import axis_value, series, varied
+from clustersim.report.series import axis_cell, axis_headings, series, varied
 from clustersim.report.words import THIN, count, duration, percent
 from clustersim.results import Run, Sweep
 
@@ -24,7 +24,7 @@ def failure_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """
     keys = varied(sweep)
     runs = [run for one in series(sweep) for run in one.runs if run.failures is not None]
-    headings = ["GPUs", *(key.rpartition(".")[2] for key in keys), "length", "fails", *_PARTS, *_INTERVALS]
+    headings = ["GPUs", *axis_headings(keys), "length", "fails", *_PARTS, *_INTERVALS]
     return headings, [_row(run, keys) for run in runs]
 
 
@@ -34,7 +34,7 @@ def _row(run: Run, keys: Sequence[str]) -> list[str]:
         return []
     return [
         count(run.num_gpus),
-        *(axis_value(key, run.axes.get(key)) for key in keys),
+        *(axis_cell(key, run.axes.get(key)) for key in keys),
         duration(times.total_s),
         count(times.num_failures),
         *(percent(getattr(times, column) / times.total_s) for column in _PARTS.values()),

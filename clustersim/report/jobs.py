@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.palette import PARTS
-from clustersim.report.series import axis_value, run_label, series, setting, varied
+from clustersim.report.series import axis_cell, axis_headings, run_label, series, setting, varied
 from clustersim.report.words import THIN, count, duration, gpus, plot_text, shortened, time_unit, times
 from clustersim.results import JobRun, Run, Sweep
 
@@ -123,11 +123,11 @@ def _hover(label: str, job: JobRun) -> str:
 def job_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return headings and a row for each job of each run that has several; no rows where none has."""
     keys = varied(sweep)
-    headings = ["job", *(key.rpartition(".")[2] for key in keys), "GPUs", "iteration", "alone", "slowdown"]
+    headings = ["job", *axis_headings(keys), "GPUs", "iteration", "alone", "slowdown"]
     body = [
         [
             job.name,
-            *(axis_value(key, run.axes.get(key)) for key in keys),
+            *(axis_cell(key, run.axes.get(key)) for key in keys),
             count(job.num_gpus),
             duration(job.iteration_s),
             duration(job.alone_iteration_s),

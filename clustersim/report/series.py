@@ -124,6 +124,22 @@ def axis_value(key: str, value: Any) -> str:
     return str(value)
 
 
+def axis_headings(keys: Sequence[str]) -> list[str]:
+    """Name the columns of axes: by the last part of their keys, which breaks where it has several words."""
+    return [key.rpartition(".")[2].replace("_", " ") for key in keys]
+
+
+def axis_cell(key: str, value: Any) -> str:
+    """Write one value of an axis where its key stands above it.
+
+    >>> axis_cell("batch.per_gpu", 32), axis_cell("strategy.overlap", True), axis_cell("strategy.algorithm", "ring")
+    ('32', 'on', 'ring')
+    """
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return count(value) if isinstance(value, int | float) else axis_value(key, value)
+
+
 def run_label(sweep: Sweep, run: Run) -> str:
     """Name a run: `128 GPUs, ring`."""
     return ", ".join(part for part in (gpus(run.num_gpus), setting(sweep, run)) if part)

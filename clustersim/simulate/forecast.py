@@ -261,7 +261,8 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
         unused = sorted(_network_kinds(setup) - {links.kind for links in run.link_classes if links.num_used})
         if unused:
             warnings.append(f"no message left a host by: {', '.join(unused)}; changing it changes nothing")
-        if strategy.overlaps_backward and len(run.buckets) == 1:
+        is_asked = bool({"overlap", "buckets"} & strategy.model_fields_set)
+        if is_asked and strategy.overlaps_backward and len(run.buckets) == 1:
             warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
     if setup.point.is_plain and run.adapters is not None and run.adapters[0] < run.adapters[1]:
         used, there = run.adapters

@@ -245,7 +245,7 @@ def test_the_document_has_constants_and_every_figure(folder: Path, capsys) -> No
 
 
 def test_the_page_shows_what_is_left_over(folder: Path, capsys) -> None:
-    assert main([*CALIBRATE, "--html", "left.html"]) == 0
+    assert main([*CALIBRATE, "--report", "left.html"]) == 0
     text = (folder / "left.html").read_text()
     assert "with the fitted constants" in text
     assert "osu.log:3" in text
