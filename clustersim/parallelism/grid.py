@@ -30,7 +30,7 @@ class Grid:
     >>> grid.place(5), grid.group(5, ("data",)), grid.group(5, ("tensor",))
     ((1, 0, 0, 0, 1), (5, 7), (4, 5))
 
-    Where it is `tiled`, stages are tiles of an image that exchange their borders, and their place counts fastest.
+    Where it is `tiled`, stages are tiles of an image or paths of a network, and their place counts fastest.
 
     >>> Grid(data=2, pipeline=4, tiled=True).group(5, ("pipeline",))
     (4, 5, 6, 7)

@@ -20,6 +20,7 @@ from clustersim.parallelism.one_weird_trick import (
     trick_parts,
     trick_pieces,
 )
+from clustersim.parallelism.paths import compile_paths, dealt_paths, path_memory, path_parts
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.recurrent import along_time
 from clustersim.parallelism.schedules import SCHEDULES, Slot, fullest_pass, kept_by
@@ -94,6 +95,8 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         return _lay_out_trick(layout, grid, training)
     if layout.kind == "local-fields":
         return _lay_out_tiles(layout, grid, training)
+    if layout.kind == "paths":
+        return _lay_out_paths(layout, grid, training)
     whole = training.whole
     number, micro_batch = PRECISIONS[whole.precision], whole.batch
     pieces = pieces_of(layout, grid, whole.model, number.activation_bytes)
@@ -165,6 +168,18 @@ def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> LaidO
     memory = [tile_memory(row, part, held) for row, part in zip(rows, parts, strict=True)]
     axes = REPLICAS if has_untied(whole.model) else (*REPLICAS, "pipeline")
     return LaidOut(grid, parts, tuple(plans), tuple(memory), axes)
+
+
+def _lay_out_paths(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
+    """Return a model whose branches are on different GPUs of a copy."""
+    whole, number = training.whole, PRECISIONS[training.whole.precision]
+    times, gpus = whole.layers, range(grid.pipeline)
+    stretches = dealt_paths(times, grid.pipeline)
+    parts, rules = path_parts(stretches, times, grid.pipeline), _rules_without_degrees(training)
+    element = number.activation_bytes * whole.batch
+    plans = [compile_paths(gpu, stretches, times, _update_s(whole, [parts[gpu]]), rules, element) for gpu in gpus]
+    memory = [path_memory(gpu, stretches, times, _held_rules(layout, grid, training)) for gpu in gpus]
+    return LaidOut(grid, parts, tuple(plans), tuple(memory))
 
 
 def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: float) -> tuple[Piece, ...]:

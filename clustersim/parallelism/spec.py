@@ -34,11 +34,12 @@ Recompute = Annotated[
 class Parallelism(Spec):
     """How the model is laid over the GPUs; the product of the degrees is num_gpus, and one may be left out."""
 
-    kind: Literal["grid", "one-weird-trick", "local-fields"] = Field(
+    kind: Literal["grid", "one-weird-trick", "local-fields", "paths"] = Field(
         default="grid",
         description="`grid`: the degrees below; `one-weird-trick`: every GPU has all layers up to the first "
         "fully-connected one, for samples of its own, and a part of that and of those behind it, for all samples; "
-        "`local-fields`: every GPU has a tile of the image in every layer and exchanges borders with those around it",
+        "`local-fields`: every GPU has a tile of the image in every layer and exchanges borders with those around it; "
+        "`paths`: branches of the network on different GPUs of a copy, everything else on the first of them",
     )
     scheme: Scheme | None = Field(
         default=None,
@@ -170,6 +171,8 @@ class Parallelism(Spec):
         if self.kind == "local-fields":
             num_tiles = self.tiles_on(num_gpus).num
             return Grid(data=num_gpus // num_tiles, pipeline=num_tiles, tiled=True)
+        if self.kind == "paths":
+            return Grid(data=self.data or 1, pipeline=self._gpus_of_a_copy(num_gpus), tiled=True)
         degrees = {axis: getattr(self, axis) for axis in ("tensor", "data", "pipeline")}
         beside = {"context": self.context or 1, "expert": self.expert or 1}
         missing = [axis for axis, size in degrees.items() if size is None]
@@ -184,9 +187,7 @@ class Parallelism(Spec):
 
     def tiles_on(self, num_gpus: int) -> Tiles:
         """Return the tiles of a copy; raise InputError where they and the copies do not make so many GPUs."""
-        each = num_gpus // (self.data or 1)
-        if num_gpus % (self.data or 1):
-            raise InputError(self._product_mistake(num_gpus, self.data or 1, has_free=True))
+        each = self._gpus_of_a_copy(num_gpus)
         if self.tiles is None:
             return _near_square(each)
         tiles = Tiles(*self.tiles)
@@ -201,6 +202,12 @@ class Parallelism(Spec):
             got=f"[{tiles.rows}, {tiles.columns}]",
             allowed=f"[{near.rows}, {near.columns}]",
         )
+
+    def _gpus_of_a_copy(self, num_gpus: int) -> int:
+        """Return the GPUs of each of `data` copies, of one if that is not given."""
+        if num_gpus % (self.data or 1):
+            raise InputError(self._product_mistake(num_gpus, self.data or 1, has_free=True))
+        return num_gpus // (self.data or 1)
 
     def _product_mistake(self, num_gpus: int, product: int, has_free: bool) -> Mistake:
         axes = ("data", "tensor", "pipeline", "expert", "context")

@@ -7,7 +7,8 @@ twice. FLOP count matrix products and convolutions only, 2 for each multiply-add
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from clustersim.workload.layer import Layer, Model
@@ -55,6 +56,13 @@ class Builder:
         names = [layer.name for layer in self.layers]
         assert len(set(names)) == len(names), f"{self.name}: two layers share a name"
         return Model(self.name, self.title, tuple(self.layers), self.sample, self.source)
+
+    @contextmanager
+    def branch(self, name: str) -> Iterator[None]:
+        """Put the layers that are written down meanwhile on a path of their own, beside those written next to it."""
+        first = len(self.layers)
+        yield
+        self.layers[first:] = [replace(layer, branch=name) for layer in self.layers[first:]]
 
     def input(self, channels: int, height: int, width: int) -> Tensor:
         """Return one sample as the data set has it: nobody asks for its gradient."""
@@ -178,6 +186,19 @@ class Builder:
         elements = left.elements + right.elements
         return self._add(Layer(name, "matmul", flop, 2 * flop, 0.0, 0, elements, y.elements, shape), y)
 
+    def fused_attention(self, name: str, query: Tensor, key: Tensor, heads: int, causal: bool = False) -> Tensor:
+        """Mix values by one kernel that keeps the scores on the chip (`clustersim.workload.fused_attention`).
+
+        `query` has heads x width features, `key` (and values) as many or fewer, each shared by some queries. Its two
+        products are two layers; `causal` ones have half the FLOP of all pairs of tokens.
+        """
+        width, tokens, pairs = query.channels // heads, key.height, 0.5 if causal else 1.0
+        self.attention_product(f"{name}.scores", query, key, heads, outputs=tokens)
+        self.layers[-1] = _share(replace(self.layers[-1], output_elements=0.0), pairs)
+        y = self.attention_product(f"{name}.context", Tensor(heads * tokens, query.height), key, heads, outputs=width)
+        self.layers[-1] = _share(replace(self.layers[-1], input_elements=float(key.elements)), pairs)
+        return y
+
     def embedding(self, name: str, tokens: int, features: int, rows: Sequence[int]) -> Tensor:
         """Look every token up in tables of so many `rows` (words, positions, ...) and add what is found."""
         y = Tensor(features, tokens)
@@ -297,6 +318,11 @@ def pooled_size(size: int, kernel: int, stride: int, pad: int = 0, ceil: bool = 
         return spare // stride + 1
     windows = -(-spare // stride) + 1
     return windows - 1 if (windows - 1) * stride >= size + pad else windows
+
+
+def _share(layer: Layer, share: float) -> Layer:
+    """Return a layer that does a share of its FLOP."""
+    return replace(layer, flop=layer.flop * share, flop_backward_data=layer.flop_backward_data * share)
 
 
 def _pair(value: Pair) -> tuple[int, int]:

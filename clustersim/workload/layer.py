@@ -22,6 +22,9 @@ class Layer:
     product of two activations. `output_elements` is what the layer writes, `input_elements` what it reads, and
     `kept_bytes` the bytes that it keeps for the backward pass besides those in any precision, such as masks and places,
     where they are not what such layers usually keep.
+
+    `branch` names the path that a layer is on where a network branches: layers that follow one another with some name
+    or other lie between where it splits and where it joins, and those of one name are one path.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Layer:
     output_elements: float
     shape: Mapping[str, int] = field(default_factory=dict)
     kept_bytes: float | None = None
+    branch: str = ""
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ def _row(layer: Layer, input_elements: float, backward: tuple[float, float]) -> 
             parts[key] = _number(flop)
     if layer.shape:
         parts["shape"] = _map({key: str(size) for key, size in layer.shape.items()})
+    if layer.branch:
+        parts["branch"] = _scalar(layer.branch)
     return _map(parts)
 
 

@@ -54,13 +54,17 @@ def _googlenet(net: Builder, auxiliary: bool) -> Model:
 
 def _inception(net: Builder, name: str, x: Tensor, filters: tuple[int, int, int, int, int, int]) -> Tensor:
     one, reduce_three, three, reduce_five, five, projection = filters
-    a = _conv(net, f"{name}/1x1", x, one, kernel=1)
-    b = _conv(net, f"{name}/3x3_reduce", x, reduce_three, kernel=1)
-    b = _conv(net, f"{name}/3x3", b, three, kernel=3, pad=1)
-    c = _conv(net, f"{name}/5x5_reduce", x, reduce_five, kernel=1)
-    c = _conv(net, f"{name}/5x5", c, five, kernel=5, pad=2)
-    d = net.pool(f"{name}/pool", x, 3, 1, pad=1)
-    d = _conv(net, f"{name}/pool_proj", d, projection, kernel=1)
+    with net.branch("1x1"):
+        a = _conv(net, f"{name}/1x1", x, one, kernel=1)
+    with net.branch("3x3"):
+        b = _conv(net, f"{name}/3x3_reduce", x, reduce_three, kernel=1)
+        b = _conv(net, f"{name}/3x3", b, three, kernel=3, pad=1)
+    with net.branch("5x5"):
+        c = _conv(net, f"{name}/5x5_reduce", x, reduce_five, kernel=1)
+        c = _conv(net, f"{name}/5x5", c, five, kernel=5, pad=2)
+    with net.branch("pool"):
+        d = net.pool(f"{name}/pool", x, 3, 1, pad=1)
+        d = _conv(net, f"{name}/pool_proj", d, projection, kernel=1)
     return net.concat(f"{name}/output", a, b, c, d)
 
 

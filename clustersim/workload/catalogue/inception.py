@@ -44,58 +44,75 @@ def _inception_v3(net: Builder, auxiliary: bool) -> Model:
 
 def _square(net: Builder, name: str, x: Tensor, pool_filters: int) -> Tensor:
     """Figure 5 of the paper, with one 5x5 kept."""
-    a = _conv(net, f"{name}.branch1x1", x, 64, 1)
-    b = _conv(net, f"{name}.branch5x5_1", x, 48, 1)
-    b = _conv(net, f"{name}.branch5x5_2", b, 64, 5, pad=2)
-    c = _conv(net, f"{name}.branch3x3dbl_1", x, 64, 1)
-    c = _conv(net, f"{name}.branch3x3dbl_2", c, 96, 3, pad=1)
-    c = _conv(net, f"{name}.branch3x3dbl_3", c, 96, 3, pad=1)
+    with net.branch("1x1"):
+        a = _conv(net, f"{name}.branch1x1", x, 64, 1)
+    with net.branch("5x5"):
+        b = _conv(net, f"{name}.branch5x5_1", x, 48, 1)
+        b = _conv(net, f"{name}.branch5x5_2", b, 64, 5, pad=2)
+    with net.branch("3x3dbl"):
+        c = _conv(net, f"{name}.branch3x3dbl_1", x, 64, 1)
+        c = _conv(net, f"{name}.branch3x3dbl_2", c, 96, 3, pad=1)
+        c = _conv(net, f"{name}.branch3x3dbl_3", c, 96, 3, pad=1)
     d = _pool_branch(net, name, x, pool_filters)
     return net.concat(f"{name}.concat", a, b, c, d)
 
 
 def _shrink_to_17(net: Builder, name: str, x: Tensor) -> Tensor:
-    a = _conv(net, f"{name}.branch3x3", x, 384, 3, stride=2)
-    b = _conv(net, f"{name}.branch3x3dbl_1", x, 64, 1)
-    b = _conv(net, f"{name}.branch3x3dbl_2", b, 96, 3, pad=1)
-    b = _conv(net, f"{name}.branch3x3dbl_3", b, 96, 3, stride=2)
-    return net.concat(f"{name}.concat", a, b, net.pool(f"{name}.maxpool", x, 3, 2))
+    with net.branch("3x3"):
+        a = _conv(net, f"{name}.branch3x3", x, 384, 3, stride=2)
+    with net.branch("3x3dbl"):
+        b = _conv(net, f"{name}.branch3x3dbl_1", x, 64, 1)
+        b = _conv(net, f"{name}.branch3x3dbl_2", b, 96, 3, pad=1)
+        b = _conv(net, f"{name}.branch3x3dbl_3", b, 96, 3, stride=2)
+    with net.branch("pool"):
+        c = net.pool(f"{name}.maxpool", x, 3, 2)
+    return net.concat(f"{name}.concat", a, b, c)
 
 
 def _factored(net: Builder, name: str, x: Tensor, filters: int) -> Tensor:
     """Figure 6: a 7x7 as a row and a column."""
     row, column = (1, 7), (7, 1)
-    a = _conv(net, f"{name}.branch1x1", x, 192, 1)
-    b = _conv(net, f"{name}.branch7x7_1", x, filters, 1)
-    b = _conv(net, f"{name}.branch7x7_2", b, filters, row, pad=(0, 3))
-    b = _conv(net, f"{name}.branch7x7_3", b, 192, column, pad=(3, 0))
-    c = _conv(net, f"{name}.branch7x7dbl_1", x, filters, 1)
-    c = _conv(net, f"{name}.branch7x7dbl_2", c, filters, column, pad=(3, 0))
-    c = _conv(net, f"{name}.branch7x7dbl_3", c, filters, row, pad=(0, 3))
-    c = _conv(net, f"{name}.branch7x7dbl_4", c, filters, column, pad=(3, 0))
-    c = _conv(net, f"{name}.branch7x7dbl_5", c, 192, row, pad=(0, 3))
+    with net.branch("1x1"):
+        a = _conv(net, f"{name}.branch1x1", x, 192, 1)
+    with net.branch("7x7"):
+        b = _conv(net, f"{name}.branch7x7_1", x, filters, 1)
+        b = _conv(net, f"{name}.branch7x7_2", b, filters, row, pad=(0, 3))
+        b = _conv(net, f"{name}.branch7x7_3", b, 192, column, pad=(3, 0))
+    with net.branch("7x7dbl"):
+        c = _conv(net, f"{name}.branch7x7dbl_1", x, filters, 1)
+        c = _conv(net, f"{name}.branch7x7dbl_2", c, filters, column, pad=(3, 0))
+        c = _conv(net, f"{name}.branch7x7dbl_3", c, filters, row, pad=(0, 3))
+        c = _conv(net, f"{name}.branch7x7dbl_4", c, filters, column, pad=(3, 0))
+        c = _conv(net, f"{name}.branch7x7dbl_5", c, 192, row, pad=(0, 3))
     d = _pool_branch(net, name, x, 192)
     return net.concat(f"{name}.concat", a, b, c, d)
 
 
 def _shrink_to_8(net: Builder, name: str, x: Tensor) -> Tensor:
-    a = _conv(net, f"{name}.branch3x3_1", x, 192, 1)
-    a = _conv(net, f"{name}.branch3x3_2", a, 320, 3, stride=2)
-    b = _conv(net, f"{name}.branch7x7x3_1", x, 192, 1)
-    b = _conv(net, f"{name}.branch7x7x3_2", b, 192, (1, 7), pad=(0, 3))
-    b = _conv(net, f"{name}.branch7x7x3_3", b, 192, (7, 1), pad=(3, 0))
-    b = _conv(net, f"{name}.branch7x7x3_4", b, 192, 3, stride=2)
-    return net.concat(f"{name}.concat", a, b, net.pool(f"{name}.maxpool", x, 3, 2))
+    with net.branch("3x3"):
+        a = _conv(net, f"{name}.branch3x3_1", x, 192, 1)
+        a = _conv(net, f"{name}.branch3x3_2", a, 320, 3, stride=2)
+    with net.branch("7x7x3"):
+        b = _conv(net, f"{name}.branch7x7x3_1", x, 192, 1)
+        b = _conv(net, f"{name}.branch7x7x3_2", b, 192, (1, 7), pad=(0, 3))
+        b = _conv(net, f"{name}.branch7x7x3_3", b, 192, (7, 1), pad=(3, 0))
+        b = _conv(net, f"{name}.branch7x7x3_4", b, 192, 3, stride=2)
+    with net.branch("pool"):
+        c = net.pool(f"{name}.maxpool", x, 3, 2)
+    return net.concat(f"{name}.concat", a, b, c)
 
 
 def _wide(net: Builder, name: str, x: Tensor) -> Tensor:
     """Figure 7: the row and the column stand beside each other."""
-    a = _conv(net, f"{name}.branch1x1", x, 320, 1)
-    b = _conv(net, f"{name}.branch3x3_1", x, 384, 1)
-    b = _both(net, f"{name}.branch3x3_2", b)
-    c = _conv(net, f"{name}.branch3x3dbl_1", x, 448, 1)
-    c = _conv(net, f"{name}.branch3x3dbl_2", c, 384, 3, pad=1)
-    c = _both(net, f"{name}.branch3x3dbl_3", c)
+    with net.branch("1x1"):
+        a = _conv(net, f"{name}.branch1x1", x, 320, 1)
+    with net.branch("3x3"):
+        b = _conv(net, f"{name}.branch3x3_1", x, 384, 1)
+        b = _both(net, f"{name}.branch3x3_2", b)
+    with net.branch("3x3dbl"):
+        c = _conv(net, f"{name}.branch3x3dbl_1", x, 448, 1)
+        c = _conv(net, f"{name}.branch3x3dbl_2", c, 384, 3, pad=1)
+        c = _both(net, f"{name}.branch3x3dbl_3", c)
     d = _pool_branch(net, name, x, 192)
     return net.concat(f"{name}.concat", a, b, c, d)
 
@@ -107,7 +124,8 @@ def _both(net: Builder, name: str, x: Tensor) -> Tensor:
 
 
 def _pool_branch(net: Builder, name: str, x: Tensor, filters: int) -> Tensor:
-    return _conv(net, f"{name}.branch_pool", net.pool(f"{name}.avg_pool", x, 3, 1, pad=1, mean=True), filters, 1)
+    with net.branch("pool"):
+        return _conv(net, f"{name}.branch_pool", net.pool(f"{name}.avg_pool", x, 3, 1, pad=1, mean=True), filters, 1)
 
 
 def _auxiliary_head(net: Builder, name: str, x: Tensor) -> None:

@@ -46,6 +46,8 @@ def compressed_squeezenet(name: str, what: str, megabytes: float) -> Callable[[]
 def _fire(net: Builder, name: str, x: Tensor, squeeze: int) -> Tensor:
     expand = 4 * squeeze
     x = net.relu(f"{name}/relu_squeeze1x1", net.conv(f"{name}/squeeze1x1", x, squeeze, kernel=1))
-    a = net.relu(f"{name}/relu_expand1x1", net.conv(f"{name}/expand1x1", x, expand, kernel=1))
-    b = net.relu(f"{name}/relu_expand3x3", net.conv(f"{name}/expand3x3", x, expand, kernel=3, pad=1))
+    with net.branch("1x1"):
+        a = net.relu(f"{name}/relu_expand1x1", net.conv(f"{name}/expand1x1", x, expand, kernel=1))
+    with net.branch("3x3"):
+        b = net.relu(f"{name}/relu_expand3x3", net.conv(f"{name}/expand3x3", x, expand, kernel=3, pad=1))
     return net.concat(f"{name}/concat", a, b)
