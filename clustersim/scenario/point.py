@@ -70,6 +70,7 @@ _STRATEGIES_IN_STEP = ("all-reduce", "server")
 _IN_STEP_BY = {
     "one-weird-trick": "fully connected layers that all GPUs compute",
     "local-fields": "tiles that exchange their borders",
+    "paths": "paths that join again",
 }
 """Why the GPUs of a kind of layout cannot go on without each other."""
 _MOST_CYCLES = 20_000_000  # iterations times GPUs whose times are kept
