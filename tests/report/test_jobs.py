@@ -14,7 +14,7 @@ from tests.report.synthetic import make_run
 
 SCENARIO = {
     "model": "squeezenet-1.0",
-    "num gpus": 2,
+    "num_gpus": 2,
     "batch": {"per_gpu": 8},
     "topology": {"kind": "star", "num_hosts": 6, "gpu": "k80", "link": "1 GB/s", "hop": "1 us"},
     "strategy": {"kind": "all-reduce", "algorithm": "ring"},
