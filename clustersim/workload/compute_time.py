@@ -68,8 +68,9 @@ class ComputeSpec(Spec):
 
     library: Library = Field(
         default="cudnn",
-        description="whose convolutions estimates count: cudnn's algorithms, or unrolled windows and a matrix product "
-        "an image, as Caffe and Torch-7 have without it",
+        description="whose kernels estimates count: `cudnn`'s convolutions; `eager`: the same, and RMS norms, rotary "
+        "positions and gates in several kernels each, as PyTorch has them without `torch.compile`; `unrolled`: windows "
+        "written out and a matrix product an image, as Caffe and Torch-7 have without cuDNN",
     )
 
     @model_validator(mode="after")
@@ -152,7 +153,9 @@ def _layer_times(
         return _scaled(estimate, factor), (sentence, *estimate.assumptions)
     curve = find_curve(model, gpu, batch, precision) if compute.library == "cudnn" else None
     if curve:
-        factor, sentence = _curve_factor(model, gpu, batch, optimizer, curve)
+        factor, sentence = _curve_factor(gpu, batch, optimizer, curve)
+        if curve.model != model.name:
+            sentence += f" {model.name} multiplies the same matrices as {curve.model}, whose rates these are."
         return _scaled(estimate, factor), (sentence, *estimate.assumptions)
     return estimate.layers, estimate.assumptions
 
@@ -194,9 +197,10 @@ def _single_gpu_factor(
     )
 
 
-def _curve_factor(model: Model, gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve) -> tuple[float, str]:
+def _curve_factor(gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve) -> tuple[float, str]:
     """Return the factor at this batch: between published batches linear in log(batch), beyond them the last one's."""
     batches = sorted(curve.samples_per_s)
+    model = load_model(curve.model)
     factors = [
         rate_factor(model, gpu, known, curve.precision, optimizer, curve.samples_per_s[known]) for known in batches
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +109,25 @@ def test_without_a_published_rate_everything_is_estimated() -> None:
     assert built.layers == estimate_layers(NIN, load_gpu("m40"), 32, "fp32").layers
 
 
-def test_a_users_model_of_a_famous_name_takes_no_published_rate() -> None:
-    from dataclasses import replace
+def test_a_users_model_takes_the_published_rate_of_the_one_that_multiplies_the_same_matrices() -> None:
+    famous, gpu = load_model("resnet50"), load_gpu("v100")
+    other = replace(famous, layers=famous.layers[1:])
+    assert find_curve(other, gpu, 32, "fp32") is None
+    assert find_curve(replace(famous, weight_share=0.5), gpu, 32, "fp32") is None
+    renamed = tuple(replace(layer, name=f"my.{layer.name}") for layer in famous.layers if layer.op != "relu")
+    own = replace(famous, name="mine", layers=renamed)
+    assert find_curve(own, gpu, 32, "fp32") == find_curve(famous, gpu, 32, "fp32") is not None
 
-    own = replace(load_model("resnet50"), layers=load_model("resnet50").layers[:-1])
-    assert find_curve(own, load_gpu("v100"), 32, "fp32") is None
-    assert find_curve(load_model("resnet50"), load_gpu("v100"), 32, "fp32") is not None
+
+def test_a_users_model_is_scaled_as_its_famous_twin_and_keeps_what_else_it_does() -> None:
+    famous = load_model("resnet50")
+    own = replace(famous, name="mine", layers=(*famous.layers, *(replace(famous.layers[2], name="again"),)))
+    theirs, mine = (
+        build_workload(model, load_gpu("v100"), 32, "fp32", OptimizerSpec(), ComputeSpec()) for model in (famous, own)
+    )
+    assert [one.forward_s for one in mine.layers[:-1]] == pytest.approx([one.forward_s for one in theirs.layers])
+    assert mine.layers[-1].forward_s > 0
+    assert "mine multiplies the same matrices as resnet50, whose rates these are." in mine.assumptions[0]
 
 
 def test_every_published_curve_names_a_model_a_gpu_and_a_precision_it_has() -> None:
