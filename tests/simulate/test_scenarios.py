@@ -71,6 +71,13 @@ def test_one_weird_trick_beats_data_parallelism_where_most_of_its_bytes_lie_besi
     assert in_shares > grid
 
 
+def test_tiles_of_a_network_lose_to_one_gpu_over_slow_links_and_are_worth_most_of_theirs_over_fast_ones():
+    slow, _, fast = clustersim.sweep(clustersim.load_scenario("local-fields", overrides=["num_iterations=1"])).runs
+    assert slow.speedup < 1
+    assert fast.speedup > 0.75 * 12
+    assert fast.memory_bytes < 2 * 2**30
+
+
 def test_eight_bits_lose_to_none_from_8_gpus_on_and_the_largest_gradients_alone_win():
     rates = {(run.axes["compression"], run.num_gpus): run.samples_per_s for run in clustersim.sweep("compression").runs}
     for num_gpus in (2, 4, 8, 16):
