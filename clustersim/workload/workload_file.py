@@ -10,8 +10,8 @@ the unit of its key. A layer gives both times or neither, and FLOP where it give
 left out is zero. A layer with FLOP or a `shape` has an `op` that is known (`KNOWN_OPS`). Parameters and activations
 are taken as fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is taken to the nearest parameter. An imported
 model's file says more, each where it is not what follows from the rest: `input_bytes`, `kept_bytes` (in any precision),
-`backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). Beside the layers,
-`weight_share` is what stored weights take of fp32 ones (`Model.weight_share`).
+`backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). `branch` names a path
+(`Layer.branch`). Beside the layers, `weight_share` is what stored weights take of fp32 ones (`Model.weight_share`).
 """
 
 from __future__ import annotations

@@ -103,6 +103,13 @@ def test_recurrent_layers_on_two_gpus_gain_nothing_until_sequences_come_in_parts
     assert speedup[-1] > 1.4
 
 
+def test_branches_on_two_gpus_beat_copies_where_there_are_few_samples_and_lose_where_there_are_many():
+    runs = clustersim.sweep(clustersim.load_scenario("paths", ["num_iterations=1"])).runs
+    rates = {(run.axes["batch.global"], run.axes["parallelism"]): run.samples_per_s for run in runs}
+    assert rates[8, "paths data=2"] > rates[8, "data=4"]
+    assert rates[128, "paths data=2"] < rates[128, "data=4"]
+
+
 def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradients_make_it_smaller():
     overrides = ["num_iterations=1", "parallelism.micro_batches=4"]
     runs = clustersim.sweep(clustersim.load_scenario("gpipe-bubble", overrides)).runs
