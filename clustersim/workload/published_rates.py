@@ -11,7 +11,7 @@ from typing import Any
 
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
-from clustersim.workload.catalogue import load_model
+from clustersim.workload.catalogue import MODELS, load_model
 from clustersim.workload.layer import Model
 
 RATES_FILE = Path(__file__).with_name("published_rates.yaml")
@@ -48,13 +48,14 @@ def published_rates() -> tuple[RateCurve, ...]:
 def find_curve(model: Model, gpu: Gpu, batch: int, precision: str) -> RateCurve | None:
     """Return the curve of this model on this chip whose batches come nearest, the first of equals.
 
-    A model of the user's own, imported or written down, matches the model of the catalogue that has the same products
-    and convolutions, whatever either is called; a chip matches whatever its memory holds.
+    A model of the catalogue matches itself; one of the user's own, imported or written down, the model of the catalogue
+    that has the same products and convolutions, whatever either is called. A chip matches whatever its memory holds.
     """
+    is_shipped = model.name in MODELS and load_model(model.name) == model
     curves = [
         curve
         for curve in published_rates()
-        if _same_products(load_model(curve.model), model)
+        if (curve.model == model.name if is_shipped else _same_products(load_model(curve.model), model))
         and curve.precision == precision
         and _same_chip(load_gpu(curve.gpu), gpu, precision)
     ]
@@ -65,7 +66,7 @@ def _same_products(known: Model, model: Model) -> bool:
     """Say whether two models multiply the same matrices, in any order, and hold as many parameters in as many bits."""
     if (known.num_parameters, known.weight_share) != (model.num_parameters, model.weight_share):
         return False
-    return known.layers == model.layers or _products(known) == _products(model)
+    return _products(known) == _products(model)
 
 
 def _products(model: Model) -> list[tuple[object, ...]]:
