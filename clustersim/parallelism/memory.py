@@ -266,9 +266,9 @@ def _untied(model: Model) -> Model:
 
 
 def _with_own_matrix(layer: Layer) -> Layer:
-    is_tied = layer.op == "fully-connected" and not layer.num_parameters and layer.shape
-    size = prod(layer.shape[key] for key in ("inputs", "outputs", "count")) if is_tied else layer.num_parameters
-    return replace(layer, num_parameters=size)
+    if layer.op != "fully-connected" or layer.num_parameters or not layer.shape:
+        return layer
+    return replace(layer, num_parameters=prod(layer.shape[key] for key in ("inputs", "outputs", "count")))
 
 
 def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, list[int]]:

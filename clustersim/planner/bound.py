@@ -1,23 +1,24 @@
 """The least time of an iteration of a layout, in closed form: no layout is simulated in less.
 
-Every term is what somebody cannot help spending: what a stage computes, one pass after another; the way of the first
-micro-batch to it and of the last one back; collectives that it waits for, its own messages alone on the links; and
-the exchange of gradients after the pass that completes them. docs/physics.md writes them out.
+Every term is what somebody cannot help spending: what a stage computes, one pass after another; the way of each
+micro-batch through the stages and back; collectives that it waits for, its own messages alone on the links; and the
+exchange of gradients after the pass that completes them. docs/physics.md writes them out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 
 from clustersim.parallelism.stages import handed_over
 from clustersim.planner.links import Group
 from clustersim.planner.material import Material, Split, Timed
-from clustersim.planner.shapes import StageShape, stage_shapes
+from clustersim.planner.shapes import stage_shapes
 from clustersim.planner.space import Choice
+from clustersim.planner.way import first_stage_s, pass_order
+from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
 from clustersim.workload import PRECISIONS
 
 
@@ -33,6 +34,11 @@ class Passes:
     weights_s: np.ndarray
     sent_s: np.ndarray
 
+    def seconds(self) -> dict[str, list[float]]:
+        """Return the seconds of a pass through each part, by its phase."""
+        columns = (self.forward_s, self.backward_s, self.weights_s)
+        return {phase: column.tolist() for phase, column in zip((FORWARD, BACKWARD, WEIGHTS), columns, strict=True)}
+
     def of_stage(self, stage: int, num_stages: int) -> np.ndarray:
         """Return the seconds of a stage's passes [3, num_chunks]."""
         own = slice(stage, None, num_stages)
@@ -42,8 +48,8 @@ class Passes:
 def least_iteration_s(material: Material, choice: Choice) -> float:
     """Return the least time of an iteration of a choice in seconds.
 
-    The greater of two: what each stage takes for its own passes and its exchange; and what the first stage takes from
-    its first pass to its last, which waits for the way through all others and back.
+    The greater of two: what each stage takes for its own passes and its exchange; and what the first stage takes where
+    every pass waits for those before it, on its stage and of its micro-batch, as if all GPUs and links were its own.
     """
     layout, grid = choice.layout, choice.grid
     timed = material.timed(choice)
@@ -57,46 +63,8 @@ def least_iteration_s(material: Material, choice: Choice) -> float:
         exchange.end_s(float((shape.every * each).sum()), [float((part * each).sum()) for part in shape.before])
         for exchange, shape, each in zip(exchanges, shapes, seconds, strict=True)
     ]
-    begin_s, end_s = _first_stage_s(choice, passes, shapes, seconds)
-    starts_s = [float((part * seconds[0]).sum()) for part in shapes[0].before]
-    starts_s[0] = max(starts_s[0], begin_s)
-    return max(*own_s, exchanges[0].end_s(end_s, starts_s))
-
-
-def _first_stage_s(
-    choice: Choice, passes: Passes, shapes: tuple[StageShape, ...], seconds: list[np.ndarray]
-) -> tuple[float, float]:
-    """Return when the first stage's last pass backward begins at the earliest, and when it is through with all."""
-    p = choice.grid.pipeline
-    there_s = list(accumulate((passes.forward_s[k] + passes.sent_s[k + 1] for k in range(p - 1)), initial=0.0))
-    back_s = list(accumulate((passes.backward_s[k] + passes.sent_s[k + 1] for k in range(p - 1)), initial=0.0))
-    last_s = [
-        there + max(float((shape.through * each).sum()), _rounds_s(choice, passes, stage))
-        for stage, (there, shape, each) in enumerate(zip(there_s, shapes, seconds, strict=True))
-    ]
-    own_backward_s = float(passes.backward_s[0])
-    done_s = max(last + back for last, back in zip(last_s, back_s, strict=True))
-    waits = [last + back - own_backward_s for last, back in zip(last_s[1:], back_s[1:], strict=True)]
-    begin_s = max([float((shapes[0].through * seconds[0]).sum()) - own_backward_s, *waits])
-    after_s = float(((shapes[0].every - shapes[0].through) * seconds[0]).sum())
-    if choice.layout.schedule == "zero-bubble":
-        begin_s = done_s + after_s - float(passes.weights_s[0])
-    return begin_s, done_s + after_s
-
-
-def _rounds_s(choice: Choice, passes: Passes, stage: int) -> float:
-    """Return the least time from a stage's first pass to its last backward by how many micro-batches it has in flight.
-
-    A stage that keeps a of them sends the next one forward only when the first is back: m micro-batches take
-    ceil(m / a) ways from there to the last stage and back. For schedules of one chunk that alternate.
-    """
-    layout, p = choice.layout, choice.grid.pipeline
-    if layout.schedule not in ("1f1b", "zero-bubble") or layout.chunks > 1:
-        return 0.0
-    way_s = float(
-        passes.forward_s[stage:].sum() + passes.backward_s[stage:].sum() + 2 * passes.sent_s[stage + 1 :].sum()
-    )
-    return -(-layout.micro_batches // (p - stage)) * way_s
+    order = pass_order(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
+    return max(*own_s, exchanges[0].end_s(*first_stage_s(order, passes.seconds(), passes.sent_s.tolist())))
 
 
 def _passes(material: Material, choice: Choice, timed: Timed, split: Split, begins: tuple[int, ...]) -> Passes:

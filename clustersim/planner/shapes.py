@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from clustersim.parallelism.schedules import SCHEDULES, Slot, kept_by
+from clustersim.parallelism.schedules import Slot, kept_by
+from clustersim.planner.way import pass_order
 from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
 
 _ROWS = {FORWARD: 0, BACKWARD: 1, WEIGHTS: 2}
@@ -17,15 +19,14 @@ _ROWS = {FORWARD: 0, BACKWARD: 1, WEIGHTS: 2}
 class StageShape:
     """What one stage does, as counts [3, num_chunks] of passes forward, backward and for gradients of weights.
 
-    `before` [num_chunks] are those before the pass in which the gradients of a chunk become complete, `through` those
-    up to the last pass backward through chunk 0, that included. `kept` [num, num_chunks] are how many micro-batches
-    each chunk keeps during a pass backward through chunk `backward` [num], each pair once.
+    `before` [num_chunks] are those before the pass in which the gradients of a chunk become complete. `kept` [num,
+    num_chunks] are how many micro-batches each chunk keeps during a pass backward through chunk `backward` [num], each
+    pair once.
     """
 
     kept: np.ndarray
     backward: np.ndarray
     before: tuple[np.ndarray, ...]
-    through: np.ndarray
     every: np.ndarray
 
 
@@ -33,14 +34,13 @@ class StageShape:
 def stage_shapes(schedule: str, num_stages: int, num_micro: int, num_chunks: int) -> tuple[StageShape, ...]:
     """Return what each stage does in an iteration [num_stages]; raise InputError where there is no such schedule.
 
-    >>> stage_shapes("1f1b", 4, 8, 1)[0].kept.max(), stage_shapes("zero-bubble", 4, 8, 1)[3].through.tolist()
-    (np.float64(4.0), [[8.0], [8.0], [4.0]])
+    >>> stage_shapes("1f1b", 4, 8, 1)[0].kept.tolist(), stage_shapes("zero-bubble", 4, 8, 1)[3].every.tolist()
+    ([[1.0], [2.0], [3.0], [4.0]], [[8.0], [8.0], [8.0]])
     """
-    order = SCHEDULES[schedule]
-    return tuple(_shape(order(stage, num_stages, num_micro, num_chunks), num_chunks) for stage in range(num_stages))
+    return tuple(_shape(slots, num_chunks) for slots in pass_order(schedule, num_stages, num_micro, num_chunks))
 
 
-def _shape(slots: list[Slot], num_chunks: int) -> StageShape:
+def _shape(slots: Sequence[Slot], num_chunks: int) -> StageShape:
     rows = np.array([_ROWS[slot.phase] for slot in slots])
     chunks = np.array([slot.chunk for slot in slots])
 
@@ -50,8 +50,7 @@ def _shape(slots: list[Slot], num_chunks: int) -> StageShape:
         return counted
 
     ends = [int(np.flatnonzero((rows > 0) & (chunks == chunk))[-1]) for chunk in range(num_chunks)]
-    through = int(np.flatnonzero((rows == 1) & (chunks == 0))[-1]) + 1
     before = tuple(counts(end) for end in ends)
     is_backward = rows == _ROWS[BACKWARD]
     held = np.unique(np.column_stack([chunks, kept_by(slots)])[is_backward], axis=0)
-    return StageShape(held[:, 1:], held[:, 0].astype(np.int64), before, counts(through), counts(len(slots)))
+    return StageShape(held[:, 1:], held[:, 0].astype(np.int64), before, counts(len(slots)))
