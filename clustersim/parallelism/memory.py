@@ -6,9 +6,9 @@ the optimizer's state and of the fp32 weights behind 16-bit ones, `zero-2` 1/d o
 the weights too; the block in use is whole, and with `zero-3` the next one, which is gathered meanwhile. Activations
 that a stage keeps are those of all micro-batches in flight. Recomputation (Chen et al., arXiv:1604.06174; Korthikanti
 et al., arXiv:2205.05198, section 5) keeps the input of each block only (`full`) or drops what attention has for each
-pair of tokens (`selective`, also what a fused attention never stores). With offload the state of the optimizer lies in
-the host's memory (Ren et al., arXiv:2101.06840). Weight stashing (Narayanan et al., SOSP 2019, section 3.3) holds the
-weights of every micro-batch in flight. Left out: buffers of the collectives.
+pair of tokens (`selective`; where a fused attention never stores that, every second product and what is none). With
+offload the state of the optimizer lies in the host's memory (Ren et al., arXiv:2101.06840). Weight stashing (Narayanan
+et al., SOSP 2019, section 3.3) holds the weights of every micro-batch in flight. Left out: buffers of the collectives.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from math import ceil, prod, sqrt
 from clustersim.parallelism.split import Piece
 from clustersim.parallelism.stages import JOINS, cut_points
 from clustersim.workload import PRECISIONS, Layer, Model, OptimizerSpec, Precision
+from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.memory import (
     CONTEXT_BYTES,
     PRODUCTS,
@@ -169,7 +170,8 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
 
     `full` repeats every block of a transformer, but neither its embedding nor its last layer, as Megatron-LM; of other
     models everything but the last block, whose backward pass comes next. `selective` repeats the products of an
-    attention and what lies between them.
+    attention and what lies between them; in blocks whose attention is fused, and stores no scores, every second matrix
+    product and what is no product, as torchtitan does (`torchtitan/parallelisms/parallelize_llama.py`).
     """
     again = [False] * len(layers)
     if recompute == "full":
@@ -180,8 +182,20 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
             again[block.start : block.stop] = [True] * len(block)
     elif recompute == "selective":
         for first, last in _attentions(layers):
-            again[first : last + 1] = [True] * (last + 1 - first)
+            again[first : last + 1] = [not is_fused(layers[first])] * (last + 1 - first)
+        for block in _fused_blocks(layers):
+            lasting = [number for number in block if is_fused(layers[number])]
+            matrices = [number for number in block if layers[number].op in PRODUCTS and number not in lasting]
+            for number in {*block} - {*lasting, *matrices[::2]}:
+                again[number] = True
     return again
+
+
+def _fused_blocks(layers: Sequence[Layer]) -> list[range]:
+    """Return the blocks of a transformer whose attention is fused."""
+    starts = block_starts(layers)
+    blocks = [range(start, end) for start, end in zip(starts, [*starts[1:], len(layers)], strict=True)]
+    return [block for block in blocks if any(is_fused(layers[number]) for number in block)]
 
 
 def _attentions(layers: Sequence[Layer]) -> list[tuple[int, int]]:
@@ -266,7 +280,7 @@ def _untied(model: Model) -> Model:
 
 
 def _with_own_matrix(layer: Layer) -> Layer:
-    if layer.op != "fully-connected" or layer.num_parameters or not layer.shape:
+    if layer.op != "fully-connected" or layer.num_parameters or layer.weights_of or not layer.shape:
         return layer
     return replace(layer, num_parameters=prod(layer.shape[key] for key in ("inputs", "outputs", "count")))
 

@@ -255,6 +255,14 @@ class Builder:
         assert x.channels % 2 == 0, f"{name}: {x.channels} features have no halves"
         return self._elementwise(name, op, x.elements, replace(x, channels=x.channels // 2))
 
+    def rotary(self, name: str, x: Tensor, *turned: Tensor) -> Tensor:
+        """Turn queries and keys, or what else of `x` is `turned`, by an angle that grows with the position.
+
+        Su et al., RoFormer, 2021.
+        """
+        moved = sum(each.elements for each in turned) or x.elements
+        return self._elementwise(name, "rotary", moved, x)
+
     def dropout(self, name: str, x: Tensor) -> Tensor:
         """Drop elements by chance."""
         return self._elementwise(name, "dropout", x.elements, x)

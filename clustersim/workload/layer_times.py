@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.workload.convolution_kernels import convolution_products, unrolled_products
+from clustersim.workload.eager import eager_traffic
+from clustersim.workload.fused_attention import fused_products, is_fused
 from clustersim.workload.kernel_constants import KernelConstants, Traffic, constants_of
 from clustersim.workload.kernel_model import (
     PHASES,
@@ -30,8 +32,8 @@ OPERATOR_S = 10e-6
 each operator before it issues the next leaves longer gaps: MXNet's ResNet-50 on a V100 took 17 ms longer an
 iteration than its kernels are estimated to take, at every batch from 1 to 8."""
 
-LIBRARIES = {"cudnn": convolution_products, "unrolled": unrolled_products}
-Library = Literal["cudnn", "unrolled"]
+LIBRARIES = {"cudnn": convolution_products, "eager": convolution_products, "unrolled": unrolled_products}
+Library = Literal["cudnn", "eager", "unrolled"]
 
 _ONE_PASS = Traffic(input=1.0, output=1.0)
 _TWO_PASSES = Traffic(input=2.0, output=1.0)
@@ -62,14 +64,14 @@ def estimate_layers(
     owners: list[tuple[int, int]] = []
     for index, layer in enumerate(model.layers):
         for phase_index, phase in enumerate(PHASES):
-            found = _products(layer, batch, phase, constants, number, library)
+            found = _products(layer, batch, phase, constants, number, library, gpu.architecture)
             products += found
             owners += [(index, phase_index)] * len(found)
     best: dict[tuple[int, int], float] = {}
     for owner, seconds in zip(owners, product_seconds(products, rates, constants).tolist(), strict=True):
         best[owner] = min(seconds, best.get(owner, seconds))
     layers = tuple(
-        _layer_time(layer, [best.get((index, phase)) for phase in range(3)], batch, rates, constants, number)
+        _layer_time(layer, [best.get((index, phase)) for phase in range(3)], batch, rates, constants, number, library)
         for index, layer in enumerate(model.layers)
     )
     return Estimate(as_issued(layers, operator_s), _assumptions(model, gpu, precision, constants))
@@ -106,7 +108,13 @@ def _with_gaps(layer: LayerTime, forward_gap: float, backward_gap: float) -> Lay
 
 
 def _products(
-    layer: Layer, batch: int, phase: Phase, constants: KernelConstants, number: Precision, library: Library
+    layer: Layer,
+    batch: int,
+    phase: Phase,
+    constants: KernelConstants,
+    number: Precision,
+    library: Library,
+    architecture: str,
 ) -> list[Product]:
     """Return the kernels that could do one phase of a layer; none where it is bound by memory or does nothing."""
     flop = {
@@ -125,6 +133,8 @@ def _products(
     }
     if not layer.shape:
         return []
+    if is_fused(layer):
+        return fused_products(layer, batch, phase, constants, number.operand_bytes, architecture)
     make = makers.get(layer.op, matmul_products)
     return make(layer.shape, batch, phase, constants, number.operand_bytes)
 
@@ -136,9 +146,12 @@ def _layer_time(
     rates: Rates,
     constants: KernelConstants,
     number: Precision,
+    library: Library,
 ) -> LayerTime:
     """Return one layer's times: what its kernels take, or the bytes and FLOP of an operation without a shape."""
     traffic = constants.element_wise.get(layer.op, (_ONE_PASS, _TWO_PASSES))
+    if library == "eager":
+        traffic = eager_traffic(layer, number) or traffic
     window = float(layer.shape.get("kernel_h", 1) * layer.shape.get("kernel_w", 1))
 
     def moved(phase: int) -> float:

@@ -30,27 +30,9 @@ class Net(Builder):
         """Look tokens up in a table that belongs to another layer."""
         return self._elementwise(name, "embedding", tokens, Tensor(features, tokens))
 
-    def rotary(self, name: str, x: Tensor) -> Tensor:
-        """Turn queries and keys by an angle that grows with the position (Su et al., 2021)."""
-        return self._elementwise(name, "rotary", x.elements, x)
-
     def parameters(self, name: str, x: Tensor, num: int) -> Tensor:
         """Add learned numbers to every sample: positions, a class token."""
         return self._elementwise(name, "add", x.elements, x, parameters=num)
-
-    def fused_attention(self, name: str, query: Tensor, key: Tensor, heads: int) -> Tensor:
-        """Mix values by one kernel that keeps the scores on the chip (Dao et al., 2022).
-
-        `query` has heads x width features, `key` (and values) as many or fewer, each shared by some queries.
-        The FLOP are those of all pairs of tokens, as in the catalogue; its two products are two layers here.
-        """
-        width, tokens = query.channels // heads, key.height
-        self.attention_product(f"{name}.scores", query, key, heads, outputs=tokens)
-        self.layers[-1] = replace(self.layers[-1], output_elements=0.0)
-        weights = Tensor(heads * tokens, query.height)
-        y = self.attention_product(f"{name}.context", weights, key, heads, outputs=width)
-        self.layers[-1] = replace(self.layers[-1], input_elements=float(key.elements))
-        return y
 
 
 @dataclass(frozen=True)

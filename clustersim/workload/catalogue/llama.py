@@ -22,8 +22,7 @@ DEFAULT_TOKENS = 8192
 def llama3(size: str, tokens: int = DEFAULT_TOKENS) -> Callable[[], Model]:
     """Return what builds Llama 3.1 of `8b`, `70b` or `405b` parameters; a sample is so many tokens.
 
-    Attention is one fused kernel that skips what the mask hides, as PyTorch has it by default. Rotary positions are
-    left out: they have no parameters and take next to no time.
+    Attention is one fused kernel that skips what the mask hides, as PyTorch has it by default.
     """
 
     def build() -> Model:
@@ -57,7 +56,7 @@ def attention(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
     """
     features, tokens = x.channels, x.height
     each = features // heads
-    net.linear(f"{name}.qkv", x, features + 2 * _KEY_HEADS * each, bias=False)
     query, key = Tensor(features, tokens), Tensor(_KEY_HEADS * each, tokens)
+    net.rotary(f"{name}.rotary", net.linear(f"{name}.qkv", x, features + 2 * key.channels, bias=False), query, key)
     context = net.fused_attention(name, query, key, heads, causal=True)
     return net.linear(f"{name}.output", context, features, bias=False)

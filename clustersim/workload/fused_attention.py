@@ -1,0 +1,56 @@
+"""Attention as one kernel that keeps the scores on the chip: FlashAttention (Dao et al., arXiv:2205.14135).
+
+In a model it is two layers, the product of queries and keys, which writes nothing, and that of weights and values,
+which reads values alone. Their FLOP say what is computed: half of all pairs where a mask lets tokens see earlier ones
+only and the kernel skips the rest. Backward computes the scores once more, five products where forward has two. Per
+sample the kernels take
+
+    max(FLOP / (utilisation x peak), bytes / memory rate)
+
+with the bytes of queries, keys, values and what is written, once forward and twice backward, and none of the scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clustersim.workload.kernel_constants import KernelConstants
+from clustersim.workload.kernel_model import Phase, Product, plain_product
+from clustersim.workload.layer import Layer
+
+UTILISATION = {"ampere": 0.615, "hopper": 0.35}
+"""Share of the tensor cores' peak that FlashAttention-2 reaches, by architecture.
+
+Ampere: the middle of 50 to 73 % of an A100 (Dao, arXiv:2307.08691, abstract); Hopper: Shah et al., arXiv:2407.08608,
+abstract. Elsewhere, and without tensor cores, that of other matrix products is assumed.
+"""
+
+
+def is_fused(layer: Layer) -> bool:
+    """Return whether a layer is part of a fused attention: scores that nobody writes, or weights that nobody reads."""
+    if layer.op != "matmul" or not layer.shape:
+        return False
+    weights = layer.shape["rows"] * layer.shape["inputs"] * layer.shape["count"]
+    return not layer.output_elements or layer.input_elements < weights
+
+
+def fused_products(
+    layer: Layer, batch: int, phase: Phase, constants: KernelConstants, element_bytes: float, architecture: str
+) -> list[Product]:
+    """Return the work of one phase of such a layer as products [0 or 1]; backward that of the scores includes them."""
+    shape, forward = layer.shape, phase == "forward"
+    again = 0.0 if forward or layer.output_elements else layer.flop
+    flop = again + (layer.flop if forward else layer.flop_backward_data)
+    count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
+    product = plain_product(shape["outputs"], shape["rows"], shape["inputs"], count, phase, constants, element_bytes)
+    moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
+    utilisation = UTILISATION.get(architecture) if constants.tensor else None
+    return [
+        replace(
+            product,
+            num_bytes=moved * (1 if forward else 2),
+            efficiency=product.efficiency if utilisation is None else utilisation,
+            prologue=0.0,
+            can_split=False,
+        )
+    ]

@@ -1,0 +1,49 @@
+"""What PyTorch without a compiler moves through memory."""
+
+import pytest
+
+from clustersim.hardware import load_gpu
+from clustersim.workload import PRECISIONS, estimate_layers, load_model
+from clustersim.workload.builder import Builder, Tensor
+from clustersim.workload.eager import eager_traffic
+
+
+def layer(op: str):
+    net, x = Builder("one", "one"), Tensor(4096, 8192)
+    {"rms-norm": net.rms_norm, "rotary": net.rotary, "gelu": net.gelu, "silu": net.gate}[op]("it", x)
+    return net.model().layers[0]
+
+
+@pytest.mark.parametrize(
+    ("op", "precision", "forward", "backward"),
+    [
+        ("rms-norm", "amp-bf16", 18, 42),
+        ("rms-norm", "fp32", 7, 21),
+        ("rotary", "amp-bf16", 10, 10),
+        ("rotary", "fp32", 2, 2),
+        ("silu", "amp-bf16", 2.5, 4.5),
+    ],
+)
+def test_an_operation_moves_what_its_kernels_read_and_write(op, precision, forward, backward):
+    """In tensors as large as what it reads, of the activations' precision; a gate's output is half as large."""
+    one = layer(op)
+    moved = eager_traffic(one, PRECISIONS[precision])
+    assert moved is not None
+    found = [each.elements(one.input_elements, one.output_elements) / one.input_elements for each in moved]
+    assert found == pytest.approx([forward, backward])
+
+
+def test_what_is_one_kernel_is_left_alone():
+    assert eager_traffic(layer("gelu"), PRECISIONS["amp-bf16"]) is None
+
+
+def test_eager_is_slower_in_what_it_lists_and_nowhere_else():
+    model, gpu = load_model("llama-3.1-8b"), load_gpu("h100")
+    compiled, eager = (
+        estimate_layers(model, gpu, 2, "amp-bf16", library=library).layers for library in ("cudnn", "eager")
+    )
+    slower = {
+        after.layer.op for before, after in zip(compiled, eager, strict=True) if after.forward_s > before.forward_s
+    }
+    assert slower == {"rms-norm", "rotary", "silu"}
+    assert all(after.backward_s >= before.backward_s for before, after in zip(compiled, eager, strict=True))
