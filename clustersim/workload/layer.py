@@ -24,7 +24,8 @@ class Layer:
     where they are not what such layers usually keep.
 
     `branch` names the path that a layer is on where a network branches: layers that follow one another with some name
-    or other lie between where it splits and where it joins, and those of one name are one path.
+    or other lie between where it splits and where it joins, and those of one name are one path. `weights_of` names a
+    layer above whose weights it uses as well, as the second tower of a Siamese network does: it has none of its own.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Layer:
     shape: Mapping[str, int] = field(default_factory=dict)
     kept_bytes: float | None = None
     branch: str = ""
+    weights_of: str = ""
 
 
 @dataclass(frozen=True)
