@@ -8,21 +8,38 @@ sample read it themselves. So a module in which GPU g has paths of t(g) seconds 
 
     max over g of (message there + t(g) + message back)
 
-where messages of different GPUs do not hold each other up. Parameters lie with their paths alone. Left out: paths
-within paths, which follow one another, and adding up the gradients.
+where messages of different GPUs do not hold each other up. Parameters lie with their paths alone. Towers with one set
+of weights (`Layer.weights_of`) each have them, and add up their gradients before the copies of the model do. Left out:
+paths within paths, which follow one another, and adding up the gradients of what was read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clustersim.errors import InputError
 from clustersim.parallelism.compile import ACTIVATIONS, GRADIENTS, Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
 from clustersim.parallelism.pieces import Piece
-from clustersim.program.ops import BACKWARD, FORWARD, Compute, Key, Op, Program, Ready, Receive, Send, merged
+from clustersim.program.ops import (
+    BACKWARD,
+    FORWARD,
+    Call,
+    Compute,
+    Key,
+    Op,
+    Program,
+    Ready,
+    Receive,
+    Send,
+    Wait,
+    merged,
+)
 from clustersim.workload import Layer, LayerTime
+
+COPY = "pipeline"
+"""The axis along which the GPUs of a copy stand."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +63,8 @@ def dealt_paths(times: Sequence[LayerTime], num_gpus: int) -> list[Stretch]:
     >>> [[path.gpu for path in stretch] for stretch in dealt_paths(times, 2)]
     [[0], [0, 1]]
     """
-    stretches = [_dealt(each, times, num_gpus) for each in _stretches([time.layer for time in times])]
+    layers = [time.layer for time in times]
+    stretches = [_dealt(each, times, num_gpus) for each in _stretches(layers)]
     most = max(len(stretch) for stretch in stretches)
     if num_gpus > most > 1:
         message = f"at most {most} paths lie beside each other, and a copy has {num_gpus} GPUs"
@@ -54,7 +72,35 @@ def dealt_paths(times: Sequence[LayerTime], num_gpus: int) -> list[Stretch]:
     if num_gpus > most:
         message = "the model has no paths beside each other (no layer has a branch), so that one GPU has all of it"
         raise InputError(message, key="kind", got="paths", allowed="kind: grid, or a model that branches")
+    for owner, gpus in _users(stretches, layers).items():
+        if 1 < len(gpus) < num_gpus:
+            message = f"the weights of '{owner}' are used on {len(gpus)} GPUs, and a copy has {num_gpus}"
+            raise InputError(message, key="data", got=f"{num_gpus} GPUs", allowed=f"copies of at most {len(gpus)} GPUs")
     return stretches
+
+
+def _users(stretches: Sequence[Stretch], layers: Sequence[Layer]) -> dict[str, set[int]]:
+    """Return the GPUs of a copy on which weights are used, by the layer that they belong to."""
+    users: dict[str, set[int]] = {}
+    for stretch in stretches:
+        for path in stretch:
+            for number in path.layers:
+                users.setdefault(layers[number].weights_of or layers[number].name, set()).add(path.gpu)
+    return users
+
+
+def times_on(gpu: int, stretches: Sequence[Stretch], times: Sequence[LayerTime]) -> list[LayerTime]:
+    """Return the layers of a model with the parameters that a GPU has: of weights used by several, the first of its."""
+    parameters = {time.layer.name: time.layer.num_parameters for time in times}
+    found, known = list(times), set()
+    own = (layer for stretch in stretches for path in stretch if path.gpu == gpu for layer in path.layers)
+    for number in sorted(own):
+        layer = times[number].layer
+        owner = layer.weights_of or layer.name
+        if layer.weights_of and owner not in known:
+            found[number] = replace(times[number], layer=replace(layer, num_parameters=parameters[owner]))
+        known.add(owner)
+    return found
 
 
 def _stretches(layers: Sequence[Layer]) -> list[list[list[int]]]:
@@ -83,7 +129,8 @@ def path_parts(stretches: Sequence[Stretch], times: Sequence[LayerTime], num_gpu
     """Return what each GPU of a copy has: its layers, in the order of the model."""
     parts = []
     for gpu in range(num_gpus):
-        own = [times[layer] for stretch in stretches for path in stretch if path.gpu == gpu for layer in path.layers]
+        there = times_on(gpu, stretches, times)
+        own = [there[layer] for stretch in stretches for path in stretch if path.gpu == gpu for layer in path.layers]
         pieces = tuple(Piece(time.layer, is_split=False) for time in own)
         parts.append(Part(0, pieces, tuple(own), (False,) * len(own), (0,), 0.0))
     return tuple(parts)
@@ -95,8 +142,9 @@ def path_memory(
     """Return the bytes that a GPU holds at its peak; other GPUs than the first keep what each stretch hands to them."""
     runs = [[layer for path in stretch if path.gpu == gpu for layer in path.layers] for stretch in stretches]
     runs = [[layer for run in runs for layer in run]] if gpu == 0 else [run for run in runs if run]
+    there = times_on(gpu, stretches, times)
     held = [
-        HeldPart([Piece(times[layer].layer, is_split=False) for layer in run], 1.0, (0,), [False] * len(run))
+        HeldPart([Piece(there[layer].layer, is_split=False) for layer in run], 1.0, (0,), [False] * len(run))
         for run in runs
     ]
     return stage_memory(held, rules)
@@ -106,7 +154,9 @@ def compile_paths(
     gpu: int, stretches: Sequence[Stretch], times: Sequence[LayerTime], update_s: float, rules: Rules, element: float
 ) -> StagePlan:
     """Compile the program of a GPU of a copy; `element` is the bytes of an element of all samples."""
-    writer = _Writer(gpu, times, rules, element)
+    users = _users(stretches, [time.layer for time in times])
+    together = {owner for owner, gpus in users.items() if len(gpus) > 1}
+    writer = _Writer(gpu, times_on(gpu, stretches, times), rules, element, together)
     for stretch in stretches:
         writer.forward(stretch)
     for stretch in reversed(stretches):
@@ -122,8 +172,10 @@ class _Writer:
     times: Sequence[LayerTime]
     rules: Rules
     element: float  # bytes of an element of all samples
+    together: set[str]  # layers whose weights other GPUs of the copy use as well
     ops: list[Op] = field(default_factory=list)
     grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
+    added: list[tuple[Call, Layer]] = field(default_factory=list)  # gradients that GPUs of the copy add up
 
     def forward(self, stretch: Stretch) -> None:
         """Hand what paths read to the other GPUs, compute one's own, and have back what theirs write."""
@@ -164,6 +216,10 @@ class _Writer:
 
     def plan(self, update_s: float) -> StagePlan:
         """Return the program, with buckets where the last of their gradients are complete."""
+        self.ops += [call for call, _ in self.added if not self.rules.overlap]
+        for call, layer in self.added:
+            self.ops.append(Wait(call.key))
+            self.grown.append((len(self.ops), float(layer.num_parameters), layer.name))
         buckets, ready = buckets_of(self.grown, len(self.ops), self.rules)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
@@ -172,8 +228,13 @@ class _Writer:
 
     def _backward(self, time: LayerTime) -> None:
         self._compute(time.layer.name, time.backward_s, BACKWARD)
-        if time.layer.num_parameters:
-            self.grown.append((len(self.ops), float(time.layer.num_parameters), time.layer.name))
+        owner, size = time.layer.weights_of or time.layer.name, float(time.layer.num_parameters)
+        if size and owner in self.together:
+            key = Key(f"{GRADIENTS} of towers", 0, len(self.added))
+            self.added.append((Call(key, "all-reduce", COPY, size * self.rules.gradient_bytes), time.layer))
+            self.ops += [self.added[-1][0]] if self.rules.overlap else []
+        elif size:
+            self.grown.append((len(self.ops), size, time.layer.name))
 
     def _compute(self, name: str, seconds: float, phase: str) -> None:
         if seconds:

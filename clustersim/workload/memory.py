@@ -167,8 +167,8 @@ def weight_copy_bytes(model: Model, precision: str) -> float:
 
 
 def _multiplied(layer: Layer) -> float:
-    """Return the weights that a product reads: its own, or those of the layer that it is tied to."""
-    is_tied = layer.op == "fully-connected" and not layer.num_parameters and layer.shape
+    """Return the weights that a product reads: its own, or those of an embedding; a second tower's are counted once."""
+    is_tied = layer.op == "fully-connected" and not layer.num_parameters and not layer.weights_of and layer.shape
     sizes = ("inputs", "outputs", "count")
     return float(math.prod(layer.shape[size] for size in sizes) if is_tied else layer.num_parameters)
 

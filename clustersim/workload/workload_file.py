@@ -10,8 +10,9 @@ the unit of its key. A layer gives both times or neither, and FLOP where it give
 left out is zero. A layer with FLOP or a `shape` has an `op` that is known (`KNOWN_OPS`). Parameters and activations
 are taken as fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is taken to the nearest parameter. An imported
 model's file says more, each where it is not what follows from the rest: `input_bytes`, `kept_bytes` (in any precision),
-`backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). `branch` names a path
-(`Layer.branch`). Beside the layers, `weight_share` is what stored weights take of fp32 ones (`Model.weight_share`).
+`backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). `branch` names a path,
+`weights_of` a layer whose weights are used as well (`Layer`). Beside the layers, `weight_share` is what stored weights
+take of fp32 ones (`Model.weight_share`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _LIMITS = Limits(num_events=500_000)
 """Of a workload file: a tool may have written it, with some dozen values for each of many layers."""
 
 _MODEL_KEYS = ("name", "layers", "sample", "source", "weight_share")
-_LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape", "branch")
+_LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape", "branch", "weights_of")
 
 
 def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
@@ -71,6 +72,7 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
         for index, node in enumerate(reader.sequence(top.get("layers"), "layers"))
     ]
     reader.refuse_repeated(layers)
+    reader.refuse_unknown_weights(layers)
     if reader.mistakes:
         raise InputError(in_order(reader.mistakes))
     made = _layers(layers)
@@ -89,6 +91,7 @@ class _Written:
     key: str
     shape: Mapping[str, int]
     branch: str
+    weights_of: str
 
     def given(self, quantity: str, otherwise: float = 0.0) -> float:
         value = self.quantities[quantity]
@@ -107,8 +110,8 @@ def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
     shape = reader.shape(keys.get("shape"), f"{key}.shape", op)
     if len(reader.mistakes) == before:
         _check_layer(reader, node, key, quantities)
-    branch = reader.text(keys.get("branch"), f"{key}.branch")
-    return _Written(name, op, quantities, keys.get("name", node), key, shape, branch)
+    branch, weights_of = (reader.text(keys.get(each), f"{key}.{each}") for each in ("branch", "weights_of"))
+    return _Written(name, op, quantities, keys.get("name", node), key, shape, branch, weights_of)
 
 
 def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str, float | None]) -> None:
@@ -146,6 +149,7 @@ def _layers(layers: Sequence[_Written]) -> tuple[Layer, ...]:
                 layer.shape,
                 kept_bytes=layer.quantities["kept_bytes"],
                 branch=layer.branch,
+                weights_of=layer.weights_of,
             )
         )
     return tuple(made)
@@ -271,6 +275,20 @@ class _Reader:
             wrong = error.mistakes[0]
             self.mistake(node, key, wrong.message, wrong.got, wrong.allowed)
             return None
+
+    def refuse_unknown_weights(self, layers: Sequence[_Written]) -> None:
+        """Refuse weights of a layer that has none, or is not above; and of a layer that has its own."""
+        owners: set[str] = set()
+        for layer in layers:
+            place, key = layer.name_node, f"{layer.key}.weights_of"
+            if layer.weights_of and layer.given("parameter_bytes"):
+                message = f"'{layer.name}' has parameters of its own; leave parameter_bytes out, or weights_of"
+                self.mistake(place, key, message, layer.weights_of, "of a layer without parameter_bytes")
+            elif layer.weights_of and layer.weights_of not in owners:
+                message = f"no layer above with parameters is called '{layer.weights_of}'"
+                self.mistake(place, key, message, layer.weights_of, ", ".join(sorted(owners)) or "none")
+            if layer.given("parameter_bytes"):
+                owners.add(layer.name)
 
     def refuse_repeated(self, layers: Iterable[_Written]) -> None:
         """Refuse two layers of one name."""

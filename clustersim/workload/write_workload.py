@@ -81,8 +81,9 @@ def _row(layer: Layer, input_elements: float, backward: tuple[float, float]) -> 
             parts[key] = _number(flop)
     if layer.shape:
         parts["shape"] = _map({key: str(size) for key, size in layer.shape.items()})
-    if layer.branch:
-        parts["branch"] = _scalar(layer.branch)
+    for key, name in (("branch", layer.branch), ("weights_of", layer.weights_of)):
+        if name:
+            parts[key] = _scalar(name)
     return _map(parts)
 
 

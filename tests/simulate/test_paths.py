@@ -121,6 +121,34 @@ def test_copies_exchange_gradients_path_by_path() -> None:
     assert sent == pytest.approx(2 * moved + 2 * 4 * load_model("squeezenet-1.0").num_parameters, rel=1e-6)
 
 
+def test_towers_with_one_set_of_weights_add_up_their_gradients() -> None:
+    """In a ring of two, as many bytes as two copies of the model would; and 4096 features a pair there and back."""
+    shared = load_model("siamese-omniglot").num_parameters - 4097
+    for overlap in (True, False):
+        strategy = {"kind": "all-reduce", "overlap": overlap}
+        run = clustersim.simulate(scenario("siamese-omniglot", 2, topology=FAR, strategy=strategy))
+        sent = sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access") / 2
+        assert sent == pytest.approx(2 * 4 * shared + 2 * 8 * 4 * 4096, rel=1e-6)
+
+
+def test_a_tower_on_a_gpu_of_its_own_holds_the_weights_too_and_both_on_one_hold_them_once() -> None:
+    one, two = laid_out(scenario("siamese-omniglot", 1)), laid_out(scenario("siamese-omniglot", 2))
+    weights = [memory["weights"] for memory in two.memory]
+    assert weights[0] == one.memory[0]["weights"] == 4 * 38_951_745
+    assert weights[1] == 4 * (38_951_745 - 4097)
+    plain = clustersim.simulate(scenario("siamese-omniglot", 1) | {"parallelism": {}})
+    alone = clustersim.simulate(scenario("siamese-omniglot", 1))
+    assert alone.iteration_s == pytest.approx(plain.iteration_s, rel=1e-9)
+    assert alone.memory_bytes == pytest.approx(plain.memory_bytes, rel=1e-9)
+
+
+def test_two_towers_take_half_the_time_on_two_gpus_where_messages_take_next_to_none() -> None:
+    quick = {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "infiniband-ndr"}
+    asked = (scenario("siamese-omniglot", num_gpus, topology=quick, batch={"global": 256}) for num_gpus in (1, 2))
+    one, two = map(clustersim.simulate, asked)
+    assert two.iteration_s == pytest.approx(one.iteration_s / 2, rel=0.1)
+
+
 def test_it_is_played_alike_exactly_and_quickly() -> None:
     point = load_scenario(scenario("googlenet", 8, data=2)).points()[0].point
     assert forecast(point).run.iteration_s == pytest.approx(forecast(point, exact=True).run.iteration_s, rel=1e-9)
@@ -149,6 +177,19 @@ def test_what_has_no_paths_is_refused(model: str, num_gpus: int, parallelism: di
     with pytest.raises(InputError) as caught:
         clustersim.simulate(asked)
     assert told in str(caught.value)
+
+
+def test_weights_are_used_on_one_gpu_or_on_all_of_a_copy(tmp_path: Path) -> None:
+    rows = [
+        "{name: left, flop: 1e9, parameter_bytes: 8, branch: left}",
+        "{name: right, flop: 1e9, weights_of: left, branch: right}",
+        "{name: join, flop: 1e9}",
+        *(f"{{name: {name}, flop: 1e9, branch: {name}}}" for name in "abc"),
+    ]
+    path = tmp_path / "towers.yaml"
+    path.write_text("\n".join(["name: towers", "layers:", *(f"  - {row}" for row in rows), ""]))
+    with pytest.raises(InputError, match="the weights of 'left' are used on 2 GPUs, and a copy has 3"):
+        clustersim.simulate(scenario(str(path), 3))
 
 
 def test_paths_keep_their_gpus_in_step() -> None:

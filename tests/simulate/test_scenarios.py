@@ -110,6 +110,13 @@ def test_branches_on_two_gpus_beat_copies_where_there_are_few_samples_and_lose_w
     assert rates[128, "paths data=2"] < rates[128, "data=4"]
 
 
+def test_a_tower_on_each_gpu_beats_a_copy_on_each_by_its_samples():
+    runs = clustersim.sweep(clustersim.load_scenario("siamese-towers", ["num_iterations=1"])).runs
+    rates = {(run.axes["batch.global"], run.axes["parallelism"]): run.samples_per_s for run in runs}
+    assert rates[16, "paths"] > rates[16, "data=2"]
+    assert rates[128, "paths"] > rates[128, "data=2"]
+
+
 def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradients_make_it_smaller():
     overrides = ["num_iterations=1", "parallelism.micro_batches=4"]
     runs = clustersim.sweep(clustersim.load_scenario("gpipe-bubble", overrides)).runs

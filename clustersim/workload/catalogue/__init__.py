@@ -24,6 +24,7 @@ from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.mixtral import mixtral
 from clustersim.workload.catalogue.nin import nin
 from clustersim.workload.catalogue.resnet import resnet
+from clustersim.workload.catalogue.siamese import siamese_omniglot
 from clustersim.workload.catalogue.squeezenet import compressed_squeezenet, squeezenet
 from clustersim.workload.catalogue.vgg import vgg
 from clustersim.workload.layer import Model
@@ -122,6 +123,7 @@ MODELS = Catalogue(
         "resnet50": resnet(50),
         "resnet101": resnet(101),
         "resnet152": resnet(152),
+        "siamese-omniglot": siamese_omniglot,
         "squeezenet-1.0": squeezenet,
         "squeezenet-1.0-fp16": compressed_squeezenet("squeezenet-1.0-fp16", "weights of 16 bits", 2.4),
         "squeezenet-1.0-pruned-8-bit": compressed_squeezenet(
