@@ -134,10 +134,11 @@ def _too_many(windows: Sequence[Layer], layer: Layer, size: tuple[int, int], til
     every = ((row, column) for row in range(1, rows + 1) for column in range(1, columns + 1))
     fitting = (grid for grid in every if tiles.num % (grid[0] * grid[1]) == 0)
     near = max(fitting, key=lambda grid: (grid[0] * grid[1], -abs(grid[0] - grid[1]), grid))
-    copies = tiles.num // (near[0] * near[1])
+    num_copies = tiles.num // (near[0] * near[1])
+    copies = f", with {num_copies} copies where there was one" if num_copies > 1 else ""
     return InputError(
         f"the {size[0]} x {size[1]} positions of '{layer.name}' do not make {tiles.rows} x {tiles.columns} tiles; "
-        f"the nearest grid that does is tiles: [{near[0]}, {near[1]}], with {copies} copies where there was one",
+        f"the nearest grid that does is tiles: [{near[0]}, {near[1]}]{copies}",
         key="tiles",
         got=f"[{tiles.rows}, {tiles.columns}]",
         allowed=f"at most [{rows}, {columns}]",
