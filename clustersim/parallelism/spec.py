@@ -100,7 +100,8 @@ class Parallelism(Spec):
     recompute: Recompute = Field(
         default="none",
         description="activations that are not kept but computed again in backward: `selective` (what attention has for "
-        "each pair of tokens) or `full` (all but the input of each block)",
+        "each pair of tokens; of blocks with fused attention, which has nothing such, every second product and what is "
+        "none) or `full` (all but the input of each block)",
     )
     sequence_parallel: bool = Field(
         default=False, description="GPUs that split layers also split what lies between those, along the sequence"
