@@ -155,8 +155,10 @@ def _subtitle(data: Timeline, unit: str) -> str:
     words = [f"{what} of {data.run}, time ({unit}) to the right."]
     if any(mark.kind in COMMUNICATION for mark in data.marks):
         words.append("Thick bars: what the GPU does; thin bars: its buckets in flight.")
-    if any(_micro_batch(mark, data) for mark in data.marks):
-        words.append("Numbers: micro-batches.")
+    numbers = [_micro_batch(mark, data) for mark in data.marks]
+    if any(numbers):
+        before = "; those below 0 are of iterations before" if any(each.startswith("-") for each in numbers) else ""
+        words.append(f"Numbers: micro-batches{before}.")
     if any(lane.last for lane in data.lanes):
         words.append("The rank the others wait for is shaded.")
     return " ".join(words)

@@ -11,6 +11,7 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.planner import plan
+from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.versions import versions_data
 from clustersim.results import Run
 from clustersim.scenario import load_scenario
@@ -153,6 +154,13 @@ def test_the_report_shows_a_gradient_from_the_version_it_met_forward(equal: str)
     assert {arrow.staleness for arrow in data.arrows} == {0, 1, 2, 3}
     for arrow in data.arrows:
         assert arrow.met_s - arrow.read_s == pytest.approx((arrow.staleness + 1) * one_s, rel=1e-3)
+
+
+def test_the_timeline_says_what_numbers_below_0_are(equal: str) -> None:
+    sweep = clustersim.sweep(scenario(equal, 4, {"pipeline": 4, "micro_batches": 4}))
+    data = timeline_data(sweep, sweep.runs[0])
+    assert data is not None
+    assert "those below 0 are of iterations before" in draw_timeline(data).subtitle
 
 
 def refusal(asked: dict[str, Any]) -> InputError:
