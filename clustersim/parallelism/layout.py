@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from clustersim.parallelism.one_weird_trick import (
     trick_parts,
     trick_pieces,
 )
+from clustersim.parallelism.over_time import StageHeld
 from clustersim.parallelism.paths import compile_paths, dealt_paths, path_memory, path_parts
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.recurrent import along_time
@@ -31,6 +32,7 @@ from clustersim.parallelism.work import piece_times
 from clustersim.program.ops import UPDATE
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
 from clustersim.workload.layer_times import Library
+from clustersim.workload.memory import SLACK
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class LaidOut:
     plans: tuple[StagePlan, ...]
     memory: tuple[dict[str, float], ...]
     replica_axes: tuple[str, ...] = REPLICAS
+    held: tuple[StageHeld, ...] = ()  # where what is held over time is known
 
     @property
     def fullest(self) -> dict[str, float]:
@@ -119,7 +122,8 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         for stage in range(grid.pipeline)
     ]
     memory = [_memory(layout, grid, training, *each) for each in zip(own, slots, strict=True)]
-    return LaidOut(grid, tuple(parts), tuple(plans), tuple(memory))
+    lasting = [_held(layout, grid, training, *each) for each in zip(own, memory, slots, strict=True)]
+    return LaidOut(grid, tuple(parts), tuple(plans), tuple(memory), held=tuple(lasting))
 
 
 def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
@@ -254,6 +258,24 @@ def _memory(
         for chunk, (part, number) in enumerate(zip(held, in_flight, strict=True))
     ]
     return stage_memory(at_peak, rules)
+
+
+def _held(
+    layout: Parallelism,
+    grid: Grid,
+    training: Training,
+    parts: Sequence[Part],
+    memory: Mapping[str, float],
+    slots: Sequence[Slot],
+) -> StageHeld:
+    """Return what a rank of a stage holds of each micro-batch, and throughout; at its peak it is `memory` in all."""
+    rules = _held_rules(layout, grid, training)
+    own = [part_activations(HeldPart(part.pieces, 0.0, part.units, part.again), rules.precision) for part in parts]
+    each = (1 + SLACK) * rules.micro_batch
+    kept, again = tuple(each * part.kept for part in own), tuple(each * part.again for part in own)
+    peak = fullest_pass(slots, kept, again)
+    at_peak = float(kept_by(slots)[peak] @ np.array(kept)) + again[slots[peak].chunk]
+    return StageHeld(kept, again, sum(memory.values()) - at_peak)
 
 
 def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRules:

@@ -19,6 +19,7 @@ from clustersim.report.lanes import MAX_MARKS
 from clustersim.report.layers import draw_layers, layers_data
 from clustersim.report.link_classes import draw_link_classes, link_classes_data
 from clustersim.report.links import draw_links, links_data
+from clustersim.report.memory_time import draw_memory_time, memory_time_data
 from clustersim.report.published import draw_published, published_data
 from clustersim.report.ranks import draw_ranks, ranks_data
 from clustersim.report.rates import draw_rates
@@ -112,6 +113,7 @@ FIGURES = Registry(
         "ranks": FigureKind("why", _per_run(ranks_data, draw_ranks)),
         "link-classes": FigureKind("why", _per_run(link_classes_data, draw_link_classes)),
         "links": FigureKind("why", _per_run(links_data, draw_links)),
+        "memory-over-time": FigureKind("why", _per_run(memory_time_data, draw_memory_time)),
         "layers": FigureKind("why", _per_run(layers_data, draw_layers)),
         "clocks": FigureKind("why", _per_run(clocks_data, draw_clocks)),
         "staleness": FigureKind("why", _per_run(staleness_data, draw_staleness)),

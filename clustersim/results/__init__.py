@@ -8,6 +8,7 @@ from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.jobs import JobRun, mean_jobs
 from clustersim.results.links import busiest_links, link_classes
+from clustersim.results.memory import MemoryLine
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
 from clustersim.results.run import BREAKDOWN, WEIGHT_VERSIONS, Interval, LinkClass, LinkLoad, Published, Run, Sweep
 from clustersim.results.synchronous import add_exchange, iteration_spans, parts, stretch_spans
@@ -26,6 +27,7 @@ __all__ = [
     "JobRun",
     "LinkClass",
     "LinkLoad",
+    "MemoryLine",
     "Published",
     "Run",
     "Spans",

@@ -10,6 +10,7 @@ from clustersim.results.cycles import Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.jobs import JobRun
+from clustersim.results.memory import MemoryLine
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
 
@@ -24,7 +25,7 @@ WEIGHT_VERSIONS = "weight_versions"
 _DETAIL = frozenset(
     [
         *["spans", "layers", "links", "rank_names", "worker_breakdown_s", "worker_staleness"],
-        *["iterations_s", "cycles", "updates", "more_updates"],
+        *["iterations_s", "cycles", "updates", "more_updates", "memory_lines"],
     ]
 )
 """What a run has a row of for each span, layer, link, rank, gradient or iteration."""
@@ -96,6 +97,7 @@ class Run:
     gradients, where it has any of its own; `updates`, the update log; `cycles`, every worker's iterations.
     `more_updates` are the update logs of the other replicates that were played. `adapters` are how many of its network
     adapters messages leave a host by, and how many it has for the GPUs in use, where they leave one.
+    `gpu_memory_bytes` is what a GPU has room for, and `memory_lines` what the stages of a layout hold over time.
     """
 
     axes: Mapping[str, Any]
@@ -133,6 +135,8 @@ class Run:
     more_updates: tuple[UpdateLog, ...] = field(default=(), repr=False)
     cycles: Cycles = field(default_factory=Cycles, repr=False)
     spans: Spans = field(default_factory=Spans, repr=False)
+    gpu_memory_bytes: float | None = None
+    memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
 
     @property
     def stashes_weights(self) -> bool:
@@ -172,6 +176,7 @@ class Run:
         if values.get("failures") is not None:
             values["failures"] = FailureTimes.from_dict(values["failures"])
         values["jobs"] = tuple(JobRun(**row) for row in values.get("jobs", ()))
+        values["memory_lines"] = tuple(MemoryLine.from_dict(line) for line in values.get("memory_lines", ()))
         values["spans"] = Spans(**values.get("spans", {}))
         values["updates"] = UpdateLog.from_dict(values.get("updates", {}))
         values["more_updates"] = tuple(UpdateLog.from_dict(log) for log in values.get("more_updates", ()))

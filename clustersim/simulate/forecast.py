@@ -30,6 +30,7 @@ from clustersim.results import (
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.jobs import play_together, setups_of, told_of_jobs
 from clustersim.simulate.long_run import with_failures
+from clustersim.simulate.memory_time import memory_lines
 from clustersim.simulate.outcome import Outcome, mean_cycle, mean_parts
 from clustersim.simulate.own_updates import facts_of
 from clustersim.simulate.play import Tell, play
@@ -168,6 +169,8 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         ),
         rank_names=tuple(str(setup.topology.node_names[node]) for node in setup.topology.gpus[first.gpus]),
         spans=_spans(setup, first),
+        gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
+        memory_lines=() if setup.laid_out is None or first.spans is None else memory_lines(setup.laid_out, first.spans),
     )
 
 

@@ -1,0 +1,62 @@
+"""What a rank of a stage holds as an iteration goes on: activations come with passes forward, and go with backward."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
+
+
+@dataclass(frozen=True)
+class StageHeld:
+    """The bytes of a stage: of each chunk's micro-batch in flight, made again in its pass backward, and of all else.
+
+    `beside` are weights, gradients, state, and whatever is held throughout.
+    """
+
+    kept: tuple[float, ...]
+    again: tuple[float, ...]
+    beside: float
+
+
+class Passed(NamedTuple):
+    """A pass of a micro-batch through a chunk that was played: its phase (forward, backward or weights) and its time.
+
+    Passes of iterations before have numbers of micro-batches below 0.
+    """
+
+    phase: str
+    micro_batch: int
+    begin_s: float
+    end_s: float
+
+
+def held_over_time(held: StageHeld, passes: Sequence[Passed]) -> list[tuple[float, float]] | None:
+    """Return from when on a rank holds how many bytes, for its passes of an iteration in their order.
+
+    A micro-batch counts from the beginning of its pass forward to the end of the last that needs what it kept. None
+    where the passes are not those of a whole iteration.
+
+    >>> held_over_time(StageHeld((4.0,), (1.0,), 2.0), [Passed("forward", 0, 0, 1), Passed("backward", 0, 1, 3)])
+    [(0, 6.0), (1, 7.0), (3, 2.0)]
+    """
+    last_phase = WEIGHTS if any(each.phase == WEIGHTS for each in passes) else BACKWARD
+    num_chunks, seen = len(held.kept), Counter[tuple[str, int]]()
+    now = held.beside + held.kept[0] * max(0, -min((each.micro_batch for each in passes), default=0))
+    at_first, steps = now, []
+    for each in passes:
+        nth = seen[each.phase, each.micro_batch]
+        seen[each.phase, each.micro_batch] += 1
+        if nth >= num_chunks:
+            return None
+        chunk = nth if each.phase == FORWARD else num_chunks - 1 - nth
+        now += held.kept[chunk] if each.phase == FORWARD else 0.0
+        steps.append((each.begin_s, now + (held.again[chunk] if each.phase == BACKWARD else 0.0)))
+        now -= held.kept[chunk] if each.phase == last_phase else 0.0
+        steps.append((each.end_s, now))
+    if not steps or abs(now - at_first) > 1e-9 * at_first:
+        return None
+    return list(dict(steps).items())  # what begins when another ends counts

@@ -1,0 +1,104 @@
+"""Memory over an iteration: what a GPU of each stage holds as micro-batches go forward and backward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.palette import series_colour
+from clustersim.report.series import run_label
+from clustersim.report.words import percent, size, time_unit
+from clustersim.results import MemoryLine, Run, Sweep
+
+MAX_STAGES = 6
+"""Lines that can be told apart; of more stages the first, the last and some between are drawn."""
+
+_GB = 1e9
+
+
+@dataclass(frozen=True)
+class MemoryTime:
+    """The figure in numbers: for each stage drawn its name, when in seconds, and bytes; what the GPU has room for."""
+
+    title: str
+    run: str
+    names: list[str]
+    times_s: list[list[float]]
+    held_bytes: list[list[float]]
+    room_bytes: float | None
+    num_stages: int
+
+
+def memory_time_data(sweep: Sweep, run: Run, max_stages: int = MAX_STAGES) -> MemoryTime | None:
+    """Return what stages hold over time; None where nothing is known of it."""
+    lines = run.memory_lines
+    if not lines:
+        return None
+    begin_s = min(line.time_s[0] for line in lines)
+    end_s = max(line.time_s[-1] for line in lines)
+    last = len(lines) - 1
+    shown = sorted({round(number * last / (max_stages - 1)) for number in range(max_stages)})
+    shown = shown if last >= max_stages else list(range(last + 1))
+    times_s = [[begin_s, *lines[number].time_s, end_s] for number in shown]
+    held = [[lines[number].num_bytes[-1], *lines[number].num_bytes, lines[number].num_bytes[-1]] for number in shown]
+    return MemoryTime(
+        title=_title(lines, run.gpu_memory_bytes),
+        run=run_label(sweep, run),
+        names=[f"stage {lines[number].stage}" for number in shown],
+        times_s=[[time_s - begin_s for time_s in each] for each in times_s],
+        held_bytes=held,
+        room_bytes=run.gpu_memory_bytes,
+        num_stages=len(lines),
+    )
+
+
+def _title(lines: tuple[MemoryLine, ...], room: float | None) -> str:
+    fullest = max(lines, key=lambda line: max(line.num_bytes))
+    peak, least = max(fullest.num_bytes), min(fullest.num_bytes)
+    where = f"Stage {fullest.stage} is fullest:" if len(lines) > 1 else "A GPU holds"
+    share = f", {percent(peak / room)} of what a GPU has room for," if room else ""
+    return f"{where} {size(peak)}{share} at its peak, of which {size(peak - least)} come and go with micro-batches"
+
+
+def draw_memory_time(data: MemoryTime) -> Figure:
+    """Draw a line of steps for each stage, and the GPU's memory above them."""
+    unit, factor = time_unit(max(times_s[-1] for times_s in data.times_s))
+    traces: list[Json] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "x": [float(f"{time_s / factor:.6g}") for time_s in times_s],
+            "y": [float(f"{held / _GB:.6g}") for held in held_bytes],
+            "line": {"color": series_colour(number), "width": 2, "shape": "hv"},
+            "hovertemplate": f"{name} at %{{x:.4g}} {unit}: %{{y:.4g}} GB<extra></extra>",
+        }
+        for number, (name, times_s, held_bytes) in enumerate(
+            zip(data.names, data.times_s, data.held_bytes, strict=True)
+        )
+    ]
+    if data.room_bytes:
+        traces.append(_room(data.room_bytes, max(times_s[-1] for times_s in data.times_s) / factor))
+    drawn = layout(
+        360,
+        showlegend=True,
+        legend=legend(),
+        xaxis=axis(f"time ({unit})", showgrid=False),
+        yaxis=axis("memory (GB)", rangemode="tozero"),
+    )
+    under = f"What a GPU of each stage holds over an iteration of {data.run} (GB), and what it has room for."
+    left_out = data.num_stages - len(data.names)
+    note = f"{len(data.names)} of {data.num_stages} stages are drawn." if left_out else ""
+    return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=note)
+
+
+def _room(num_bytes: float, end: float) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "the GPU's memory",
+        "x": [0, float(f"{end:.6g}")],
+        "y": [num_bytes / _GB] * 2,
+        "line": {"color": "@muted", "width": 1.5, "dash": "dash"},
+        "hovertemplate": "the GPU has room for %{y:.4g} GB<extra></extra>",
+    }

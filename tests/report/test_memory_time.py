@@ -1,0 +1,61 @@
+"""Memory over time: the peak is in the title, steps hold until the next one, and many stages are thinned out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clustersim.report.memory_time import MAX_STAGES, draw_memory_time, memory_time_data
+from clustersim.report.words import THIN
+from clustersim.results import MemoryLine, Run
+from tests.report.cycles import alone, run_of, sweep_of
+
+
+def holding(num_stages: int) -> Run:
+    """Return a run whose stages hold 2 GB, and 1 GB more from a second to the next; the first one 2 GB more."""
+    lines = tuple(
+        MemoryLine(stage, 2 * stage, (1.0 + stage, 2.0 + stage), (3e9 if stage else 4e9, 2e9))
+        for stage in range(num_stages)
+    )
+    return replace(run_of(alone([1.0, 1.0], 4)), memory_lines=lines, gpu_memory_bytes=8e9)
+
+
+def test_the_fullest_stage_is_in_the_title_with_what_comes_and_goes() -> None:
+    run = holding(2)
+    data = memory_time_data(sweep_of(run), run)
+    assert data is not None
+    assert data.title.replace(THIN, " ") == (
+        "Stage 0 is fullest: 4.00 GB, 50 % of what a GPU has room for, at its peak, of which 2.00 GB come and go with "
+        "micro-batches"
+    )
+    assert data.names == ["stage 0", "stage 1"]
+
+
+def test_a_stage_holds_before_its_first_pass_and_after_its_last_what_it_holds_throughout() -> None:
+    run = holding(2)
+    data = memory_time_data(sweep_of(run), run)
+    assert data is not None
+    assert data.times_s[1] == [0.0, 1.0, 2.0, 2.0]
+    assert data.held_bytes[1] == [2e9, 3e9, 2e9, 2e9]
+    figure = draw_memory_time(data)
+    assert [trace["name"] for trace in figure.traces] == ["stage 0", "stage 1", "the GPU's memory"]
+    assert figure.traces[-1]["y"] == [8.0, 8.0]
+    assert figure.layout["yaxis"]["title"]["text"] == "memory (GB)"
+    assert figure.note == ""
+
+
+@pytest.mark.parametrize("num_stages", [MAX_STAGES, MAX_STAGES + 1, 16, 64])
+def test_of_many_stages_the_first_the_last_and_some_between_are_drawn(num_stages: int) -> None:
+    run = holding(num_stages)
+    data = memory_time_data(sweep_of(run), run)
+    assert data is not None
+    assert len(data.names) == MAX_STAGES
+    assert (data.names[0], data.names[-1]) == ("stage 0", f"stage {num_stages - 1}")
+    told = f"{MAX_STAGES} of {num_stages} stages are drawn."
+    assert draw_memory_time(data).note == ("" if num_stages == MAX_STAGES else told)
+
+
+def test_a_run_of_which_nothing_is_known_has_no_such_figure() -> None:
+    run = run_of(alone([1.0, 1.0], 4))
+    assert memory_time_data(sweep_of(run), run) is None
