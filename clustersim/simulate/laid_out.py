@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,8 @@ from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.own_updates import own_updates
 from clustersim.strategies import Job
 from clustersim.strategies.crew import Crew
-from clustersim.strategies.folding import Folding, folding
+from clustersim.strategies.folded_crew import FoldedCrew
+from clustersim.strategies.folding import folding
 from clustersim.strategies.job import Work
 
 _MOST_WATCHED = 64
@@ -26,27 +27,25 @@ def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Net
     """Return a job for each place of a copy, whose ranks are those that stand there in every copy; and all their crew.
 
     `job` has all ranks; each of those returned exchanges the gradients of its part of the model. Ranks that do the same
-    are played as one where `again` is given, which makes another network like the job's.
+    are played as one where `again` is given, which makes another network like the job's; then there is no job of those
+    for whom others stand in.
     """
-    grid = laid_out.grid
+    grid, transport = laid_out.grid, job.transport.name
     programs = [plan.program for plan in laid_out.plans]
     fold = None
     if again is not None and not job.is_staged and not grid.tiled:
-        fold = folding(again, job.gpus, grid, programs, job.transport.name)
-    crew = Crew(
-        job.network,
-        job.gpus,
-        grid,
-        programs,
-        algorithm,
-        job.transport.name,
-        _watched(grid, fold),
-        fold,
-    )
+        fold = folding(again, job.gpus, grid, programs, transport)
+    watched = _watched(grid, fold is not None)
+    crew = Crew(job.network, job.gpus, grid, programs, algorithm, transport, watched)
+    if fold is not None:
+        crew = FoldedCrew(job.network, job.gpus, grid, algorithm, transport, watched, fold)
     jobs = []
     for ranks in laid_out.replicas():
         plan = laid_out.plans[grid.stage(int(ranks[0]))].iteration
-        jobs.append(_job_of(job, ranks, plan, partial(crew.work, ranks), laid_out.num_settling))
+        if crew.stands_in(int(ranks[0])) == ranks[0]:
+            own = _job_of(job, ranks, plan, partial(crew.work, ranks), laid_out.num_settling)
+            own.plays_as_one = fold is not None
+            jobs.append(own)
     return jobs, crew
 
 
@@ -64,20 +63,22 @@ def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: Work, num_settli
         paces=None if job.paces is None else [job.paces[rank] for rank in ranks.tolist()],
         work=work,
         num_settling=num_settling,
+        ranks=ranks,
     )
 
 
-def _watched(grid: Grid, fold: Folding | None) -> list[int]:
+def _watched(grid: Grid, is_folded: bool) -> list[int]:
     """Return the ranks whose days are drawn: one of each stage, and others as far as they play and there is room."""
     firsts = [grid.in_stage(0, stage) for stage in range(grid.pipeline)][:_MOST_WATCHED]
-    if fold is not None:
+    if is_folded:
         return firsts
     others = [rank for rank in range(grid.num_ranks) if rank not in set(firsts)]
     return sorted([*firsts, *others[: max(0, 16 - len(firsts))]])
 
 
 def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.ndarray) -> Outcome:
-    """Return the outcome of all ranks together, `outcomes` being those of the ranks at each place of a copy."""
+    """Return the outcome of all ranks together, `outcomes` being those of the jobs that were played."""
+    outcomes = _of_every_place(outcomes, laid_out, crew)
     order = np.argsort(np.concatenate(laid_out.replicas()), kind="stable")
     most = max(outcome.times.ready_s.shape[2] for outcome in outcomes)
     sheets = [
@@ -100,22 +101,35 @@ def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.
         done=np.concatenate([outcome.done for outcome in outcomes])[order],
         gpus=gpus,
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
-        link_bytes=first.link_bytes + crew.unplayed_bytes(),
+        link_bytes=crew.whole_bytes(first.link_bytes),
         spans=_spans(crew, times, laid_out),
         shortcuts=tuple(dict.fromkeys(shortcuts)),
     )
 
 
+def _of_every_place(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew) -> list[Outcome]:
+    """Return the outcome of the ranks at each place of a copy: where none was played, that of those who stand in."""
+    firsts, played = [int(ranks[0]) for ranks in laid_out.replicas()], iter(outcomes)
+    of = {first: next(played) for first in firsts if crew.stands_in(first) == first}
+    return [of[crew.stands_in(first)] for first in firsts]
+
+
+def note_for_all(times: Timesheet) -> None:
+    """Note for every rank of a job what its first one did, who has played for all."""
+    for column in fields(times):
+        noted = getattr(times, column.name)
+        noted[:] = noted[:1]
+
+
 def kept_together(jobs: Sequence[Job], laid_out: LaidOut) -> bool:
     """Say whether all ranks of a stage began and ended every iteration together, as ranks do that do the same."""
-    stages = [laid_out.grid.stage(int(ranks[0])) for ranks in laid_out.replicas()]
-    for stage in set(stages):
-        sheets = [job.times for job, of in zip(jobs, stages, strict=True) if of == stage]
-        for instants in ([sheet.begin_s for sheet in sheets], [sheet.end_s for sheet in sheets]):
-            ranks = np.concatenate(instants)
-            if not np.allclose(ranks, ranks[0], rtol=1e-11, atol=0.0, equal_nan=True):
-                return False
-    return True
+    sheets: dict[int, list[np.ndarray]] = {}
+    for job in jobs:
+        assert job.ranks is not None
+        own = np.stack([job.times.begin_s[0], job.times.end_s[0]])
+        sheets.setdefault(laid_out.grid.stage(int(job.ranks[0])), []).append(own)
+    alike = (np.allclose(stage, stage[0], rtol=1e-11, atol=0.0, equal_nan=True) for stage in sheets.values())
+    return all(job.has_kept_together for job in jobs) and all(alike)
 
 
 def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:

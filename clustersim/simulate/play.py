@@ -13,7 +13,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment, Network
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration
-from clustersim.simulate.laid_out import jobs_of, joined, kept_together
+from clustersim.simulate.laid_out import jobs_of, joined, kept_together, note_for_all
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.steady import period_s
@@ -87,8 +87,7 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
 
     if not exact and not setup.point.stragglers and isinstance(strategy, AmongThemselves):
         folded = _played_by_crew(setup, job, again, tell)
-        assert folded.crew is not None
-        if folded.crew.has_kept_together and kept_together(folded.jobs, setup.laid_out):
+        if folded.crew is not None and folded.crew.has_kept_together and kept_together(folded.jobs, setup.laid_out):
             return folded
         job = job_on(again(), setup, replicate, num_iterations, zero_s)
     return _played_by_crew(setup, job, None, tell)
@@ -101,6 +100,9 @@ def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None,
     jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto"), again)
     over = [strategy.start(jobs[0], tell), *(strategy.start(each) for each in jobs[1:])]
     job.env.run(job.env.all_of(over))
+    for each in jobs:
+        if each.plays_as_one:
+            note_for_all(each.times)
     return _Played(job.gpus, jobs, crew)
 
 

@@ -27,7 +27,7 @@ def period_s(jobs: Sequence[Job], laid_out: LaidOut | None) -> float | None:
     found_s = float(cycles_s[0])
     if not np.allclose(cycles_s, found_s, rtol=_SAME, atol=0.0):
         return None
-    first_s = min(_first_act_s(job, number, last, laid_out) for number, job in enumerate(jobs))
+    first_s = min(_first_act_s(job, last, laid_out) for job in jobs)
     before_s, after_s = (max(_idle_from_s(job, iteration) for job in jobs) for iteration in (last - 1, last))
     return found_s if before_s <= first_s and after_s <= first_s + found_s else None
 
@@ -38,13 +38,12 @@ def _idle_from_s(job: Job, iteration: int) -> float:
     return float(np.fmax(times.exchanged_s[:, iteration], times.computed_s[:, iteration]).max())
 
 
-def _first_act_s(job: Job, number: int, iteration: int, laid_out: LaidOut | None) -> float:
-    """Return a time before which no rank of a job, by its number among all, sends anything of an iteration."""
+def _first_act_s(job: Job, iteration: int, laid_out: LaidOut | None) -> float:
+    """Return a time before which no rank of a job sends anything of an iteration."""
     times = job.times
-    if laid_out is None:
+    if laid_out is None or job.ranks is None:
         return float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))
-    stage = laid_out.grid.stage(int(laid_out.replicas()[number][0]))
-    alone_s = _alone_s(laid_out.plans[stage].program)
+    alone_s = _alone_s(laid_out.plans[laid_out.grid.stage(int(job.ranks[0]))].program)
     slowdowns = np.array([job.slowdown(place, iteration) for place in range(job.num_ranks)])
     return float((times.begin_s[:, iteration] + alone_s * slowdowns).min())
 

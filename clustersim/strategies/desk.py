@@ -10,6 +10,7 @@ import simpy
 
 from clustersim.collectives import Schedule
 from clustersim.network import Collective
+from clustersim.network.collective import PlayTimes
 from clustersim.program import Bucket
 from clustersim.strategies.day import Process, Where, fire
 from clustersim.strategies.job import Job
@@ -64,12 +65,22 @@ class Desk:
     def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Take a rank through the collective of its bucket."""
         rank, iteration, number = where
-        collective = self.enter_together([rank], iteration, number)
+        if self._job.plays_as_one:
+            collective = self.enter_together(self._everybody.tolist(), iteration, number)
+            collective.finished.callbacks.append(self._compare)
+        else:
+            collective = self.enter_together([rank], iteration, number)
         place = self._places[rank]
         followed, done = collective.reached(place, self.follow(number)), collective.done(place)
         yield followed
         fire(pushed)
         yield done
+
+    def _compare(self, finished: simpy.Event) -> None:
+        """Note whether ranks of whom the first plays for all were done at the same time."""
+        assert isinstance(finished.value, PlayTimes)
+        ends_s = finished.value.end_s[: len(self._places)]
+        self._job.has_kept_together &= bool(np.allclose(ends_s, ends_s[0], rtol=1e-11, atol=0.0))
 
     def follow(self, bucket: int) -> int:
         """Return the step that a worker's bucket reaches before its next one may follow."""

@@ -1,15 +1,14 @@
 """Copies of a model that do the same at the same time: one of them is played, and the others follow it.
 
 That is so where nothing is random and every copy meets the same links. What GPUs that split a layer exchange takes a
-time of its own where nobody else uses their links. Gradients are exchanged by all ranks as ever. A message between
-stages is sent for one copy where it shares no link with the messages of others and with what GPUs that split a layer
-exchange, and where it meets no exchange of gradients.
+time of its own where nobody else uses their links. Of messages between stages, those are sent that share links, and
+gradients are exchanged by all ranks whose links meet: others have links of their own, on which the same happens.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,22 +18,47 @@ from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program.ops import BACKWARD, Call, Op, Program, Send, with_timed_calls
 from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
 
-Routes = Mapping[tuple[int, int], tuple[int, ...]]
-"""Links of the way from one rank to another."""
+
+@dataclass(frozen=True)
+class Columns:
+    """The ranks at each place along `tensor`: `played` are the places whose ranks exchange, for all the others.
+
+    `stands_in` [tensor] is the place that does so for each, and `links` have [2, num_links] the links of those that are
+    played and those that others use instead.
+    """
+
+    played: tuple[int, ...]
+    stands_in: tuple[int, ...]
+    links: tuple[np.ndarray, ...] = ()
+
+    @classmethod
+    def each(cls, num: int) -> Columns:
+        """Return columns that are all played."""
+        return cls(tuple(range(num)), tuple(range(num)))
+
+    @property
+    def told(self) -> str:
+        """What is to be added about them, in words."""
+        num, most = len(self.played), len(self.stands_in)
+        return f", and gradients were exchanged at {num} of {most} places in a layer" if num < most else ""
 
 
 @dataclass(frozen=True)
 class Folding:
-    """Programs in which known collectives are time; `sends_all` if every copy sends its own messages between stages.
+    """Programs in which known collectives are time, and which ranks send what.
 
-    If they do not, `meets_exchange` says whether they share links with the exchange of gradients: then those of the
-    last `num_late` micro-batches may still be on their way when it begins. `timed_bytes` [num_links] are those that the
-    known collectives of an iteration send.
+    `beside` are the places in a stage whose messages to another one are sent with those of its first rank. Where these
+    share links with the exchange of gradients (`meets_exchange`), those of all places that are `exchanging` are sent
+    while gradients may be on their way: messages of the last `num_late` micro-batches may still be when that begins.
+    `timed_bytes` [num_links] are those that the known collectives of an iteration send.
     """
 
     programs: tuple[Program, ...]
-    sends_all: bool
+    columns: Columns
+    beside: tuple[int, ...]
+    exchanging: tuple[int, ...]
     meets_exchange: bool
     num_late: int
     timed_bytes: np.ndarray
@@ -56,34 +80,39 @@ def folding(
         return None
     network = again()
     each = grid.num_ranks // grid.pipeline
-    between = _routes(network, gpus, _stage_pairs(grid, programs))
-    inside = _routes(network, gpus, _group_pairs(grid, ("tensor",)))
+    between = routes_of(network, gpus, _stage_pairs(grid, programs))
+    inside = routes_of(network, gpus, _group_pairs(grid, ("tensor",)), network.adds)
     if each == 1 or not (_are_alike(network, between, each) and _are_alike(network, inside, each)):
         return None
-    among = _routes(network, gpus, _group_pairs(grid, REPLICAS))
-    if not (_are_alike(network, among, each) and _apart(inside, lambda rank: rank // grid.tensor)):
+    among = routes_of(network, gpus, _group_pairs(grid, REPLICAS), network.adds)
+    is_apart = len(lots(inside, lambda rank: rank // grid.tensor)) == len({rank // grid.tensor for rank, _ in inside})
+    if not (_are_alike(network, among, each) and is_apart):
         return None
-    links_between, links_inside, links_among = (_links(routes) for routes in (between, inside, among))
+    links_between, links_inside, links_among = (links_of(routes) for routes in (between, inside, among))
     meets_exchange = bool(links_between & links_among)
     in_every_pass = grid.context * grid.expert > 1 or programs[0].staleness is not None
     shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
-    known: dict[tuple[str, float], float] = {}
-    timed_bytes = np.zeros(len(network.topology.links))
     in_passes_only = bool(links_inside & links_among)
     is_undisturbed = not links_inside & links_between
     if in_passes_only:
         is_undisturbed &= _exchange_last(programs) and _apart_by_stage(inside, among, each)
-    for program in programs if is_undisturbed else ():
-        for call, count in sorted(_splitting_calls(program, in_passes_only).items()):
-            known[call], link_bytes = _alone(again(), gpus, grid, program.stage, call, transport)
-            timed_bytes += count * link_bytes
+    timed = _timed(again, gpus, grid, programs, transport, inside, in_passes_only) if is_undisturbed else None
+    known, timed_bytes = timed or ({}, np.zeros(len(network.topology.links)))
+    columns = Columns.each(grid.tensor)
+    if not links_inside or (known and not in_passes_only):
+        columns = _columns(network, gpus, grid, {**between, **among})
+    exchanging = [place for place in range(each) if place % grid.tensor in columns.played]
+    beside = range(each) if shares_always else _beside(network, gpus, grid, between)
     return Folding(
         tuple(with_timed_calls(program, known, in_passes_only) for program in programs),
-        sends_all=shares_always or not _apart(between, lambda rank: rank % each),
+        columns,
+        beside=tuple(place for place in exchanging if place in beside),
+        exchanging=tuple(exchanging),
         meets_exchange=meets_exchange,
         num_late=_num_late(network, programs, links_between),
         timed_bytes=timed_bytes,
-        shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played",
+        shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played"
+        + columns.told,
     )
 
 
@@ -108,8 +137,70 @@ def _num_late(network: Network, programs: Sequence[Program], links: set[int]) ->
     return min(num_micro, 2 + int(message_s / shortest_s)) if shortest_s > 0 else num_micro
 
 
-def _links(routes: Routes) -> set[int]:
-    return {link for route in routes.values() for link in route}
+def _columns(network: Network, gpus: np.ndarray, grid: Grid, routes: Routes) -> Columns:
+    """Return the places along `tensor` whose ranks exchange for others, who have links of their own that are alike."""
+    everybody, (first, *others) = Columns.each(grid.tensor), lots(routes, lambda rank: rank % grid.tensor) or [[]]
+    ranks = [rank for rank in range(grid.num_ranks) if rank % grid.tensor in first]
+    stands_in, links = list(everybody.stands_in), []
+    for lot in others:
+        if len(lot) != len(first):
+            return everybody
+        own = dict(zip(first, lot, strict=True))
+        twins = [rank - rank % grid.tensor + own[rank % grid.tensor] for rank in ranks]
+        found = links_of_twins(network, gpus, routes, ranks, twins)
+        if found is None:
+            return everybody
+        links.append(found)
+        for place, twin in own.items():
+            stands_in[twin] = place
+    return Columns(tuple(first), tuple(stands_in), tuple(links)) if others else everybody
+
+
+def _beside(network: Network, gpus: np.ndarray, grid: Grid, between: Routes) -> Sequence[int]:
+    """Return the places in a stage that share links for what they send to another one with the first, directly or not.
+
+    All of them, where others do not share links in the same way.
+    """
+    each = grid.num_ranks // grid.pipeline
+    first, *others = lots(between, lambda rank: rank % each) or [[0]]
+    stages = range(0, grid.num_ranks, each)
+    ranks = [begin + place for begin in stages for place in first]
+    for lot in others:
+        twins = [begin + place for begin in stages for place in lot]
+        if len(lot) != len(first) or links_of_twins(network, gpus, between, ranks, twins) is None:
+            return range(each)
+    return first
+
+
+def _timed(
+    again: Callable[[], Network],
+    gpus: np.ndarray,
+    grid: Grid,
+    programs: Sequence[Program],
+    transport: str,
+    inside: Routes,
+    in_passes_only: bool,
+) -> tuple[dict[tuple[str, float], float], np.ndarray] | None:
+    """Return the seconds of each collective among GPUs that split layers, and the bytes of all of an iteration's.
+
+    One group's are played, [num_links] bytes being those of all; None where others' links are not like its own.
+    """
+    network, each = again(), grid.num_ranks // grid.pipeline
+    groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
+    links = [links_of_twins(network, gpus, inside, groups[0], group) for group in groups]
+    seconds: dict[tuple[str, float], float] = {}
+    played: dict[tuple[str, float], np.ndarray] = {}
+    total = np.zeros(len(network.topology.links))
+    for program in programs:
+        own = links[program.stage * each // grid.tensor : (program.stage + 1) * each // grid.tensor]
+        for call, count in sorted(_splitting_calls(program, in_passes_only).items()):
+            if call not in seconds:
+                seconds[call], played[call] = _alone(again(), gpus[: grid.tensor], call, transport)
+            for pairs in own:
+                if pairs is None or np.delete(played[call], pairs[0]).any():
+                    return None
+                total[pairs[1]] += count * played[call][pairs[0]]
+    return seconds, total
 
 
 def _splitting_calls(program: Program, in_passes_only: bool) -> Counter[tuple[str, float]]:
@@ -157,12 +248,6 @@ def _group_pairs(grid: Grid, axes: Sequence[str]) -> Iterator[tuple[int, int]]:
                 yield rank, other
 
 
-def _routes(network: Network, gpus: np.ndarray, pairs: Iterator[tuple[int, int]]) -> Routes:
-    topology = network.topology
-    nodes = topology.gpus[gpus]
-    return {(rank, other): tuple(topology.route(int(nodes[rank]), int(nodes[other])).tolist()) for rank, other in pairs}
-
-
 def _are_alike(network: Network, routes: Routes, each: int) -> bool:
     """Say whether ways are alike for the ranks of a stage: rates and latencies, link by link."""
     links = network.topology.links
@@ -174,27 +259,12 @@ def _are_alike(network: Network, routes: Routes, each: int) -> bool:
     return all(sorted(way) == stages.setdefault(rank // each, sorted(way)) for rank, way in ways.items())
 
 
-def _apart(routes: Routes, owner_of: Callable[[int], int]) -> bool:
-    """Say whether no two owners share a link, each having the ways of its ranks."""
-    owners: dict[int, int] = {}
-    for (rank, _), route in routes.items():
-        own = owner_of(rank)
-        if any(owners.setdefault(link, own) != own for link in route):
-            return False
-    return True
-
-
-def _alone(
-    network: Network, gpus: np.ndarray, grid: Grid, stage: int, call: tuple[str, float], transport: str
-) -> tuple[float, np.ndarray]:
-    """Return how long a collective takes that all groups of a stage enter together, and its bytes [num_links]."""
+def _alone(network: Network, gpus: np.ndarray, call: tuple[str, float], transport: str) -> tuple[float, np.ndarray]:
+    """Return how long a collective takes among GPUs [num_ranks] that enter together, and its bytes [num_links]."""
     op, num_bytes = call
-    each, topology, played = grid.num_ranks // grid.pipeline, network.topology, []
-    for first in range(stage * each, (stage + 1) * each, grid.tensor):
-        group = gpus[first : first + grid.tensor]
-        _, schedule = schedule_collective(op, "auto", topology, group, num_bytes, transport)
-        played.append(network.play(schedule, [*group.tolist(), *switches(schedule, topology, group)]))
-    network.env.run(network.env.all_of(played))
-    times = played[0].value
+    _, schedule = schedule_collective(op, "auto", network.topology, gpus, num_bytes, transport)
+    played = network.play(schedule, [*gpus.tolist(), *switches(schedule, network.topology, gpus)])
+    network.env.run(played)
+    times = played.value
     assert isinstance(times, PlayTimes)
     return float(times.end_s.max()), network.link_bytes

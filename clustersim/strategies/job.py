@@ -48,7 +48,8 @@ class Job:
     `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
     the cluster. Where a model is laid over several GPUs, the ranks of the job have the same part of it, and other jobs
     the others; `work` plays what a rank does until its gradients are exchanged, and takes `num_settling` iterations to
-    find its pace.
+    find its pace. Among all ranks these are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do
+    the same at the same time, and the first does it for all; as far as is known they do (`has_kept_together`).
     """
 
     env: simpy.Environment
@@ -74,6 +75,9 @@ class Job:
     server_hosts: list[int] = field(default_factory=list)
     work: Work | None = None
     num_settling: int = 0
+    ranks: np.ndarray | None = None
+    plays_as_one: bool = False
+    has_kept_together: bool = True
     pushed: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
 

@@ -50,7 +50,8 @@ class Synchronous(Strategy):
         if self.marches and job.buckets and not plays:
             job.shortcuts = (MARCHED,)
             return March(job, desk, num_played, self.updates_on_gpu, tell).start()
-        workers = [job.env.process(self._worker(job, desk, rank, num_played, tell)) for rank in range(job.num_ranks)]
+        ranks = range(1 if job.plays_as_one else job.num_ranks)
+        workers = [job.env.process(self._worker(job, desk, rank, num_played, tell)) for rank in ranks]
         return job.env.process(_all(workers))
 
     def _worker(self, job: Job, desk: Desk, rank: int, num_iterations: int, tell: Tell) -> Process:

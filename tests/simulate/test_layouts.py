@@ -14,6 +14,7 @@ from clustersim.simulate.forecast import forecast
 
 STAR = {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "100 GB/s", "hop": "1 ns"}
 DGX = {"kind": "star", "num_hosts": 4, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
+PAIRS = {**DGX, "host": {"template": "dgx-a100", "nics": 4}}  # of GPUs that share an adapter
 BOX = {
     "kind": "star",
     "num_hosts": 4,
@@ -199,6 +200,8 @@ LAYOUTS = [
     (DGX, 16, {"tensor": 4, "pipeline": 2, "data": 2, "micro_batches": 4}, "nccl"),
     (DGX, 16, {"context": 2, "tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 2}, "nccl"),
     (BOX, 16, {"context": 4, "pipeline": 2, "data": 2, "micro_batches": 2}, "nccl"),
+    (PAIRS, 32, {"tensor": 4, "pipeline": 2, "data": 4, "micro_batches": 4, "sharding": "zero-1"}, "nccl"),
+    (DGX, 32, {"tensor": 4, "pipeline": 2, "data": 4, "micro_batches": 4}, "mpi-cuda"),
 ]
 
 
@@ -214,6 +217,19 @@ def test_ranks_played_as_one_are_those_played_each(topology, num_gpus: int, layo
         assert folded.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-9 * exact.run.iteration_s)
     for one, other in zip(folded.run.link_classes, exact.run.link_classes, strict=True):
         assert one.num_bytes == pytest.approx(other.num_bytes, rel=1e-9)
+
+
+@pytest.mark.parametrize("other", [{}, {"sharding": "zero-1"}, {"sharding": "zero-3"}])
+@pytest.mark.parametrize(("topology", "places"), [(DGX, "1 of 8"), (PAIRS, "2 of 8")])
+def test_places_in_a_layer_whose_ranks_share_adapters_exchange_for_the_others(topology, places: str, other) -> None:
+    layout = {"tensor": 8, "pipeline": 2, "data": 2, "micro_batches": 3, **other}
+    model, batch = "gpt-4x512x8-seq256", {"global": 12}
+    asked = scenario(model, 32, layout, topology=topology, transport="nccl", batch=batch, memory_check=False)
+    folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
+    assert any(f"exchanged at {places} places in a layer" in shortcut for shortcut in folded.shortcuts)
+    assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
+    carried, truly = ({link.name: link.num_bytes for link in each.run.links} for each in (folded, exact))
+    assert carried == pytest.approx(truly, rel=1e-9)
 
 
 MEETINGS = [

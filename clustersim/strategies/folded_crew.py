@@ -1,0 +1,200 @@
+"""Ranks of a layout of whom the first of each stage plays its program, and the others do as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+import numpy as np
+import simpy
+
+from clustersim.network import Network, TransferTimes
+from clustersim.network.collective import PlayTimes
+from clustersim.parallelism import Grid
+from clustersim.program import Bucket
+from clustersim.program.ops import Call, Send
+from clustersim.strategies.crew import Crew, Letter, Meeting
+from clustersim.strategies.day import Process
+from clustersim.strategies.folding import Folding
+from clustersim.strategies.job import Job
+
+
+class _Progress:
+    """How far the first rank of a stage has come in an iteration: which buckets are ready, and the end."""
+
+    __slots__ = ("over", "ready")
+
+    def __init__(self, env: simpy.Environment, num_buckets: int):
+        self.ready = [env.event() for _ in range(num_buckets)]
+        self.over = env.event()
+
+
+class FoldedCrew(Crew):
+    """A crew of whom the first rank of each stage plays its program; `fold` says who sends and exchanges with it.
+
+    Whether the others would do the same at the same time is looked at as far as it shows.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        gpus: np.ndarray,
+        grid: Grid,
+        algorithm: str,
+        transport: str,
+        watched: Collection[int],
+        fold: Folding,
+    ):
+        super().__init__(network, gpus, grid, fold.programs, algorithm, transport, watched)
+        self._fold = fold
+        self._each = grid.num_ranks // grid.pipeline
+        self._beside, self._all = np.array(fold.beside), np.array(fold.exchanging)
+        self._progress: dict[tuple[int, int], _Progress] = {}
+        self._unsent: dict[tuple[int, int], float] = {}  # bytes to a stage that ranks like this one did not send
+        self._num_begun = 0  # iterations of the first rank
+        self._exchanging: set[int] = set()  # stages whose gradients may be on their way
+        self._has_kept_together = True
+
+    def work(
+        self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
+    ) -> Process:
+        """Play one iteration of the rank `ranks[place]`, or hand over what the first of its stage hands over."""
+        rank, buckets = int(ranks[place]), job.plans(place, iteration).buckets
+        progress = self._progress_of(self.lead(rank), iteration, len(buckets))
+
+        def ready(number: int, bucket: Bucket) -> None:
+            self._exchanging.add(self._grid.stage(rank))
+            if hand_over is not None:
+                hand_over(number, bucket)
+            progress.ready[number].succeed()
+
+        if rank == self.lead(rank):
+            self._exchanging.discard(self._grid.stage(rank))
+            self._num_begun += not rank
+            yield from super().work(ranks, job, place, iteration, ready)
+            progress.over.succeed()
+            return
+        times = job.times
+        times.make_room(iteration)
+        times.begin_s[place, iteration] = times.forward_s[place, iteration] = self._env.now
+        for number, bucket in enumerate(buckets):
+            if not progress.ready[number].processed:
+                yield progress.ready[number]
+            if hand_over is not None:
+                hand_over(number, bucket)
+        if not progress.over.processed:
+            yield progress.over
+        times.computed_s[place, iteration] = self._env.now
+
+    def lead(self, rank: int) -> int:
+        """Return the rank whose program is played for this one: the first of its stage."""
+        return rank // self._each * self._each
+
+    @property
+    def has_kept_together(self) -> bool:
+        """Whether ranks that are played as one did the same at the same time, as far as is known."""
+        return self._has_kept_together
+
+    def stands_in(self, rank: int) -> int:
+        """Return the rank that exchanges gradients for this one, over links like its own."""
+        place = rank % self._grid.tensor
+        return rank - place + self._fold.columns.stands_in[place]
+
+    @property
+    def shortcuts(self) -> tuple[str, ...]:
+        """Which shortcuts were taken, in words."""
+        return (self._fold.shortcut,)
+
+    def whole_bytes(self, played: np.ndarray) -> np.ndarray:
+        """Return the bytes of an iteration [num_links], of which these were played."""
+        topology, whole = self._network.topology, played.copy()
+        others = np.setdiff1d(self._all, self._beside)
+        for (rank, stage), num_bytes in self._unsent.items():
+            for other in (rank + others).tolist():
+                src, dst = (int(topology.gpus[self._gpus[end]]) for end in (other, self._grid.in_stage(other, stage)))
+                whole[topology.route(src, dst)] += num_bytes / self._num_begun
+        for own, instead in self._fold.columns.links:
+            whole[instead] = whole[own]
+        whole += self._fold.timed_bytes
+        return whole
+
+    def _progress_of(self, rank: int, iteration: int, num_buckets: int) -> _Progress:
+        where = (rank, iteration)
+        if where not in self._progress:
+            self._progress[where] = _Progress(self._env, num_buckets)
+            self._progress.pop((rank, iteration - 2), None)
+        return self._progress[where]
+
+    def _send(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> None:
+        """Let a message set off, and those of the ranks that do the same where that makes a difference."""
+        meets = self._may_meet_exchange(rank, op)
+        senders = rank + (self._all if meets else self._beside)
+        if not meets:
+            self._unsent[rank, op.stage] = self._unsent.get((rank, op.stage), 0.0) + op.num_bytes
+        if len(senders) == 1:
+            super()._send(job, place, rank, iteration, op)
+            return
+        letter = self._letter(self._grid.in_stage(rank, op.stage), iteration, op.key)
+        letter.sent_s = float(self._env.now)
+        src, dst = self._gpus[senders], self._gpus[self._grid.in_stage(senders, op.stage)]
+        arrived = self._network.transfers(src, dst, op.num_bytes)
+        arrived.callbacks.append(partial(self._arrive, letter))
+
+    def _arrive(self, letter: Letter, arrived: simpy.Event) -> None:
+        """Let a message arrive, and note whether those of the ranks that do the same arrived with it."""
+        self._compare(_ends_s(arrived))
+        letter.arrived.succeed()
+
+    def _may_meet_exchange(self, rank: int, op: Send) -> bool:
+        """Say whether a message can be on its way while gradients of its sender's or its receiver's stage are."""
+        if not self._fold.meets_exchange:
+            return False
+        is_late = op.key.micro_batch >= self._num_micro - self._fold.num_late
+        return is_late or bool(self._exchanging & {self._grid.stage(rank), op.stage})
+
+    def _enter(self, rank: int, iteration: int, op: Call) -> tuple[Meeting, simpy.Event]:
+        """Enter a collective with all of the group, and those of the other groups of the stage beside it."""
+        others = np.arange(self._each)
+        if op.axis != "tensor":
+            self._exchanging.add(self._grid.stage(rank))
+            others = self._all
+        groups = list(dict.fromkeys(self._group(other, op.axis) for other in (rank + others).tolist()))
+        meeting = Meeting(self._begin(groups[0], op), 0)
+        behind = self._behind.get((op.axis, rank))
+        if behind is None or behind.processed:
+            done = self._come_together(meeting, groups, op)
+        else:
+            done = self._env.process(self._follow_together(behind, meeting, groups, op))
+        self._behind[op.axis, rank] = done
+        return meeting, done
+
+    def _follow_together(
+        self, behind: simpy.Event, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call
+    ) -> Process:
+        yield behind
+        yield self._come_together(meeting, groups, op)
+
+    def _come_together(self, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:
+        meeting.last_s = float(self._env.now)
+        ends_s: list[float] = []
+        for number, group in enumerate(groups):
+            collective = self._begin(group, op) if number else meeting.collective
+            collective.finished.callbacks.append(partial(self._leave, ends_s, len(group)))
+            collective.enter(*range(len(group)))
+        return meeting.collective.done(0)
+
+    def _leave(self, ends_s: list[float], num_ranks: int, finished: simpy.Event) -> None:
+        """Note whether all ranks of a collective were done at the same time, and with those of groups beside it."""
+        own_s = _ends_s(finished)[:num_ranks]
+        ends_s.append(float(own_s[0]))
+        self._compare(np.append(own_s, ends_s[0]))
+
+    def _compare(self, instants_s: np.ndarray) -> None:
+        self._has_kept_together &= bool(np.allclose(instants_s, instants_s[0], rtol=1e-11, atol=0.0))
+
+
+def _ends_s(event: simpy.Event) -> np.ndarray:
+    """Return when each of what an event stands for had ended: the messages of some, or the parts of a collective."""
+    times = event.value
+    assert isinstance(times, TransferTimes | PlayTimes)
+    return times.end_s
