@@ -15,6 +15,7 @@ from clustersim.reading.tree import Place
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
+from clustersim.scenario.remedies import what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
@@ -186,7 +187,8 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
     overflow = memory_overflow(held, gpus[0]) if point.memory_check else None
     if overflow is not None:
         got, allowed = format_size(sum(held.values())), f"at most {format_size(gpus[0].memory_bytes)}"
-        yield Mistake(overflow, "parallelism", got=got, allowed=allowed)
+        told = f"{overflow}; {what_fits(point, model, given_times, gpus[0])}"
+        yield Mistake(told, "parallelism", got=got, allowed=allowed)
 
 
 def _mistakes_of(key: str, attempt: Callable[[], object]) -> Iterator[Mistake]:

@@ -47,5 +47,7 @@ def memory_mistakes(point: Point, model: Model, gpus: Sequence[Gpu]) -> Iterator
         batch = "batch.global" if point.batch.per_gpu is None else "batch.per_gpu"
         even = f"; even one sample a GPU takes {format_size(sum(least.values()))}" if one_is_too_many else ""
         got, allowed = format_size(sum(held.values())), f"at most {format_size(gpu.memory_bytes)}"
-        yield Mistake(overflow + even, "model" if one_is_too_many else batch, got=got, allowed=allowed)
+        may_be_laid_out = point.strategy.kind == "all-reduce" and point.compression.kind == "none"
+        plan = "; `clustersim plan` finds how to lay it over several GPUs so that it fits" if may_be_laid_out else ""
+        yield Mistake(overflow + even + plan, "model" if one_is_too_many else batch, got=got, allowed=allowed)
         return

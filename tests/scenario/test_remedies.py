@@ -1,0 +1,54 @@
+"""What does not fit is told with what would: less kept, more shared out, or a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clustersim.errors import InputError
+from clustersim.scenario import load_scenario
+from clustersim.simulate.setup import Setup
+
+SCENARIO: dict[str, Any] = {
+    "model": "gpt2-medium",
+    "num_gpus": 8,
+    "batch": {"global": 64},
+    "topology": {"kind": "star", "num_hosts": 1, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"},
+    "transport": "nccl",
+    "strategy": {"kind": "all-reduce"},
+    "precision": "amp-fp16",
+    "optimizer": "adam",
+}
+
+
+def told(**changes: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        load_scenario({**SCENARIO, **changes}).points()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "layout", "with_it"),
+    [
+        ("gpt2-medium", {"pipeline": 2, "schedule": "gpipe", "micro_batches": 4}, {"recompute": "full"}),
+        ("gpt2-xl", {"micro_batches": 2}, {"sharding": "zero-3", "recompute": "full"}),
+    ],
+)
+def test_the_change_that_is_told_makes_it_fit(model: str, layout: dict[str, Any], with_it: dict[str, Any]) -> None:
+    written = ", ".join(f"{key}: {value}" for key, value in with_it.items())
+    assert f"; it fits with parallelism {{{written}}}, which takes " in told(model=model, parallelism=layout)
+    point = load_scenario({**SCENARIO, "model": model, "parallelism": {**layout, **with_it}}).points()[0].point
+    assert Setup(point).memory_warnings() == ()
+
+
+def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> None:
+    message = told(model="megatron-175b", parallelism={"tensor": 8})
+    assert "; even parallelism {recompute: full, micro_batches: 64} takes " in message
+    assert message.endswith("`clustersim plan SCENARIO --gpus 8` goes through all layouts")
+
+
+def test_copies_that_do_not_fit_are_told_of_plans() -> None:
+    assert "`clustersim plan` finds how to lay it over several GPUs so that it fits" in told(batch={"per_gpu": 64})
+    served = told(batch={"per_gpu": 64}, strategy={"kind": "server", "servers": {"on": "workers"}})
+    assert "clustersim plan" not in served
