@@ -316,7 +316,11 @@ class Point(Spec):
         return mistakes
 
     def _strategy_mistakes(self) -> list[Mistake]:
-        found = self.strategy.mistakes(self.num_gpus)
+        sharding = self.parallelism.sharding
+        found = [
+            *self.strategy.mistakes(self.num_gpus),
+            *(self.strategy.sharding_mistakes(sharding) if sharding else []),
+        ]
         return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
 
     def _compression_mistakes(self) -> list[Mistake]:

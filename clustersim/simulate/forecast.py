@@ -35,6 +35,7 @@ from clustersim.simulate.outcome import Outcome, mean_cycle, mean_parts
 from clustersim.simulate.own_updates import facts_of
 from clustersim.simulate.play import Tell, play
 from clustersim.simulate.setup import Setup, Workloads
+from clustersim.simulate.without_effect import without_effect
 from clustersim.stragglers import Spells
 from clustersim.units import format_duration
 
@@ -273,7 +274,7 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
             f"messages leave a host by {used} of its {there} network adapters; a library that uses all of them, as "
             "NCCL does with several rings at once (transport nccl), is faster than this forecast"
         )
-    return (*warnings, *strategy.warnings())
+    return (*warnings, *strategy.warnings(), *without_effect(setup.point))
 
 
 def _missed_spells(setup: Setup, outcomes: list[Outcome]) -> list[str]:

@@ -97,7 +97,8 @@ def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None,
     """Return a laid out job that has been played, ranks that do the same as one where `again` is given."""
     assert setup.laid_out is not None
     strategy = setup.point.strategy
-    jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto"), again)
+    is_grid = setup.point.parallelism.kind == "grid"  # others exchange more than gradients among copies
+    jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto") if is_grid else "auto", again)
     over = [strategy.start(jobs[0], tell), *(strategy.start(each) for each in jobs[1:])]
     job.env.run(job.env.all_of(over))
     for each in jobs:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field, field_validator
 
-from clustersim.collectives import ALL_GATHER, ALL_REDUCE, algorithms_of
+from clustersim.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, algorithms_of, options_of
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.strategies.algorithm import CHOICES, check_algorithm, schedule_collective, switches
 from clustersim.strategies.desk import Exchange
@@ -53,6 +53,19 @@ class AmongThemselves(Synchronous):
             f"gathered; write one of: {known}"
         )
         return [Mistake(message, key="algorithm", got=self.algorithm, allowed=known)]
+
+    def sharding_mistakes(self, sharding: str) -> list[Mistake]:
+        """Return that the algorithm has no reduce-scatter and all-gather of its name, which copies then exchange by."""
+        both = [name for name in ALL_GATHER if name in REDUCE_SCATTER and "dims" not in options_of(ALL_GATHER[name])]
+        known = ["auto", *both]
+        if self.algorithm in known:
+            return []
+        allowed = ", ".join(known)
+        message = (
+            f"with sharding {sharding} gradients are added by a reduce-scatter and weights gathered, which "
+            f"{self.algorithm} does not do; write one of: {allowed}"
+        )
+        return [Mistake(message, key="algorithm", got=self.algorithm, allowed=allowed)]
 
     def placed_mistakes(self, topology: Topology, gpus: np.ndarray, transport: str) -> list[Mistake]:
         if len(gpus) < 2:

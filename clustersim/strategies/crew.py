@@ -273,5 +273,5 @@ class Crew:
         return collective
 
     def _algorithm_of(self, op: Call) -> str:
-        """Return what the strategy names for an all-reduce of replicas; the library chooses for everything else."""
-        return self._algorithm if op.op == "all-reduce" and op.axis == "replicas" else "auto"
+        """Return what is named for what copies exchange, of experts too; the library chooses for everything else."""
+        return self._algorithm if op.axis in ("replicas", "data") else "auto"

@@ -67,6 +67,10 @@ class Strategy(Spec):
         """Return what is wrong with it for a compression whose gradients cannot be added on their way."""
         return []
 
+    def sharding_mistakes(self, sharding: str) -> list[Mistake]:
+        """Return what is wrong with it for copies of a model that share out what the optimizer keeps, or more."""
+        return []
+
     def mistakes(self, num_workers: int) -> list[Mistake]:
         """Return what is wrong with it for so many workers; keys are as seen from the strategy."""
         return []

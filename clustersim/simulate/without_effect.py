@@ -1,0 +1,32 @@
+"""What a scenario asks for beside a layout that gives it nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clustersim.scenario import Point
+
+
+def without_effect(point: Point) -> Iterator[str]:
+    """Yield in words which keys of a layout, and of the strategy beside it, change nothing.
+
+    A schedule orders passes, so that it changes what is kept even on one stage, but not where there is one pass.
+    """
+    layout, asked = point.parallelism, point.parallelism.model_fields_set
+    if layout.kind != "grid":
+        return
+    grid = point.grid
+    if "expert_imbalance" in asked and grid.expert == 1:
+        yield "parallelism.expert_imbalance changes nothing: experts are not shared out (expert is 1)"
+    if "balance" in asked and grid.pipeline == 1:
+        yield "parallelism.balance changes nothing: all layers lie on one stage (pipeline is 1)"
+    if "balance" in asked and grid.pipeline > 1 and layout.stages is not None:
+        yield "parallelism.balance changes nothing: stages says how many layers each has"
+    one_pass = grid.pipeline == 1 and layout.num_passes == 1
+    if "schedule" in asked and layout.schedule in ("gpipe", "1f1b") and one_pass:
+        yield "parallelism.schedule changes nothing: there is one micro-batch on one stage"
+    given = point.strategy.model_fields_set
+    if "overlap" in given and layout.sharding in ("zero-2", "zero-3"):
+        yield f"strategy.overlap changes nothing: with {layout.sharding} gradients set off as each block has them"
+    if "buckets" in given and layout.sharding == "zero-3":
+        yield "strategy.buckets changes nothing: with zero-3 gradients and weights travel block by block"

@@ -1,0 +1,93 @@
+"""Keys of a layout that change nothing are told; algorithms that are named are the ones that are played."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim.errors import InputError
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import forecast
+
+ASKED: dict[str, Any] = {
+    "model": "gpt-4x512x8-seq256",
+    "num_gpus": 8,
+    "batch": {"global": 16},
+    "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "10 GB/s", "hop": "1 us"},
+    "strategy": {"kind": "all-reduce"},
+    "num_iterations": 2,
+}
+
+
+def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
+    asked = {**ASKED, "parallelism": layout, "strategy": {"kind": "all-reduce", **strategy}}
+    return [told for told in forecast(load_scenario(asked).points()[0].point).warnings if "changes nothing:" in told]
+
+
+@pytest.mark.parametrize(
+    ("layout", "strategy", "key"),
+    [
+        ({"data": 8, "expert_imbalance": 1.5}, {}, "parallelism.expert_imbalance"),
+        ({"data": 8, "balance": "memory"}, {}, "parallelism.balance"),
+        ({"pipeline": 2, "stages": [6, 8], "balance": "time"}, {}, "parallelism.balance"),
+        ({"data": 8, "schedule": "gpipe"}, {}, "parallelism.schedule"),
+        ({"data": 8, "sharding": "zero-2"}, {"overlap": False}, "strategy.overlap"),
+        ({"data": 8, "sharding": "zero-3"}, {"overlap": True}, "strategy.overlap"),
+        ({"data": 8, "sharding": "zero-3"}, {"buckets": "layer"}, "strategy.buckets"),
+    ],
+)
+def test_a_key_that_changes_nothing_is_told(layout: dict[str, Any], strategy: dict[str, Any], key: str) -> None:
+    if "stages" in layout:
+        num_layers = len(clustersim.simulate({**ASKED, "num_gpus": 1}).layers)
+        layout = {**layout, "stages": [num_layers // 2, num_layers - num_layers // 2]}
+    told = warnings(layout, **strategy)
+    assert len(told) == 1
+    assert told[0].startswith(f"{key} changes nothing")
+
+
+@pytest.mark.parametrize(
+    ("layout", "strategy"),
+    [
+        ({"data": 8}, {}),
+        ({"pipeline": 2, "balance": "memory", "schedule": "gpipe", "micro_batches": 2}, {}),
+        ({"data": 8, "micro_batches": 2, "schedule": "gpipe"}, {}),
+        ({"data": 8, "sharding": "zero-1"}, {"overlap": False, "buckets": "layer"}),
+        ({"data": 8, "sharding": "zero-2"}, {"buckets": "layer"}),
+    ],
+)
+def test_a_key_that_changes_something_is_not(layout: dict[str, Any], strategy: dict[str, Any]) -> None:
+    assert warnings(layout, **strategy) == []
+
+
+def test_sharded_copies_exchange_by_the_algorithm_that_is_named() -> None:
+    """MPI gathers few bytes by recursive doubling, in fewer messages than a ring has."""
+    asked = {**ASKED, "transport": "mpi-cuda", "parallelism": {"sharding": "zero-3"}}
+    chosen, ring = (
+        clustersim.simulate({**asked, "strategy": {"kind": "all-reduce", "algorithm": algorithm}}).iteration_s
+        for algorithm in ("auto", "ring")
+    )
+    assert ring > chosen
+
+
+def test_experts_are_exchanged_by_the_algorithm_that_is_named() -> None:
+    asked = {
+        **ASKED,
+        "model": "mixtral-8x7b",
+        "batch": {"global": 8},
+        "parallelism": {"expert": 2},
+        "memory_check": False,
+    }
+    ring, server = (
+        clustersim.simulate({**asked, "strategy": {"kind": "all-reduce", "algorithm": algorithm}}).iteration_s
+        for algorithm in ("ring", "server")
+    )
+    assert server > 1.5 * ring
+
+
+def test_an_algorithm_that_cannot_share_out_is_told() -> None:
+    strategy = {"kind": "all-reduce", "algorithm": "double-tree"}
+    with pytest.raises(InputError, match="double-tree does not do; write one of: auto, ring") as told:
+        clustersim.simulate({**ASKED, "strategy": strategy, "parallelism": {"sharding": "zero-1"}})
+    assert told.value.mistakes[0].key == "strategy.algorithm"
