@@ -41,9 +41,7 @@ def _check(piece: Piece, tokens: int, num_chunks: int) -> None:
     layer = piece.layer
     known = layer.shape.get("count" if layer.op in GATES else "rows", tokens)
     if layer.op not in _OF_EACH_TOKEN or known != tokens:
-        message = (
-            f"'{layer.name}' ({layer.op}) reads more than one token at a time, so that it has no parts"
-        )
+        message = f"'{layer.name}' ({layer.op}) reads more than one token at a time, so that it has no parts"
         raise _mistake(message, num_chunks, "1")
     if tokens % num_chunks:
         works = [size for size in range(1, tokens + 1) if tokens % size == 0]
