@@ -48,6 +48,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found.append(Tile("Efficiency", percent(run.efficiency), "of as many single GPUs"))
     if run.memory_bytes > 0:
         found.append(Tile("Memory", size(run.memory_bytes), "on the fullest GPU"))
+    found.append(_cost(run))
     found.append(_error(sweep, run))
     return tuple(tile for tile in found if tile)
 
@@ -62,6 +63,17 @@ def _error(sweep: Sweep, run: Run) -> Tile:
     if such is None:
         return Tile("Error of the model", "–", "no published figure to compare with")
     return Tile("Error of the model", f"± {percent(such.median)}", told(such))
+
+
+def _cost(run: Run) -> Tile | None:
+    """Return what training costs, or a million samples where nothing says how long it is; with the energy beside it."""
+    if run.iteration_dollars is None:
+        return None
+    iterations = (run.time_to_train_s or 1e6 / run.samples_per_s) / run.iteration_s
+    what = "to train" if run.time_to_train_s else "for a million samples"
+    energy = None if run.iteration_joules is None else count(run.iteration_joules * iterations / 3.6e6)
+    beside = "" if energy is None else f"; its GPUs take {energy} kWh at most"
+    return Tile("Cost", f"$ {count(run.iteration_dollars * iterations)}", f"{what}, rented on demand{beside}")
 
 
 def _between(pair: tuple[float, float], level: str) -> str:

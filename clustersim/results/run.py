@@ -97,7 +97,9 @@ class Run:
     gradients, where it has any of its own; `updates`, the update log; `cycles`, every worker's iterations.
     `more_updates` are the update logs of the other replicates that were played. `adapters` are how many of its network
     adapters messages leave a host by, and how many it has for the GPUs in use, where they leave one.
-    `gpu_memory_bytes` is what a GPU has room for, and `memory_lines` what the stages of a layout hold over time.
+    `iteration_dollars` is what all GPUs of the workers cost for `iteration_s`, and `iteration_joules` what they take at
+    their full power; None where a sheet does not say. `gpu_memory_bytes` is what a GPU has room for, and `memory_lines`
+    what the stages of a layout hold over time.
     """
 
     axes: Mapping[str, Any]
@@ -136,6 +138,8 @@ class Run:
     cycles: Cycles = field(default_factory=Cycles, repr=False)
     spans: Spans = field(default_factory=Spans, repr=False)
     gpu_memory_bytes: float | None = None
+    iteration_dollars: float | None = None
+    iteration_joules: float | None = None
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
 
     @property

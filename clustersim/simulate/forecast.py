@@ -34,6 +34,7 @@ from clustersim.simulate.memory_time import memory_lines
 from clustersim.simulate.outcome import Outcome, mean_cycle, mean_parts
 from clustersim.simulate.own_updates import facts_of
 from clustersim.simulate.play import Tell, play
+from clustersim.simulate.price import dollars, joules
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.simulate.without_effect import without_effect
 from clustersim.stragglers import Spells
@@ -170,6 +171,8 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
         ),
         rank_names=tuple(str(setup.topology.node_names[node]) for node in setup.topology.gpus[first.gpus]),
         spans=_spans(setup, first),
+        iteration_dollars=dollars(kinds, iteration_s),
+        iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
         memory_lines=() if setup.laid_out is None or first.spans is None else memory_lines(setup.laid_out, first.spans),
     )
