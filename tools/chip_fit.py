@@ -21,8 +21,12 @@ from clustersim.workload.precision import PRECISIONS
 
 NUM_FOLDS = 4
 PULL = 0.05  # how hard a constant is held to its start: an error of 5 % for each factor of e
-SHAPE_START = Shape(8.0, 16.0, 0.2, 20.0, 16.0, 0.2, 1.0, 2.0, 1.2, 0.5, 0.4, 0.75, 1.0, 2.5, 3.0, 4.0)
-SHAPE_LIMIT = Shape(400.0, 300.0, 5.0, 400.0, 300.0, 5.0, 10.0, 8.0, 8.0, 4.0, 1.0, 1.0, 20.0, 20.0, 20.0, 20.0)
+SHAPE_START = Shape(
+    8.0, 16.0, 0.2, 20.0, 16.0, 0.2, 1.0, 2.0, 1.2, 1.4, 1.1, 1.5, 2.0, 0.5, 0.4, 0.75, 1.0, 2.5, 3.0, 4.0
+)
+SHAPE_LIMIT = Shape(
+    400.0, 300.0, 5.0, 400.0, 300.0, 5.0, 10.0, 8.0, 8.0, 8.0, 8.0, 8.0, 12.0, 4.0, 1.0, 1.0, 20.0, 20.0, 20.0, 20.0
+)
 MATMULS = tuple(f"matmul_{phase}" for phase in PHASES)
 WINOGRADS = tuple(f"winograd_{phase}" for phase in PHASES)
 SHARES = (*MATMULS, *PHASES, *WINOGRADS)

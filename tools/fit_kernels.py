@@ -27,19 +27,20 @@ from write_fit import ChipConstants, write_fit
 from clustersim.workload.kernel_constants import KernelConstants, constants_for, fit_document
 from clustersim.workload.kernel_model import PHASES
 
-NO_LAYOUT = {"layout_passes": 1e-6}  # cuDNN's Volta kernels take images channels first
+NO_THIN = {"thin_traffic": 0.0}  # only Pascal's cuBLAS 8 took a kernel of its own for few columns
+NO_LAYOUT = {"layout_passes": 1e-6, **NO_THIN}  # cuDNN's Volta kernels take images channels first
 CHIPS = (
-    Chip("gm200", ("titan-x-maxwell", "m40")),
+    Chip("gm200", ("titan-x-maxwell", "m40"), fixed=NO_THIN),
     Chip("gp102", ("titan-x-pascal",)),
     Chip("gp100", ("p100-pcie",)),
-    Chip("gv100", ("v100",)),
+    Chip("gv100", ("v100",), fixed=NO_THIN),
     Chip("gv100-tensor", ("v100",), "tensor", NO_LAYOUT),
 )
 # What a GPU takes whose own kernels nobody timed: its chip's; or else the chip's with as many lanes a multiprocessor
 # (128 on GM200 and GP102, 64 on GP100 and GV100) that is nearest in time.
 NEAREST = {
-    "m40": Chip("gm200 (titan-x-maxwell)", ("titan-x-maxwell",)),
-    "titan-x-maxwell": Chip("gm200 (m40)", ("m40",)),
+    "m40": Chip("gm200 (titan-x-maxwell)", ("titan-x-maxwell",), fixed=NO_THIN),
+    "titan-x-maxwell": Chip("gm200 (m40)", ("m40",), fixed=NO_THIN),
     "titan-x-pascal": CHIPS[0],
     "p100-pcie": CHIPS[3],
     "v100": CHIPS[2],

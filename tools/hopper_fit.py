@@ -19,7 +19,7 @@ from kernel_data import Kernel
 
 from clustersim.workload.kernel_model import PHASES
 
-HOPPER = Chip("gh100-tensor", ("h100",), "tensor")
+HOPPER = Chip("gh100-tensor", ("h100",), "tensor", {"thin_traffic": 0.0})
 TILE_HALF = {"gv100-tensor": 16.0, "ga100-tensor": 32.0, "gh100-tensor": 64.0}
 FREE = (
     "forward", "backward_data", "memory_efficiency", "unaligned", "convolution_prologue", "forward_launches",

@@ -12,6 +12,7 @@ from clustersim.workload.kernel_model import Phase, Product, plain_product
 _MIN_CONVOLUTION_TILE = 4096  # cuDNN's kernels are named after tiles of 128 x 32 outputs and larger
 _FFT_TILE = 32
 _MIN_FFT_KERNEL = 5
+_FILLED_CHANNELS = 4  # ordinary units beside tensor cores take channels by fours
 _ALIGNED_BYTES = 16  # of channels: cuDNN's tensor-core kernels want multiples of 8 halves
 
 
@@ -23,8 +24,9 @@ def convolution_products(
     `shape` is as in `Layer.shape`. The forward pass is a product of filters x (channels kernel_h kernel_w)
     by as many x (batch out_h out_w); the other phases exchange the roles. A backward pass to data through a
     stride has that much less to add for each input. Tensor cores read 16 bytes of channels at once: others go to
-    the ordinary units. From Ampere on they want channels last, and a kernel larger than 1 x 1 has its input and
-    output turned over on the way, `layout_passes` times read and written.
+    the ordinary units, filled up to 4. Tensor-core kernels can cut the inner dimension forward too. From Ampere on
+    they want channels last, and a kernel larger than 1 x 1 has its input and output turned over on the way,
+    `layout_passes` times read and written.
     """
     groups = shape.get("groups", 1)
     channels, filters = shape["channels"] / groups, shape["filters"] / groups
@@ -42,6 +44,11 @@ def convolution_products(
     num_bytes = element_bytes * (moved + groups * channels * filters * kernel)
     aligned = not (channels * element_bytes % _ALIGNED_BYTES or filters * element_bytes % _ALIGNED_BYTES)
     ordinary = constants.tensor and not aligned
+    if ordinary:
+        filled = math.ceil(channels / _FILLED_CHANNELS) * _FILLED_CHANNELS / channels
+        rows *= filled if phase == "backward_data" else 1.0
+        columns *= filled if phase == "backward_weights" else 1.0
+        inner *= filled if phase == "forward" else 1.0
     direct = Product(
         rows, columns, inner, groups, num_bytes,
         costs.unaligned if ordinary else constants.efficiency[phase],
@@ -49,7 +56,7 @@ def convolution_products(
         prologue=costs.convolution_prologue,
         occupancy_half=costs.convolution_occupancy_half,
         launches=costs.launches(phase),
-        can_split=phase == "backward_weights",
+        can_split=phase == "backward_weights" or (phase == "forward" and constants.tensor and not ordinary),
         penalty=costs.strided_backward_data if phase == "backward_data" and stride > 1 else 1.0,
         min_tile=_MIN_CONVOLUTION_TILE,
         ordinary=ordinary,

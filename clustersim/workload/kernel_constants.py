@@ -22,9 +22,12 @@ class Shape:
     `*_prologue` the inner-dimension steps a tile pays before it is at speed, `*_occupancy_half` the resident
     tiles (of 128 x 128) at which latency halves the rate, `split_traffic` how many times a partial sum of a
     split inner dimension crosses memory, `strided_backward_data` the penalty of scattering a strided
-    convolution's gradient, `far_operand` that of a large transposed operand, `layout_passes` how often tensors are
-    turned over before and after, `unaligned` the share of the ordinary units' peak for what tensor cores
-    cannot have, `*_launches` the launches (of the sheet's `launch_s`) a call costs in all.
+    convolution's gradient, `far_operand` that of a large transposed operand, `far_column` the same where its columns
+    are a single tile's, `far_power_of_two` where its inner dimension is a power of two, `ragged_rows` that of rows
+    whose number is no multiple of 4, `thin_traffic` how many times the matrix crosses memory in the library's kernel
+    for few columns (0 where it has none), `layout_passes` how often tensors are turned over before and after,
+    `unaligned` the share of the ordinary units' peak for what tensor cores cannot have, `*_launches` the launches (of
+    the sheet's `launch_s`) a call costs in all.
     """
 
     convolution_tile_half: float
@@ -36,6 +39,10 @@ class Shape:
     split_traffic: float
     strided_backward_data: float
     far_operand: float
+    far_column: float
+    far_power_of_two: float
+    ragged_rows: float
+    thin_traffic: float
     layout_passes: float
     unaligned: float
     memory_efficiency: float

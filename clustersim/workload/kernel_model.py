@@ -19,7 +19,7 @@ space an algorithm may not get.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -37,7 +37,10 @@ _SPLITS = np.array([1, 2, 4, 8, 16, 32, 64], dtype=float)
 _MIN_SPLIT_INNER = 32
 _PARTIAL_BYTES = 4.0  # partial sums of a split inner dimension are fp32, written and read
 _FULL_TILE = 128.0 * 128.0
-_FAR_BYTES = 24e6  # what the second level of a Maxwell's or Pascal's address translation covers is of this order
+_FAR_BYTES = 12e6  # what the second level of a Maxwell's or Pascal's address translation covers is of this order
+_THIN_COLUMNS = 16  # up to which cuBLAS 8 takes a kernel of its own (gemmSN) on Pascal
+_WIDEST_TILE = 128
+_VECTOR = 4  # elements that a kernel loads at once
 _MAX_RESIDENT = 4.0  # tiles of 128 x 128 whose work a multiprocessor keeps in flight
 
 
@@ -194,11 +197,13 @@ def plain_product(
 
     That says which operand is transposed (in columns, as BLAS counts: forward the first, TN; to data none, NN; to
     weights the second, NT), and so which kernel runs. A transposed operand beyond what the GPU's address
-    translation covers makes it `far_operand` times slower.
+    translation covers makes it `far_operand` times slower, `far_column` times where one column of tiles has nobody to
+    share it with, and less where the inner dimension is a power of two; rows that no vector load fits make it
+    `ragged_rows` times slower. Where the library has a kernel for few columns
+    (`thin_traffic`), it takes that one, quicker or not: all that counts is how often the matrix crosses memory.
     """
     costs = constants.shape
-    far = phase == "forward" and element_bytes * rows * inner > _FAR_BYTES
-    return Product(
+    product = Product(
         rows, columns, inner, count,
         num_bytes=element_bytes * count * (rows * inner + columns * (rows + inner)),
         efficiency=constants.efficiency[f"matmul_{phase}"],
@@ -207,6 +212,14 @@ def plain_product(
         occupancy_half=costs.matmul_occupancy_half,
         launches=costs.launches("matmul"),
         can_split=True,
-        penalty=costs.far_operand if far else 1.0,
+        penalty=costs.ragged_rows if rows % _VECTOR else 1.0,
         repeats=repeats,
     )  # fmt: skip
+    if costs.thin_traffic and phase != "backward_weights" and columns <= _THIN_COLUMNS:
+        num_bytes = element_bytes * count * (costs.thin_traffic * rows * inner + columns * (rows + inner))
+        return replace(product, num_bytes=num_bytes, tile_half=0.0, prologue=0.0, occupancy_half=0.0)
+    if phase == "forward" and element_bytes * rows * inner > _FAR_BYTES:
+        is_power_of_two = not int(inner) & (int(inner) - 1)
+        far = costs.far_column if columns <= _WIDEST_TILE else costs.far_operand
+        return replace(product, penalty=product.penalty * (costs.far_power_of_two if is_power_of_two else far))
+    return product

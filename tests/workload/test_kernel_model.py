@@ -37,7 +37,7 @@ from clustersim.workload.kernel_model import (
 
 MATMULS = tuple(f"matmul_{phase}" for phase in PHASES)
 IDEAL = KernelConstants(
-    Shape(0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0),
+    Shape(0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0),
     dict.fromkeys((*MATMULS, *PHASES), 1.0), {}, {}, 1.0, "", tensor=False, assumed=False,
 )  # fmt: skip
 REAL = constants_for("maxwell", "ordinary")
@@ -187,11 +187,45 @@ def test_from_ampere_on_a_convolution_turns_its_tensors_over_and_a_pointwise_one
 
 
 def test_a_large_transposed_operand_is_slower_on_a_chip_whose_address_translation_does_not_reach() -> None:
-    slow = replace(IDEAL, shape=replace(IDEAL.shape, far_operand=2.0))
-    layer = {"rows": 1, "inputs": 4096, "outputs": 4096, "count": 1}
-    assert matmul_products(layer, 64, "forward", slow)[0].penalty == 2
+    slow = replace(IDEAL, shape=replace(IDEAL.shape, far_operand=2.0, far_column=3.0, far_power_of_two=1.5))
+    layer = {"rows": 1, "inputs": 2560, "outputs": 4096, "count": 1}
+    assert matmul_products(layer, 640, "forward", slow)[0].penalty == 2
+    assert matmul_products(layer, 64, "forward", slow)[0].penalty == 3
+    assert matmul_products({**layer, "inputs": 4096}, 64, "forward", slow)[0].penalty == 1.5
     assert matmul_products(layer, 64, "backward_data", slow)[0].penalty == 1
     assert matmul_products({**layer, "outputs": 1024}, 64, "forward", slow)[0].penalty == 1
+
+
+def test_rows_that_no_vector_load_fits_are_slower() -> None:
+    slow = replace(IDEAL, shape=replace(IDEAL.shape, ragged_rows=1.5))
+    for outputs, penalty in ((35, 1.5), (50257, 1.5), (1000, 1), (5124, 1)):
+        assert matmul_products({**FC, "outputs": outputs}, 64, "forward", slow)[0].penalty == penalty
+        assert matmul_products({**FC, "outputs": outputs}, 64, "backward_data", slow)[0].penalty == 1
+
+
+def test_pascals_kernel_for_few_columns_takes_the_time_of_its_matrix_and_is_not_left_for_a_quicker_one() -> None:
+    """cuBLAS 8 took it up to 16 columns: on a P100 8,448 x 16 x 2,816 lasted three times as long as with 32 columns."""
+    thin = replace(IDEAL, shape=replace(IDEAL.shape, thin_traffic=5.0))
+    few, more = (matmul_products(FC, columns, "forward", thin)[0] for columns in (16, 17))
+    assert seconds([few], thin) == pytest.approx(4 * (5 * 4096**2 + 2 * 16 * 4096) / 300e9)
+    assert seconds([more], thin) < seconds([few], thin)
+    assert matmul_products(FC, 16, "backward_weights", thin)[0].num_bytes < few.num_bytes
+    chips = fit_document()["chips"]
+    assert {name for name, chip in chips.items() if chip["shape"]["thin_traffic"]} == {"gp100", "gp102"}
+
+
+def test_channels_that_tensor_cores_cannot_have_are_filled_up_to_four() -> None:
+    volta = constants_for("volta", "tensor")
+    for phase in PHASES:
+        colours, four, one = (
+            convolution_products({**RES4, "channels": channels}, 8, phase, volta, 2.0)[0] for channels in (3, 4, 1)
+        )
+        assert colours.flop == pytest.approx(four.flop) == pytest.approx(one.flop)
+
+
+def test_tensor_core_convolutions_can_cut_their_inner_dimension_forward() -> None:
+    for units, can_split in (("tensor", True), ("ordinary", False)):
+        assert convolution_products(RES4, 8, "forward", constants_for("volta", units), 2.0)[0].can_split == can_split
 
 
 def test_no_tile_of_a_convolution_is_smaller_than_the_library_has() -> None:
@@ -262,19 +296,20 @@ def test_kernels_left_out_of_the_fit_are_met_as_the_goals_ask() -> None:
     gpus = ("m40", "p100-pcie", "titan-x-maxwell", "titan-x-pascal", "v100")
     left_out = [errors["left_out"][f"{name} fp32"] for name in gpus]
     assert all(row["kernels"] == 432 for row in left_out)
-    assert all(row["median"] < 0.2 and row["geometric_mean"] < 0.3 and abs(row["bias"]) < 0.1 for row in left_out)
-    assert sum(row["geometric_mean"] for row in left_out) / len(gpus) < 0.25
+    assert all(row["median"] < 0.2 and row["geometric_mean"] < 0.25 and abs(row["bias"]) < 0.1 for row in left_out)
+    assert errors["left_out"]["v100 amp-fp16"]["geometric_mean"] < 0.25
+    assert errors["left_out"]["h100 tf32, vgg13"]["geometric_mean"] < 0.25
     assert all(errors["never_seen"][f"{name} fp32"]["geometric_mean"] < 0.4 for name in gpus)
 
 
-def test_tensor_core_kernels_left_out_of_the_fit_are_met_less_well_and_that_is_bounded_too() -> None:
+def test_phases_on_tensor_cores_are_met_less_well_and_that_is_bounded_too() -> None:
     """Wider: cuDNN 7 had a tensor-core kernel for some convolutions only, and which gradients of weights took one
-    cannot be told from their shapes, so those are off by half. TF32 has one network, whose 19 kernels are all left out.
+    cannot be told from their shapes, so those are off by 38 %. TF32 has one network, whose 19 kernels are all left out.
     """
     left_out = errors_of_the_fit()["left_out"]
     bounds = {
-        "v100 amp-fp16": 0.3, "v100 amp-fp16, products": 0.2, "v100 amp-fp16, forward": 0.35,
-        "v100 amp-fp16, backward_data": 0.3, "v100 amp-fp16, backward_weights": 0.5, "h100 tf32, vgg13": 0.25,
+        "v100 amp-fp16": 0.25, "v100 amp-fp16, products": 0.2, "v100 amp-fp16, forward": 0.25,
+        "v100 amp-fp16, backward_data": 0.3, "v100 amp-fp16, backward_weights": 0.4, "h100 tf32, vgg13": 0.25,
     }  # fmt: skip
     assert {name for name in left_out if "fp32" not in name} == set(bounds)
     for name, bound in bounds.items():
@@ -353,11 +388,6 @@ def network_s(model: str, gpu: str, batch: int, precision: str = "fp32") -> floa
     return math.fsum(layer.forward_s + layer.backward_s for layer in layers)
 
 
-TOO_FAST = pytest.mark.xfail(
-    strict=True, reason="17 % too fast with each chip's own constants, 5 % with Pascal's together"
-)
-
-
 @pytest.mark.parametrize(
     ("model", "gpu", "batch", "measured_s", "tolerance"),
     [
@@ -368,13 +398,28 @@ TOO_FAST = pytest.mark.xfail(
         ("resnet50", "k80", 32, 32 / 49.48, 0.15),  # MXNet
         ("inception-v3", "k80", 32, 32 / 33.78, 0.15),  # MXNet
         ("resnet50", "v100", 128, 128 / 363.69, 0.15),  # MXNet
-        pytest.param("inception-v3", "p100", 64, 64 / 142, 0.15, marks=TOO_FAST),  # TensorFlow
     ],
 )
 def test_whole_networks_that_nothing_was_fitted_to(
     model: str, gpu: str, batch: int, measured_s: float, tolerance: float
 ) -> None:
     assert network_s(model, gpu, batch) == pytest.approx(measured_s, rel=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "batch", "images_per_s", "low", "high"),
+    [
+        ("p100", 64, 142, 0.75, 0.9),  # TensorFlow at commit b1e174e, 2017
+        ("k80", 64, 30.5, 0.75, 0.9),  # the same
+        ("k80", 32, 33.78, 0.9, 1.0),  # MXNet, the same cuDNN 5.1
+        ("v100", 128, 253.68, 0.9, 1.0),  # MXNet
+    ],
+)
+def test_inception_v3_takes_as_long_as_its_kernels_but_in_tensorflow_of_2017(
+    gpu: str, batch: int, images_per_s: float, low: float, high: float
+) -> None:
+    """What is missing is not in the kernels: one TensorFlow was slower than them by as much on a P100 and on a K80."""
+    assert low < network_s("inception-v3", gpu, batch) * images_per_s / batch < high
 
 
 def test_a_small_batch_costs_a_kepler_more_for_each_image() -> None:
