@@ -118,6 +118,7 @@ def _run(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
     iteration_s = mean_cycle(outcomes, [outcome.iteration_s for outcome in outcomes])
     samples_per_s = point.global_batch * _applied_share(outcomes) / iteration_s
     memories = [setup.memory_bytes(kind) for kind in setup.kinds_in_use]
+    kinds = setup.kinds(setup.gpus(0))
     fullest = max(memories, key=lambda parts: sum(parts.values()))
     return Run(
         axes=dict(axes),
