@@ -8,6 +8,7 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.planner import plan
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
 
@@ -104,3 +105,8 @@ def test_a_layer_that_reads_all_of_a_sequence_is_named(tmp_path) -> None:
     path.write_text("name: attends\nlayers:\n" + "".join(f"  - {layer}\n" for layer in layers))
     with pytest.raises(InputError, match="'scores' \\(matmul\\) reads more than one token"):
         clustersim.simulate(scenario(5, model=str(path), layout={"stages": None}))
+
+
+def test_a_plan_leaves_time_chunks_out() -> None:
+    with pytest.raises(InputError, match="leave time_chunks out"):
+        plan(scenario(5), [2])
