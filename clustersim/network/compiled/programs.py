@@ -39,6 +39,7 @@ class Wiring:
         self._growth = growth
         self._adding: dict[tuple[int, int], int] = {}
         self._singles: dict[tuple[int, int], int] = {}
+        self._together: dict[tuple[bytes, bytes], int] = {}
         self._add_links(payload_rates(topology, costs))
         self.no_way = self.path_over(np.zeros(0, np.int64), 0.0)
 
@@ -50,6 +51,14 @@ class Wiring:
         """Add the paths between nodes [num_paths]; return the row of the first."""
         routes = self._topology.routes(src, dst)
         return self._add_paths(routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes))
+
+    def paths_between(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        """Return the paths between nodes [num_paths], the same ones for the same nodes."""
+        key = src.tobytes(), dst.tobytes()
+        if key not in self._together:
+            self._together[key] = self.between(src, dst)
+        first = self._together[key]
+        return np.arange(first, first + len(src))
 
     def path(self, src: int, dst: int) -> int:
         """Return the path from node to node."""

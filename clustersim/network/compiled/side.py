@@ -103,11 +103,9 @@ class CompiledSide:
         if not len(src):
             return
         group = self.engine.begin_messages(len(src))
-        first = self.engine.wiring.between(src, dst)
+        paths = self.engine.wiring.paths_between(src, dst)
         self.listen_together(group, sent)
-        self.engine.send(
-            group, np.arange(first, first + len(src)), sent.num_bytes, sent.weight, self.now_s, sent.start_s
-        )
+        self.engine.send(group, paths, sent.num_bytes, sent.weight, self.now_s, sent.start_s)
 
     def call_off(self, sent: Sent) -> float:
         """Take a message off its way; return the share of it that has been moved."""
