@@ -77,19 +77,22 @@ def estimate_layers(
     return Estimate(as_issued(layers, operator_s), _assumptions(model, gpu, precision, constants))
 
 
-def as_issued(layers: Sequence[LayerTime], operator_s: float) -> tuple[LayerTime, ...]:
+def as_issued(layers: Sequence[LayerTime], operator_s: float | Sequence[tuple[float, float]]) -> tuple[LayerTime, ...]:
     """Return layer times with the gaps in which a GPU waits for the thread that issues its operators.
 
-    The thread issues one operator each `operator_s`, forward and then backward from the last layer on, and runs ahead
-    of the GPU where it can: an operator ends at max(end of the one before, when it was issued) + its own time. An
-    iteration of short kernels takes the thread's time, one of long kernels the GPU's. A gap before a backward pass
-    goes to the gradient of data, or to that of weights where it is alone.
+    The thread issues one operator each `operator_s`, or in as long as was measured of each layer, forward and backward,
+    and runs ahead of the GPU where it can: forward, and then backward from the last layer on, an operator ends at
+    max(end of the one before, when it was issued) + its own time. An iteration of short kernels takes the thread's
+    time, one of long kernels the GPU's. A gap before a backward pass goes to the gradient of data, or to that of
+    weights where it is alone.
     """
-    end, gaps = 0.0, []
+    each = [(operator_s, operator_s)] * len(layers) if isinstance(operator_s, float | int) else operator_s
+    end, issued, gaps = 0.0, 0.0, []
     order = [layer.forward_s for layer in layers] + [layer.backward_s for layer in reversed(layers)]
-    for index, seconds in enumerate(order):
-        gaps.append(max(0.0, index * operator_s - end))
+    for seconds, issue_s in zip(order, [*(f for f, _ in each), *(b for _, b in reversed(each))], strict=True):
+        gaps.append(max(0.0, issued - end))
         end += gaps[-1] + seconds
+        issued += issue_s
     count = len(layers)
     return tuple(
         _with_gaps(layer, forward_gap, backward_gap)

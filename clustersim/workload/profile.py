@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import log
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,9 +19,19 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.reading import explain, from_python
 from clustersim.workload.between_batches import BatchCurve
 from clustersim.workload.layer import Layer, LayerTime, Model
+from clustersim.workload.layer_times import as_issued
 
 MAX_BYTES = 100_000_000
 PHASES = ("forward_s", "backward_data_s", "backward_weights_s")
+
+
+class HostSeconds(BaseModel):
+    """What the host's thread takes to launch a layer, where that is not part of its time."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    forward: float = Field(ge=0, allow_inf_nan=False)
+    backward: float = Field(ge=0, allow_inf_nan=False)
 
 
 class ProfiledLayer(BaseModel):
@@ -39,6 +50,7 @@ class ProfiledLayer(BaseModel):
     forward_s: float = Field(ge=0, allow_inf_nan=False)
     backward_data_s: float = Field(ge=0, allow_inf_nan=False)
     backward_weights_s: float = Field(ge=0, allow_inf_nan=False)
+    host_s: HostSeconds | None = None
     also: tuple[str, ...] = ()
     fused: tuple[str, ...] = ()
 
@@ -46,7 +58,7 @@ class ProfiledLayer(BaseModel):
         """Yield a row for every layer that this one stands for; what is done by another's kernel takes no time."""
         for name in (self.name, *self.also):
             yield self.model_copy(update={"name": name})
-        nothing = dict.fromkeys(PHASES, 0.0)
+        nothing = {**dict.fromkeys(PHASES, 0.0), "host_s": self.host_s and HostSeconds(forward=0.0, backward=0.0)}
         for name in self.fused:
             yield self.model_copy(update={"name": name, **nothing})
 
@@ -94,16 +106,21 @@ class Profile:
         """Return the times of each layer of a model for a batch, None for a layer nobody profiled.
 
         At and between measured batches they are `measured`, beyond them `estimated` (`between_batches` has the rules).
-        Another GPU or precision, several layouts where none is named, and a file without most of the layers
-        that compute are refused.
+        A layer also waits until the host has launched it, where the file says how long that takes of every layer
+        (`as_issued`). Another GPU or precision, several layouts where none is named, and a file without most of the
+        layers that compute are refused.
         """
         self._check_device(gpu)
         by_name = self._rows(model, precision, layout)
         curve = BatchCurve(model, gpu, precision, batch)
-        return tuple(
-            None if layer.name not in by_name else self._time(index, layer, by_name[layer.name], curve)
-            for index, layer in enumerate(model.layers)
-        )
+        found = [(index, layer) for index, layer in enumerate(model.layers) if layer.name in by_name]
+        times = [self._time(index, layer, by_name[layer.name], curve) for index, layer in found]
+        nearest = [min(by_name[layer.name], key=lambda row: abs(log(row.batch / batch))) for _, layer in found]
+        launches = [(row.host_s.forward, row.host_s.backward) for row in nearest if row.host_s]
+        if len(launches) == len(times):
+            times = list(as_issued(times, launches))
+        known = {layer.name: time for (_, layer), time in zip(found, times, strict=True)}
+        return tuple(known.get(layer.name) for layer in model.layers)
 
     def optimizer_s(self, model: Model, rule: str) -> float | None:
         """Return the measured seconds of an optimizer's step over this model, as torch does it if nothing is asked

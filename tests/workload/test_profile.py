@@ -214,6 +214,19 @@ def test_a_missing_field_is_told_by_its_place(tmp_path: Path, key: str) -> None:
         read_profile(write(tmp_path, rows))
 
 
+def test_profiled_layers_wait_for_the_launches_that_were_measured(tmp_path: Path) -> None:
+    """All of the host's launches but the last, and the last layer's gradients: kernels are far shorter."""
+    rows = [{**row, "host_s": {"forward": 2e-3, "backward": 5e-3}} for row in model_rows(8)]
+    alone, launched = build(write(tmp_path, model_rows(8))), build(write(tmp_path, rows))
+    count = len(NIN.layers)
+    last = alone.layers[0].backward_s
+    assert launched.forward_s + launched.backward_s == pytest.approx(count * 7e-3 - 5e-3 + last)
+    rows[0].pop("host_s")
+    assert build(write(tmp_path, rows)).layers == alone.layers
+    quick = [{**row, "host_s": {"forward": 1e-9, "backward": 1e-9}} for row in rows]
+    assert build(write(tmp_path, quick)).layers == alone.layers
+
+
 def test_a_profile_cut_in_half_and_another_document_are_told(tmp_path: Path) -> None:
     whole = write(tmp_path, model_rows(8))
     whole.write_text(whole.read_text()[:100])
