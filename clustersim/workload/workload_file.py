@@ -7,8 +7,8 @@
 
 FLOP and activations are one sample's; seconds are those of the scenario's whole batch. A bare number is in
 the unit of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is
-left out is zero. A layer with FLOP or a `shape` has an `op` that is known (`KNOWN_OPS`). Parameters and activations
-are taken as fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is taken to the nearest parameter. An imported
+left out is zero. A layer with FLOP or a `shape` and no times has an `op` that is known (`KNOWN_OPS`). Parameters and
+activations are taken as fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is taken to the nearest parameter. An imported
 model's file says more, each where it is not what follows from the rest: `input_bytes`, `kept_bytes` (in any precision),
 `backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). `branch` names a path,
 `weights_of` a layer whose weights are used as well (`Layer`). Beside the layers, `weight_share` is what stored weights
@@ -106,7 +106,8 @@ def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
         quantity: reader.quantity(keys.get(quantity), f"{key}.{quantity}", unit)
         for quantity, unit in _QUANTITIES.items()
     }
-    op = reader.operation(keys.get("op"), f"{key}.op", bool(quantities["flop"] or "shape" in keys))
+    is_estimated = quantities["forward_s"] is None and bool(quantities["flop"] or "shape" in keys)
+    op = reader.operation(keys.get("op"), f"{key}.op", is_estimated)
     shape = reader.shape(keys.get("shape"), f"{key}.shape", op)
     if len(reader.mistakes) == before:
         _check_layer(reader, node, key, quantities)
@@ -211,10 +212,10 @@ class _Reader:
         self.mistake(node, key, "expected a name", got_text(node.plain()), "a name")
         return ""
 
-    def operation(self, node: Node | None, key: str, computes: bool) -> str:
-        """Return what a layer does; where it computes or has a kernel's shape, one of those that are known."""
+    def operation(self, node: Node | None, key: str, is_estimated: bool) -> str:
+        """Return what a layer does; where a kernel's time is estimated from it, one of those that are known."""
         op = self.text(node, key) or DEFAULT_OP
-        if node is not None and computes and op not in KNOWN_OPS:
+        if node is not None and is_estimated and op not in KNOWN_OPS:
             message = str(unknown_name("operation with FLOP or a shape", op, KNOWN_OPS))
             self.mistake(node, key, message, op, ", ".join(sorted(KNOWN_OPS)))
         return op

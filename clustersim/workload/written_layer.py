@@ -19,8 +19,8 @@ KNOWN_OPS = (
     *PRODUCT_OPS, "custom", "embedding", "router", "pooling", "relu", "gelu", "silu", "softmax", "batch-norm",
     "layer-norm", "rms-norm", "lrn", "dropout", "add", "multiply", "divide", "concat", "loss",
 )  # fmt: skip
-"""Operations that a layer with FLOP or a shape can have; one without takes the time of its bytes, whatever it is
-called: importers write torch's and ONNX's own names."""
+"""Operations that a layer with FLOP or a shape can have, unless it has times of its own. One without takes the time of
+its bytes, whatever it is called: importers write torch's and ONNX's own names."""
 LARGEST_SIZE = 10**12
 """No side of a kernel is as long; what is larger is a mistake."""
 

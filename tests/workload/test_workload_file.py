@@ -221,6 +221,7 @@ layers:
   - {name: a, op: convolutoin, flop: 1e9}
   - {name: b, op: dens, shape: {rows: 1, inputs: 2, outputs: 3, count: 1}, flop: 0}
   - {name: c, op: hardtanh, flop: 0, activation_bytes: 4}
+  - {name: d, op: mine, flop: 1e9, forward_s: 1, backward_s: 2}
 """
     found = mistakes(tmp_path, text)
     assert [(mistake.line, mistake.key, mistake.got) for mistake in found] == [
