@@ -230,6 +230,7 @@ def _in_short(error: InputError) -> str:
     first = error.mistakes[0]
     causes = {
         "pipeline": "more parts than the model can be cut into",
+        "chunks": "more parts than the model can be cut into",
         "tensor": "layers do not divide over the GPUs",
         "stages": "the stages given are not those of the layout",
     }

@@ -112,7 +112,7 @@ def test_the_shape_of_a_schedule_counts_every_pass(schedule: str, chunks: int) -
     for shape in stage_shapes(schedule, 4, 8, chunks):
         assert np.array_equal(shape.every[:2], np.full((2, chunks), 8))
         assert shape.every[2].sum() == (8 if schedule == "zero-bubble" else 0)
-    
+
         assert all((before <= shape.every).all() for before in shape.before)
 
 
@@ -129,3 +129,18 @@ def test_a_pipeline_of_equal_stages_is_bounded_by_its_bubble() -> None:
     stages = np.add.reduceat(passes[0], np.array(begins))
     least_s = least_iteration_s(of, piped)
     assert least_s >= 4 * stages.max() + stages.min()
+
+
+def test_a_bound_of_stages_alone_is_what_is_simulated() -> None:
+    """Where no two messages share a link, every pass begins when the one before it and its message are over.
+
+    So it is with 1F1B: interleaved stages send for several chunks at once, and those of zero-bubble are not all done
+    when the first one begins again.
+    """
+    of = material("one GPU a host", "ideal")
+    piped = next(
+        choice
+        for choice in choices()
+        if (choice.grid.pipeline, choice.layout.micro_batches) == (NUM_GPUS, BATCH) and choice.layout.schedule == "1f1b"
+    )
+    assert least_iteration_s(of, piped) == pytest.approx(simulated_s(of.point, piped), rel=1e-9)
