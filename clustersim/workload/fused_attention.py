@@ -12,10 +12,8 @@ with the bytes of queries, keys, values and what is written, once forward and tw
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from clustersim.workload.kernel_constants import KernelConstants
-from clustersim.workload.kernel_model import Phase, Product, plain_product
+from clustersim.workload.kernel_model import Phase, Product
 from clustersim.workload.layer import Layer
 
 UTILISATION = {"ampere": 0.615, "hopper": 0.35}
@@ -42,15 +40,19 @@ def fused_products(
     again = 0.0 if forward or layer.output_elements else layer.flop
     flop = again + (layer.flop if forward else layer.flop_backward_data)
     count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
-    product = plain_product(shape["outputs"], shape["rows"], shape["inputs"], count, phase, constants, element_bytes)
     moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
     utilisation = UTILISATION.get(architecture) if constants.tensor else None
     return [
-        replace(
-            product,
+        Product(
+            rows=shape["outputs"],
+            columns=shape["rows"],
+            inner=shape["inputs"],
+            count=count,
             num_bytes=moved * (1 if forward else 2),
-            efficiency=product.efficiency if utilisation is None else utilisation,
+            efficiency=constants.efficiency[f"matmul_{phase}"] if utilisation is None else utilisation,
+            tile_half=constants.shape.matmul_tile_half,
             prologue=0.0,
-            can_split=False,
+            occupancy_half=constants.shape.matmul_occupancy_half,
+            launches=constants.shape.launches("matmul"),
         )
     ]

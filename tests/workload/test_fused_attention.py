@@ -8,7 +8,8 @@ from clustersim.hardware import load_gpu
 from clustersim.parallelism.memory import recomputed
 from clustersim.workload import estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.fused_attention import UTILISATION, is_fused
+from clustersim.workload.fused_attention import UTILISATION, fused_products, is_fused
+from clustersim.workload.kernel_constants import constants_for
 from clustersim.workload.memory import kept_bytes
 
 
@@ -41,11 +42,16 @@ def test_long_sequences_run_at_what_was_published_and_backward_takes_five_produc
     assert backward_s == pytest.approx(2.5 * forward_s, rel=0.01)
 
 
-def test_short_sequences_take_the_time_of_what_they_read_and_write():
-    """A token of 128 features per head: 4 tensors of bf16 forward, over the share of the memory's rate."""
-    model = attention(tokens=16, heads=4096, shared=4096, causal=False)
-    bytes_moved = 2 * 2 * 4 * 16 * 4096 * 128
-    assert times(model, "h100")[0] == pytest.approx(bytes_moved / load_gpu("h100").memory_bytes_per_s, rel=0.3)
+def test_queries_keys_values_and_what_is_written_cross_memory_once_forward_and_twice_backward():
+    """In bf16, two samples of 8192 tokens: 32 heads of queries and as many written, 8 of keys and 8 of values."""
+    bytes_of_a_head = 2 * 2 * 8192 * 128
+    for phase, times_moved in (("forward", 1), ("backward_data", 2)):
+        products = [
+            product
+            for layer in attention().layers
+            for product in fused_products(layer, 2, phase, constants_for("hopper", "tensor"), 2.0, "hopper")
+        ]
+        assert sum(product.num_bytes for product in products) == times_moved * (32 + 8 + 8 + 32) * bytes_of_a_head
 
 
 def test_scores_are_neither_kept_nor_made_for_longer_sequences():
