@@ -131,7 +131,7 @@ def _products(
         "convolution": LIBRARIES[library],
         "locally-connected": local_products,
         "transposed-locally-connected": transposed_local_products,
-        "lstm": recurrent_products,
+        **dict.fromkeys(("lstm", "gru", "rnn"), recurrent_products),
         "matmul": attention_products,
     }
     if not layer.shape:

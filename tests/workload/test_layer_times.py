@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clustersim.hardware import load_gpu
-from clustersim.workload import LayerTime, load_model
+from clustersim.workload import Layer, LayerTime, Model, load_model
 from clustersim.workload.layer_times import as_issued, estimate_layers
 
 LAYER = load_model("alexnet").layers[0]
@@ -38,6 +40,14 @@ def test_a_gap_before_gradients_of_weights_alone_is_theirs() -> None:
     assert first.backward_data_s == 0
     assert first.backward_weights_s == pytest.approx(10e-6)
     assert as_issued(chain(1e-6, 1e-6, 0.0), 10e-6)[0].backward_data_s == pytest.approx(10e-6)
+
+
+def test_every_recurrent_layer_goes_token_by_token() -> None:
+    shape = {"rows": 1, "inputs": 512, "outputs": 1024, "count": 30}
+    lstm = Layer("r", "lstm", 3e7, 3e7, 3e7, 0, 1.0, 1.0, shape)
+    kinds = tuple(replace(lstm, op=op) for op in ("lstm", "gru", "rnn", "fully-connected"))
+    times = estimate_layers(Model("m", "m", kinds), load_gpu("v100"), 4, "fp32", operator_s=0.0).layers
+    assert times[0].forward_s == times[1].forward_s == times[2].forward_s > 3 * times[3].forward_s
 
 
 def test_a_model_at_a_small_batch_on_a_fast_gpu_is_as_slow_as_its_framework() -> None:
