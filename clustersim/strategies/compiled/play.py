@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from clustersim.network.compiled.inner.clock import next_due
+from clustersim.network.compiled.inner.flows import post_wanted
 from clustersim.network.compiled.jit import kernel, part
 from clustersim.network.compiled.tables import NONE
 from clustersim.strategies.compiled import delivery, errand, tables, worker
@@ -15,12 +16,15 @@ from clustersim.strategies.compiled.model import lose_patience
 
 @kernel
 def play(worlds: np.ndarray, most: int) -> bool:
-    """Let all go on for as long as there is room to note what they do; return whether nothing more will happen.
+    """Let all go on while paths are laid and there is room to note what they do; return whether all is over.
 
     No more than `most` are served, so that Python may look after other things.
     """
     world = worlds[0]
+    post_wanted(world.wires)
     for _ in range(most):
+        if world.wires.wanted != NONE:
+            return False
         if world.furthest + 1 >= world.known or world.num_logged + world.per_update > world.most_logged:
             return False
         who = next_due(world.wires)

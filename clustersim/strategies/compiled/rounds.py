@@ -49,16 +49,17 @@ class Rounds:
         record = self._world.record
         side = job.network.side
         assert isinstance(side, PlainSide), "a network that is left alone is played by the plain side"
-        self._wires = Wires(record["wires"], side, self._num_tasks)
+        self._wires = Wires(record["wires"], side, job.network.topology, self._num_tasks)
         self._set_numbers()
         self._world.set(**self._workers(), **self._sizes(), **self._gradients(), tasks=self._tasks())
         self._world.set(log=np.zeros(self._num_gradients(), LOG), seconds=np.zeros(0))
-        self._wires.lay(np.arange(job.num_ranks))
+        self._wires.begin(np.arange(job.num_ranks))
 
     def play(self, tell: Tell) -> float:
         """Play until all that counts is done; note it down in the job, and return when that is."""
         is_over = False
         while not is_over:
+            self._wires.lay_wanted()
             self._make_room()
             is_over = bool(play(self._world.record, _AT_A_TIME))
             counted = self._window.num_before + self._window.num_counted

@@ -13,11 +13,28 @@ from clustersim.network.compiled.tables import NONE
 
 @part
 def send(wires: Any, who: int, path: int, num_bytes: float) -> None:
-    """Send the message of somebody who waits for its end."""
+    """Send the message of somebody who waits for its end; over a path that is yet to be laid, `post` it after that."""
     flow = tables.flow(wires, who)
     flow.path, flow.num_bytes, flow.left_bytes = path, num_bytes, num_bytes
     flow.bytes_per_s, flow.bottleneck, flow.mark = 0.0, NONE, 0
-    put(wires.arrivals, who, wires.now_s + tables.path(wires, path).latency_s)
+    if tables.path(wires, path).num_links == NONE:
+        wires.wanted, wires.wanted_by = path, who
+    else:
+        _post(wires, who)
+
+
+@part
+def post_wanted(wires: Any) -> None:
+    """Send the message whose path has been laid, if any has."""
+    if wires.wanted != NONE:
+        wires.wanted = NONE
+        _post(wires, wires.wanted_by)
+
+
+@part
+def _post(wires: Any, who: int) -> None:
+    path = tables.path(wires, tables.flow(wires, who).path)
+    put(wires.arrivals, who, wires.now_s + path.latency_s)
 
 
 @part

@@ -16,16 +16,19 @@ from clustersim.network.max_min import FULL, SAME
 def solve(wires: Any) -> None:
     """Fix every rising flow, and every standing one that has to give way."""
     full = wires.full
-    wires.floor, wires.sees_standing, wires.num_to_fix = 0.0, 0, wires.num_rising
+    wires.floor, wires.sees_standing, wires.num_to_fix, wires.num_queued = 0.0, 0, wires.num_rising, 0
     _queue_links_of_rising(wires, FIRST)
     while full.size > 0 and (wires.num_to_fix > 0 or wires.sees_standing):
         level = first_key(full)
-        number = take(full)
+        entry = take(full)
+        number = tables.queued(wires)[entry]
+        if tables.link(wires, number).entry != entry:
+            continue  # it has been queued again since
         now = _level(wires, number)  # flows fixed since it was queued have left more for the others
         if now == INFINITE:
             continue
         if now > level * (1 + SAME) and now > first_key(full):
-            put(full, number, now)
+            put(full, entry, now)
             continue
         wires.floor = max(wires.floor, now)
         num_before = wires.num_rising
@@ -90,7 +93,10 @@ def _queue_links_of_rising(wires: Any, first: int) -> None:
 def _queue(wires: Any, number: int) -> None:
     level = _level(wires, number)
     if level < INFINITE:
-        put(wires.full, number, level)
+        tables.queued(wires)[wires.num_queued] = number
+        tables.link(wires, number).entry = wires.num_queued
+        put(wires.full, wires.num_queued, level)
+        wires.num_queued += 1
 
 
 @part

@@ -20,6 +20,7 @@ LINK = np.dtype(
         ("num_flows", _INT),
         ("has_left", _INT),  # whether it stands among this instant's links that have lost a flow
         ("batch", _INT),  # stamps links that have been looked at once
+        ("entry", _INT),  # in the queue of this solve that is valid
         ("tried", _INT),  # the share in which it was tried whether it is full at a level
         ("tried_level", _REAL),
     ]
@@ -37,7 +38,7 @@ FLOW = np.dtype(
         ("held_level", _REAL),
     ]
 )
-PATH = np.dtype([("first", _INT), ("num_links", _INT), ("latency_s", _REAL)])
+PATH = np.dtype([("first", _INT), ("num_links", _INT), ("latency_s", _REAL)])  # of -1 links: it is yet to be laid
 SEAT = np.dtype([("next", _INT), ("before", _INT)])  # a place of a flow in the list of a link
 LINE = np.dtype([("first", _INT), ("size", _INT), ("mask", _INT), ("places", _INT)])
 """First come, first served: where the first is, how many there are, and the address of a round of places."""
@@ -51,6 +52,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "started": np.dtype(_INT),  # flows of this instant
     "left": np.dtype(_INT),  # links of this instant that have lost a flow
     "risen": np.dtype(_INT),  # flows of this solve
+    "queued": np.dtype(_INT),  # links, by their entries in the queue of this solve
     "changed": np.dtype(_INT),  # flows of this share that have a new rate
     "held": np.dtype(_INT),  # flows on the links that were tried
     "tried": np.dtype(_INT),  # links of this share
@@ -60,6 +62,8 @@ WIRES = np.dtype(
         ("now_s", _REAL),
         ("latest_s", _REAL),  # what is due by then counts as due now
         ("is_over", _INT),  # nothing is played after this instant
+        ("wanted", _INT),  # a path that is to be laid, and whose message waits for that
+        ("wanted_by", _INT),
         ("seat_bits", _INT),  # a flow has 2**seat_bits seats
         ("rising", _INT),  # the mark of flows that rise in this share; one more is the mark of those fixed
         ("num_rising", _INT),  # flows that have risen, fixed ones included
@@ -70,6 +74,7 @@ WIRES = np.dtype(
         ("num_started", _INT),
         ("num_left", _INT),
         ("num_changed", _INT),
+        ("num_queued", _INT),
         ("num_held", _INT),
         ("num_tried", _INT),
         ("urgent", LINE),  # who comes before all that is due
@@ -77,7 +82,7 @@ WIRES = np.dtype(
         ("alarms", HEAP),  # who waits for a time
         ("arrivals", HEAP),  # flows, by when they come to their links
         ("ends", HEAP),  # flows, by when they end
-        ("full", HEAP),  # links, by the level at which they are full
+        ("full", HEAP),  # entries of links, by the level at which these are full
         *[(name, _INT) for name in TABLES],  # the address of each
     ]
 )
@@ -94,6 +99,7 @@ started = table("started", TABLES["started"])
 left = table("left", TABLES["left"])
 risen = table("risen", TABLES["risen"])
 changed = table("changed", TABLES["changed"])
+queued = table("queued", TABLES["queued"])
 held = table("held", TABLES["held"])
 tried = table("tried", TABLES["tried"])
 places = table("places", np.dtype(_INT))  # of a line
