@@ -5,14 +5,14 @@
       - {name: conv1, op: convolution, flop: 3.2 GFLOP, parameter_bytes: 37632, activation_bytes: 3.2 MB}
       - {name: fc, flop: 4096000, parameter_bytes: 8196000, forward_s: 0.0004, backward_s: 0.0009}
 
-FLOP and activations are one sample's; seconds are those of the scenario's whole batch. A bare number is in
-the unit of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is
-left out is zero. A layer with FLOP or a `shape` and no times has an `op` that is known (`KNOWN_OPS`). Parameters and
-activations are taken as fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is taken to the nearest parameter.
-An imported model's file says more, each where it is not what follows from the rest: `input_bytes`, `kept_bytes` (in any
-precision), `backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). `branch` names a path,
-`weights_of` a layer whose weights are used as well (`Layer`). Beside the layers, `weight_share` is what stored weights
-take of fp32 ones (`Model.weight_share`).
+FLOP and activations are one sample's; seconds are those of the scenario's whole batch. A bare number is in the unit
+of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is left out is zero. A
+layer with FLOP or a `shape` and no times has an `op` that is known (`KNOWN_OPS`). Parameters and activations are
+taken as fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is taken to the nearest parameter. An imported model's
+file says more, each where it is not what follows from the rest: `input_bytes`, `kept_bytes` (in any precision),
+`backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). `branch` names a path,
+`weights_of` a layer whose weights are used as well (`Layer`). Beside the layers, `weight_share` is what stored
+weights take of fp32 ones (`Model.weight_share`).
 """
 
 from __future__ import annotations
