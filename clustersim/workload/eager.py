@@ -23,14 +23,14 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
     """Return the elements that a layer moves forward and backward, None where it is one kernel.
 
     In elements of an activation, with w = 2 where they have 16 bits, whose fp32 copies count twice, and casts of 1 + w
-    each: an RMS norm 5 w + 2 and two casts forward, 15 w + 6 and two casts backward; rotary positions 2 w and two casts
+    each: an RMS norm 5 w + 2 and two casts forward, 17 w + 6 and two casts backward; rotary positions 2 w and two casts
     each way; a gate 5 and 9 outputs. In fp32 w is 1, and there is nothing to cast.
     """
     casts = number.activation_bytes < number.weight_bytes
     wide = number.weight_bytes / number.activation_bytes
     cast = (1 + wide) if casts else 0.0
     if layer.op == "rms-norm":
-        forward, backward = 2 * cast + 5 * wide + 2, 2 * cast + 15 * wide + 6
+        forward, backward = 2 * cast + 5 * wide + 2, 2 * cast + 17 * wide + 6
         return Traffic(input=forward, output=0.0), Traffic(input=backward, output=0.0)
     if layer.op == "rotary":
         each = Traffic(input=2 * cast + 2 * wide, output=0.0)
