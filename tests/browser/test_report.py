@@ -123,6 +123,12 @@ OTHERS = {
             "length": "3 d",
         },
     },
+    "stages": {
+        "num_gpus": 4,
+        "topology": star(4),
+        "strategy": {"kind": "all-reduce"},
+        "parallelism": {"pipeline": 4, "micro_batches": 8},
+    },
     "jobs": {
         "num_gpus": 2,
         "topology": star(4),
