@@ -11,7 +11,7 @@ from clustersim.collectives import Schedule
 from clustersim.network import Collective, Network
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program import Bucket
-from clustersim.program.ops import UPDATE, Call, Compute, Key, Program, Ready, Receive, Send, Wait
+from clustersim.program.ops import FORWARD, UPDATE, Call, Compute, Key, Program, Ready, Receive, Send, Wait
 from clustersim.results import Spans
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.day import Process
@@ -90,25 +90,23 @@ class Crew:
         self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
     ) -> Process:
         """Play one iteration of the rank `ranks[place]` of all, which is number `place` of its job."""
-        rank, env, gpu, times = int(ranks[place]), self._env, job.devices[place], job.times
-        buckets, slowdown = job.plans(place, iteration).buckets, job.slowdown(place, iteration)
+        rank, env, times = int(ranks[place]), self._env, job.times
+        buckets = job.plans(place, iteration).buckets
         times.make_room(iteration)
         times.begin_s[place, iteration] = times.forward_s[place, iteration] = env.now
         if rank in self._spans:
             self._spans[rank].clear()
         waits: dict[Key, tuple[Meeting, simpy.Event]] = {}
-        program = self._programs[self._grid.stage(rank)]
-        for op in program.ops():
-            start_s = float(env.now)
+        ahead: list[Compute] = []  # one after the other, with nothing in between
+        for op in self._programs[self._grid.stage(rank)].ops():
             if isinstance(op, Compute):
-                yield from gpu.compute(op.seconds * slowdown)
-                times.called_s[place, iteration] += op.called_s
-                self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}")
-                if op.phase == "forward":
-                    times.forward_s[place, iteration] = env.now
-                elif op.phase == UPDATE and program.staleness is not None:
-                    self._updated_s.setdefault(rank, []).append(float(env.now))
-            elif isinstance(op, Receive):
+                ahead.append(op)
+                continue
+            if ahead:
+                yield from self._compute(job, place, rank, iteration, ahead)
+                ahead = []
+            start_s = float(env.now)
+            if isinstance(op, Receive):
                 if self._is_there_already(op, iteration):
                     continue
                 letter = self._letter(rank, iteration, op.key)
@@ -127,7 +125,26 @@ class Crew:
                 self._idle(job, place, iteration, rank, start_s, meeting.last_s, "waiting", op.key)
             elif isinstance(op, Ready) and hand_over is not None:
                 hand_over(op.bucket, buckets[op.bucket])
+        if ahead:
+            yield from self._compute(job, place, rank, iteration, ahead)
         times.computed_s[place, iteration] = env.now
+
+    def _compute(self, job: Job, place: int, rank: int, iteration: int, ops: Sequence[Compute]) -> Process:
+        """Compute one thing after the other, at once where the GPU's pace is always the same."""
+        times, slowdown = job.times, job.slowdown(place, iteration)
+        is_own = self._programs[self._grid.stage(rank)].staleness is not None
+        for now in [ops] if job.paces is None else [[op] for op in ops]:
+            start_s = float(self._env.now)
+            yield from job.devices[place].compute(sum(op.seconds for op in now) * slowdown)
+            for op in now:
+                end_s = float(self._env.now) if op is now[-1] else start_s + op.seconds * slowdown
+                times.called_s[place, iteration] += op.called_s
+                self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}", end_s=end_s)
+                if op.phase == FORWARD:
+                    times.forward_s[place, iteration] = end_s
+                elif op.phase == UPDATE and is_own:
+                    self._updated_s.setdefault(rank, []).append(end_s)
+                start_s = end_s
 
     def lead(self, rank: int) -> int:
         """Return the rank whose program is played for this one: its own."""

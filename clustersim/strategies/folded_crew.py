@@ -190,7 +190,7 @@ class FoldedCrew(Crew):
         self._compare(np.append(own_s, ends_s[0]))
 
     def _compare(self, instants_s: np.ndarray) -> None:
-        self._has_kept_together &= bool(np.allclose(instants_s, instants_s[0], rtol=1e-11, atol=0.0))
+        self._has_kept_together &= bool(np.ptp(instants_s) <= 1e-11 * instants_s[0])
 
 
 def _ends_s(event: simpy.Event) -> np.ndarray:
