@@ -101,8 +101,13 @@ class Job:
 
     @property
     def may_be_compiled(self) -> bool:
-        """Whether workers are inside, and nothing but what they wait for changes how quickly anything goes."""
-        return self.clock is not self.env and self.paces is None and self.network.is_left_alone
+        """Whether workers are inside, all different, and nothing but what they wait for changes how quickly they go.
+
+        Those who are alike do all things at the same times, and rounding decides who is first: kernels might differ.
+        """
+        first_s = {self.plans(rank, 0).forward_s * self.slowdown(rank, 0) for rank in range(self.num_ranks)}
+        is_simple = self.clock is not self.env and self.paces is None and self.network.is_left_alone
+        return is_simple and len(first_s) == self.num_ranks
 
     def outside(self, event: simpy.Event) -> simpy.Event:
         """Return an event on SimPy's clock that happens when one on the workers' does."""

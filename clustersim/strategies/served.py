@@ -55,7 +55,7 @@ class Served(Strategy):
         bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
         job.gradients_per_update = rule.gradients_per_update
         job.window = window_of(job, rule, job.num_ranks, tell)
-        if rule.is_simple and job.may_be_compiled and self._num_messages(job, rule) > MOST_PLAIN_MESSAGES:
+        if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.is_simple and job.may_be_compiled:
             return self._play_compiled(job, rule, job.window, tell)
         for rank in range(job.num_ranks):
             job.clock.process(self.worker(job, bank, job.window, rank))

@@ -16,6 +16,7 @@ import clustersim
 from clustersim.results import Timesheet
 from clustersim.strategies import Servers, served
 from clustersim.strategies.asynchronous import Async
+from clustersim.strategies.compiled.rounds import Rounds
 from clustersim.strategies.job import Job
 from clustersim.strategies.softsync import Softsync
 from tests.strategies.jobs import MB, play
@@ -71,15 +72,18 @@ def test_kernels_note_down_what_processes_do(strategy, hosts, seed, num_ranks, t
         assert_same(*of_both(patch, strategy, num_ranks, **options, **HOSTS[hosts]))
 
 
-@pytest.mark.parametrize("transport", ["ideal", "nccl", "mpi"])
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_so_they_do_of_workers_that_are_all_alike_and_meet_at_the_same_times(strategy, transport, monkeypatch):
-    assert_same(*of_both(monkeypatch, strategy, 4, num_iterations=40, transport=transport))
+@pytest.mark.parametrize("is_alike", [True, False])
+def test_workers_that_are_alike_are_left_to_the_processes(is_alike, monkeypatch):
+    used, play_rounds = [], Rounds.play
+    monkeypatch.setattr(served, "MOST_PLAIN_MESSAGES", 0)
+    monkeypatch.setattr(Rounds, "play", lambda rounds, tell: used.append(rounds) or play_rounds(rounds, tell))
+    play(STRATEGIES["async"], 3, None if is_alike else [[1.0], [1.1], [1.2]], layers=LAYERS, num_hosts=5)
+    assert len(used) == (0 if is_alike else 1)
 
 
 def test_room_is_made_for_more_iterations_and_gradients_than_were_expected(monkeypatch):
     """A slow worker is waited for when the window has closed; meanwhile the others make more gradients than count."""
-    slowdown = np.array([[20.0], [1.0], [1.0]])
+    slowdown = np.array([[20.0], [1.0], [1.1]])
     one, other = of_both(monkeypatch, "async-whole", 3, slowdown=slowdown, num_iterations=200)
     assert one.times.num_begun > 64
     assert len(one.updates) > one.window.last_row + 6
@@ -115,10 +119,10 @@ def test_a_result_does_not_say_who_played_it(stragglers, monkeypatch):
 RUNS = """
 import sys
 from clustersim import simulate
-from tests.strategies.test_compiled import SCENARIO
+SCENARIO = {scenario}
 print("numba" in sys.modules)
-strategy = {{"kind": "async", "buckets": "whole"}}
-simulate(SCENARIO | {{"num_gpus": 2, "num_iterations": {num_updates}, "strategy": strategy}})
+strategy, jitter = {{"kind": "async", "buckets": "whole"}}, [{{"kind": "lognormal", "cv": 0.1}}]
+simulate(SCENARIO | {{"num_gpus": 2, "num_iterations": {num_updates}, "strategy": strategy, "stragglers": jitter}})
 print("numba" in sys.modules)
 """
 
@@ -127,7 +131,7 @@ print("numba" in sys.modules)
 def test_only_a_job_of_many_messages_loads_a_compiler(num_updates, is_loaded):
     """A gradient of one bucket is pushed, applied and pulled: 100,000 messages are 33,333 of them."""
     done = subprocess.run(
-        [sys.executable, "-c", RUNS.format(num_updates=num_updates)],
+        [sys.executable, "-c", RUNS.format(num_updates=num_updates, scenario=SCENARIO)],
         cwd=Path(clustersim.__file__).parent.parent,
         capture_output=True,
         text=True,
