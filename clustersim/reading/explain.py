@@ -81,25 +81,17 @@ class _Wanted:
     """What a tree was read for: see `explain`."""
 
     model: Any
-    later: Mapping[str, str]
     what: str
 
 
-def explain(
-    error: ValidationError, root: Node, model: Any, later: Mapping[str, str] | None = None, what: str = "kind"
-) -> list[Problem]:
+def explain(error: ValidationError, root: Node, model: Any, what: str = "kind") -> list[Problem]:
     """Return every mistake of a validation, each with its place in the tree.
 
     `model` is what the tree is read for: a model, or a union of some told apart by their `kind`, of which `what`
-    says what it is the kind of. `later` says of keys that are known but not simulated yet, by dotted path, why
-    they are refused.
+    says what it is the kind of.
     """
     located = [_locate(root, details) for details in error.errors(include_url=False)]
-    found = [
-        problem
-        for each in _condensed(located, root)
-        for problem in _problems(each, root, _Wanted(model, later or {}, what))
-    ]
+    found = [problem for each in _condensed(located, root) for problem in _problems(each, root, _Wanted(model, what))]
     meant = {problem.meant for problem in found}  # a misspelt key is not missing as well
     return [problem for problem in found if problem.path not in meant or root.at(problem.path) is not None]
 
@@ -195,7 +187,7 @@ def _explained(each: _Located, root: Node, wanted: _Wanted) -> Iterable[Problem]
     elif kind in ("union_tag_invalid", "union_tag_not_found"):
         yield _unknown_kind(path, root, wanted)
     elif kind in _EXPECTED or kind in _BOUNDS:
-        yield _not_yet(path, root, wanted) or _unexpected(path, root, _expected(each.error))
+        yield _unexpected(path, root, _expected(each.error))
     else:
         message = str(cause or each.error["msg"])
         yield Problem(path, place_of(path, root).mistake(message, dotted(path) or None, _got(path, root)))
@@ -238,16 +230,6 @@ def _unexpected(path: Path, root: Node, expected: str) -> Problem:
     )
 
 
-def _not_yet(path: Path, root: Node, wanted: _Wanted) -> Problem | None:
-    """Return why a value is refused that is known and not simulated yet; None for any other."""
-    node = root.at(path)
-    got = None if node is None else node.plain()
-    reason = wanted.later.get(f"{dotted(path)}={got}")
-    if node is None or reason is None:
-        return None
-    return Problem(path, node.place.mistake(reason, dotted(path), str(got)))
-
-
 def _wrong_key(path: Path, root: Node, expected: str) -> Problem:
     node = root.at(path)
     place = node.key_place or node.place if node is not None else root.place
@@ -266,8 +248,6 @@ def _unknown_key(path: Path, root: Node, wanted: _Wanted) -> Problem:
     node = root.at(path)
     place = node.key_place or node.place if node is not None else root.place
     key = str(path[-1])
-    if dotted(path) in wanted.later:
-        return Problem(path, place.mistake(wanted.later[dotted(path)], dotted(path), key))
     known = known_keys(models_at(wanted.model, root, path[:-1]))
     near = get_close_matches(key, known, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
@@ -286,6 +266,5 @@ def _unknown_kind(path: Path, root: Node, wanted: _Wanted) -> Problem:
         message = f"this key is missing: which {what} is meant (known: {allowed})"
         return Problem(path, place_of(path, root).mistake(message, dotted(path), "nothing", allowed))
     got = node.plain()
-    reason = wanted.later.get(f"{dotted(path)}={got}")
     error = unknown_name(what, got if isinstance(got, str) else got_text(got), known).mistakes[0]
-    return Problem(path, node.place.mistake(reason or error.message, dotted(path), error.got, error.allowed))
+    return Problem(path, node.place.mistake(error.message, dotted(path), error.got, error.allowed))

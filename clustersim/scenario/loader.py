@@ -28,7 +28,6 @@ from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.jobs import expand_jobs, without_echoes
-from clustersim.scenario.later import LATER
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
@@ -124,7 +123,7 @@ def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
         try:
             point = Point.model_validate_json(json.dumps(root.plain()), strict=True)
         except ValidationError as error:
-            found = explain(error, root, Point, LATER)
+            found = explain(error, root, Point)
             problems += [each for each in found if not _is_about(each.path, replaced)]
             wrong = {str(each.path[0]) for each in found if each.path} - replaced
             if not wrong or wrong & _CROSSING:

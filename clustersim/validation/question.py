@@ -113,7 +113,7 @@ def read_collective(
     try:
         asked = CollectiveQuestion.model_validate_json(json.dumps(root.plain()), strict=True)
     except ValidationError as error:
-        found = [problem.mistake for problem in explain(error, root, CollectiveQuestion, {})]
+        found = [problem.mistake for problem in explain(error, root, CollectiveQuestion)]
         raise InputError([*mistakes, *wrong, *found]) from None
     if mistakes or wrong:
         raise InputError([*mistakes, *wrong])

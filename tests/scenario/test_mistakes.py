@@ -360,18 +360,6 @@ def test_a_sweep_tells_each_size_that_does_not_fit_once(mistakes: Mistakes) -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("added", "words"),
-    [
-        ("parallelism: {kind: local-fields}", "does not simulate that layout yet"),
-        ("parallelism: {kind: paths}", "does not simulate that layout yet"),
-    ],
-)
-def test_what_comes_later_is_refused_and_never_ignored(mistakes: Mistakes, added: str, words: str) -> None:
-    (mistake,) = mistakes(added)
-    assert words in mistake.message
-
-
 def test_every_mistake_comes_at_once_in_the_order_of_the_file(mistakes: Mistakes) -> None:
     found = mistakes(
         "num_gpus: x\nseed: -1\ntopology: {kind: star, num_hosts: 0, link: 3, lnik: 1}\n"
