@@ -87,7 +87,10 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
 
     if not exact and not setup.point.stragglers and isinstance(strategy, AmongThemselves):
         folded = _played_by_crew(setup, job, again, tell)
-        if folded.crew is not None and folded.crew.has_kept_together and kept_together(folded.jobs, setup.laid_out):
+        crew = folded.crew
+        if crew is None or not crew.shortcuts:  # nobody is played as another
+            return folded
+        if crew.has_kept_together and kept_together(folded.jobs, setup.laid_out):
             return folded
         job = job_on(again(), setup, replicate, num_iterations, zero_s)
     return _played_by_crew(setup, job, None, tell)

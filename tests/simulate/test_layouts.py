@@ -10,6 +10,7 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
+from clustersim.simulate import play
 from clustersim.simulate.forecast import forecast
 
 STAR = {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "100 GB/s", "hop": "1 ns"}
@@ -273,6 +274,24 @@ def test_some_layouts_are_folded_and_an_exact_run_is_not(model: str) -> None:
     point = load_scenario(scenario(model, 8, {"tensor": 2, "pipeline": 2})).points()[0].point
     assert any("played as one" in shortcut for shortcut in forecast(point).shortcuts)
     assert forecast(point, exact=True).shortcuts == ()
+
+
+def test_a_layout_in_which_nobody_does_the_same_is_played_once(monkeypatch) -> None:
+    """Groups of two on hosts of three GPUs: some lie in one host, and some in two."""
+    played: list[int] = []
+    by_crew = play._played_by_crew
+
+    def counted(setup, job, again, tell):
+        played.append(job.num_iterations)
+        return by_crew(setup, job, again, tell)
+
+    monkeypatch.setattr(play, "_played_by_crew", counted)
+    threes = {**BOX, "host": {**BOX["host"], "num_gpus": 3}}
+    layout = {"tensor": 2, "data": 2, "pipeline": 2}
+    asked = scenario("gpt2-small", 8, layout, topology=threes, transport="nccl", memory_check=False)
+    found = forecast(load_scenario(asked).points()[0].point)
+    assert not any("played as one" in shortcut for shortcut in found.shortcuts)
+    assert played == [1, 2]
 
 
 def test_a_slow_stage_makes_the_others_wait(model: str) -> None:
