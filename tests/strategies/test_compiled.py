@@ -18,7 +18,6 @@ from clustersim.strategies import Servers, served
 from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.compiled.rounds import Rounds
 from clustersim.strategies.job import Job
-from clustersim.strategies.softsync import Softsync
 from tests.strategies.jobs import MB, play
 
 LAYERS = [(0.01, 0.02, 3 * MB), (0.02, 0.01, 0.4 * MB), (0.01, 0.03, 5 * MB)]
@@ -28,7 +27,7 @@ STRATEGIES = {
     "async-whole": Async(buckets="whole", overlap=False, servers=OWN),
     "async-around": Async(buckets="1 MiB", servers=Servers(num=3), staleness_aware_rate=True),
     "async-on-a-gpu": Async(buckets="layer", servers=Servers(on="gpu0")),
-    "softsync": Softsync(n=2, buckets="layer", servers=Servers(on="host-memory")),
+    "async-in-a-host": Async(buckets="layer", servers=Servers(on="host-memory")),
 }
 HOSTS = {
     "a GPU a host": {},
