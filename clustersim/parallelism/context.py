@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from clustersim.errors import InputError
 from clustersim.parallelism.pieces import GroupCall, IndivisibleError, Piece, divided, part_of
+from clustersim.workload.fused_attention import reads_values_alone
 
 AXIS = "context"
 
@@ -40,8 +41,7 @@ def _tokens_of(piece: Piece, degree: int, activation_bytes: float) -> Piece:
     before, after = (_of_fewer(calls, degree) for calls in (piece.before_forward, piece.after_forward))
     back, behind = (_of_fewer(calls, degree) for calls in (piece.before_backward, piece.after_backward))
     if layer.op == "matmul":
-        own = layer.shape["rows"] * layer.shape["inputs"] * layer.shape["count"]
-        own = own if layer.input_elements > own else 0  # scores that a fused kernel keeps are not read
+        own = 0 if reads_values_alone(layer) else layer.shape["rows"] * layer.shape["inputs"] * layer.shape["count"]
         others = layer.input_elements - own
         fewer = replace(fewer, input_elements=own / degree + others)
         before = (*before, GroupCall("all-gather", others * activation_bytes, AXIS))

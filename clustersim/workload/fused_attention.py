@@ -26,10 +26,16 @@ abstract. Elsewhere, and without tensor cores, that of other matrix products is 
 
 def is_fused(layer: Layer) -> bool:
     """Return whether a layer is part of a fused attention: scores that nobody writes, or weights that nobody reads."""
-    if layer.op != "matmul" or not layer.shape:
-        return False
-    weights = layer.shape["rows"] * layer.shape["inputs"] * layer.shape["count"]
-    return not layer.output_elements or layer.input_elements < weights
+    return layer.op == "matmul" and bool(layer.shape) and (not layer.output_elements or reads_values_alone(layer))
+
+
+def reads_values_alone(layer: Layer) -> bool:
+    """Return whether a product of an attention mixes values by weights that were never written.
+
+    What reads weights reads values beside them, so more than values of as many heads as there are queries.
+    """
+    values = layer.shape["inputs"] * layer.shape["outputs"] * layer.shape["count"]
+    return layer.output_elements > 0 and layer.input_elements <= values
 
 
 def fused_products(

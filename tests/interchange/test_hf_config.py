@@ -108,8 +108,18 @@ def test_a_config_of_a_model_of_the_catalogue_is_that_model(
     assert model.num_parameters == known.num_parameters
 
 
+def test_a_llama_computes_what_the_catalogue_s_does(imported: Any) -> None:
+    """Which has one product for queries, keys and values where the config's class has several."""
+    model, known = imported({"model_type": "llama", **LLAMA_3}, 8192), load_model("llama-3.1-8b")
+    assert model.flop == known.flop
+    assert model.flop_backward == known.flop_backward
+    assert model.num_parameters == known.num_parameters
+
+
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "gpt_neox"])
-def test_a_decoder_takes_two_flop_a_weight_and_token_and_four_a_pair_of_tokens(imported: Any, family: str) -> None:
+def test_a_decoder_takes_two_flop_a_weight_and_token_and_four_a_pair_of_tokens_that_see_each_other(
+    imported: Any, family: str
+) -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "num_hidden_layers": 3}
     model = imported({"model_type": family, "vocab_size": 1000, **sizes, "num_key_value_heads": 4}, 32)
     matrices = sum(
@@ -117,7 +127,7 @@ def test_a_decoder_takes_two_flop_a_weight_and_token_and_four_a_pair_of_tokens(i
         for layer in model.layers
         if layer.op == "fully-connected"
     )
-    assert model.flop == 2 * 32 * matrices + 3 * 4 * 32 * 32 * 64
+    assert model.flop == 2 * 32 * matrices + 3 * 4 * 32 * 32 * 64 / 2
     assert model.flop_backward == 2 * model.flop
 
 
@@ -146,7 +156,7 @@ def test_shared_keys_are_projected_once_and_read_by_all_queries(imported: Any) -
     layers = by_name(imported({"model_type": "llama", **sizes, "num_key_value_heads": 2}, 32))
     assert layers["layers.0.attention.query"].num_parameters == 64 * 8 * 16
     assert layers["layers.0.attention.key_value"].num_parameters == 2 * 64 * 2 * 16
-    assert layers["layers.0.attention.scores"].flop == 2 * 32 * 32 * 8 * 16
+    assert layers["layers.0.attention.scores"].flop == 2 * 32 * 32 * 8 * 16 / 2
     assert layers["layers.0.attention.output"].num_parameters == 8 * 16 * 64
 
 

@@ -199,7 +199,7 @@ def test_layers_stand_so_that_the_last_gradient_is_ready_first(traced: Any) -> N
     assert names == ["first", "shared"]  # though forward runs the shared one first: that run gets no gradient
 
 
-def test_attention_counts_all_pairs_and_no_mask(traced: Any) -> None:
+def test_attention_counts_all_pairs_where_nothing_is_masked(traced: Any) -> None:
     code = """
     def build():
         return nn.TransformerEncoderLayer(64, 4, 256, batch_first=True)
@@ -210,6 +210,24 @@ def test_attention_counts_all_pairs_and_no_mask(traced: Any) -> None:
     assert layers["self_attn.scores"].flop_backward_data == 2 * layers["self_attn.scores"].flop
     assert model.num_parameters == 4 * 64 * 64 + 4 * 64 + 2 * 64 * 256 + 256 + 64 + 4 * 64
     assert [layer.op for layer in model.layers].count("dropout") == 3
+
+
+def test_a_causal_kernel_computes_half_of_all_pairs(traced: Any) -> None:
+    code = """
+    class build(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(64, 192)
+        def forward(self, x):
+            q, k, v = self.qkv(x).reshape(-1, 10, 3, 4, 16).permute(2, 0, 3, 1, 4)
+            return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=%s)
+    """
+    everything, causal = (
+        sum(layer.flop for layer in traced(code % is_causal, "10,64").model.layers if layer.op == "matmul")
+        for is_causal in (False, True)
+    )
+    assert everything == 2 * 2.0 * 10 * 10 * 64
+    assert causal == everything / 2
 
 
 def test_checkpoints_change_nothing(traced: Any) -> None:

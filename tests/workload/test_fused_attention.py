@@ -54,6 +54,19 @@ def test_queries_keys_values_and_what_is_written_cross_memory_once_forward_and_t
         assert sum(product.num_bytes for product in products) == times_moved * (32 + 8 + 8 + 32) * bytes_of_a_head
 
 
+@pytest.mark.parametrize(("heads", "shared"), [(12, 12), (32, 8), (16, 1)])
+@given(tokens=st.integers(1, 4096))
+def test_however_few_tokens_there_are_both_layers_are_known_as_fused_and_those_that_store_scores_are_not(
+    heads, shared, tokens
+):
+    assert [is_fused(layer) for layer in attention(tokens, heads, shared, 64).layers] == [True, True]
+    net = Builder("attention", "attention")
+    query = Tensor(heads * 64, tokens)
+    scores = net.attention_product("a.scores", query, query, heads, outputs=tokens)
+    net.attention_product("a.context", scores, query, heads, outputs=64)
+    assert [is_fused(layer) for layer in net.model().layers] == [False, False]
+
+
 def test_scores_are_neither_kept_nor_made_for_longer_sequences():
     short, long = (sum(kept_bytes(attention(tokens), "amp-bf16")) for tokens in (4096, 8192))
     assert long == 2 * short

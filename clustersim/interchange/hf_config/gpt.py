@@ -63,8 +63,10 @@ def gpt_neox(net: Net, config: Config) -> None:
 
 
 def _turned_attention(net: Net, name: str, x: Tensor, heads: int, bias: bool) -> Tensor:
-    """Add attention of one product for query, key and value, with turned positions."""
+    """Add attention of a decoder, of one product for query, key and value, with turned positions."""
     qkv = net.linear(f"{name}.qkv", x, 3 * x.channels, bias=bias)
     net.rotary(f"{name}.rotary", Tensor(2 * x.channels, qkv.height))
     each = Tensor(x.channels, qkv.height)
-    return net.linear(f"{name}.output", net.fused_attention(name, each, each, heads), x.channels, bias=bias)
+    return net.linear(
+        f"{name}.output", net.fused_attention(name, each, each, heads, causal=True), x.channels, bias=bias
+    )

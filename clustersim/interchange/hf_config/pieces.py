@@ -47,12 +47,12 @@ class Grouped:
 
 
 def grouped_attention(net: Net, name: str, x: Tensor, sizes: Grouped) -> Tensor:
-    """Add attention with turned positions and grouped queries (Ainslie et al., 2023), fused."""
+    """Add attention of a decoder with turned positions and grouped queries (Ainslie et al., 2023), fused."""
     query = net.linear(f"{name}.query", x, sizes.heads * sizes.width, bias=sizes.bias)
     both = net.linear(f"{name}.key_value", x, sizes.kv_heads * sizes.width, bias=sizes.bias, count=2)
     key = replace(both, channels=sizes.kv_heads * sizes.width)
     net.rotary(f"{name}.rotary", replace(query, channels=query.channels + key.channels))
-    context = net.fused_attention(name, query, key, sizes.heads)
+    context = net.fused_attention(name, query, key, sizes.heads, causal=True)
     return net.linear(f"{name}.output", context, x.channels, bias=sizes.output_bias)
 
 

@@ -55,21 +55,22 @@ def _linear(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any], ou
 def _attention(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> list[Kernel]:
     """Fused attention: two products of 2 heads x queries x keys x features FLOP; scores stay on the chip.
 
-    All pairs of tokens count, masked or not, and backward takes twice the forward products: the scores that a
-    fused kernel computes once more are not counted.
+    With `is_causal` half of all pairs of tokens count, as the kernel skips the rest; a mask of numbers skips nothing.
+    Backward takes twice the forward products: the scores that a fused kernel computes once more are not counted.
     """
     query, key, value = (_argument(args, kwargs, i, name) for i, name in enumerate(("query", "key", "value")))
     mask = _argument(args, kwargs, 3, "attn_mask", None)
+    pairs = 0.5 if _argument(args, kwargs, 5, "is_causal", False) else 1.0
     heads = math.prod(query.shape[:-2])
     rows, features, keys, outputs = query.shape[-2], query.shape[-1], key.shape[-2], value.shape[-1]
     masks = (mask,) if isinstance(mask, Tensor) else ()
     scored = int(query.requires_grad) + int(key.requires_grad)
     scores = Kernel(
-        "matmul", query.numel() + key.numel(), 0, 2.0 * heads * rows * features * keys, scored, 0,
+        "matmul", query.numel() + key.numel(), 0, pairs * 2.0 * heads * rows * features * keys, scored, 0,
         product(rows, features, keys, heads), "scores", (query, key, *masks),
     )  # fmt: skip
     context = Kernel(
-        "matmul", value.numel(), output.numel(), 2.0 * heads * rows * keys * outputs,
+        "matmul", value.numel(), output.numel(), pairs * 2.0 * heads * rows * keys * outputs,
         int(scored > 0) + int(value.requires_grad), 0, product(rows, keys, outputs, heads), "context", (value,),
     )  # fmt: skip
     return [scores, context]
