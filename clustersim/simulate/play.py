@@ -104,6 +104,7 @@ def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None,
     jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto") if is_grid else "auto", again)
     over = [strategy.start(jobs[0], tell), *(strategy.start(each) for each in jobs[1:])]
     job.env.run(job.env.all_of(over))
+    job.env.run(job.env.all_of(crew.under_way()))
     for each in jobs:
         if each.plays_as_one:
             note_for_all(each.times)

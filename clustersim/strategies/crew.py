@@ -168,6 +168,10 @@ class Crew:
         """Return the bytes of an iteration [num_links], of which these were played."""
         return played
 
+    def under_way(self) -> list[simpy.Event]:
+        """Return the arrivals of messages that nobody waits for: those of micro-batches that the job ended before."""
+        return [letter.arrived for letter in self._letters.values() if not letter.arrived.processed]
+
     def updated_s(self, rank: int) -> list[float]:
         """Return when a rank made each update of its own, where every micro-batch makes one: from the first one on."""
         return self._updated_s.get(self.lead(rank), [])

@@ -194,3 +194,16 @@ def test_an_iteration_that_flows_into_the_next_is_no_trace(equal: str) -> None:
 def test_a_plan_compares_layouts_that_train_alike(equal: str) -> None:
     with pytest.raises(InputError, match="leave pipedream out"):
         plan(scenario(equal, 4, {}), [4])
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_every_activation_and_its_gradient_crosses_its_link_in_every_iteration(exact: bool) -> None:
+    """Those too that are on their way when the job ends: up a host's link and down another's, both ways."""
+    batch, tokens, features = 16, 128, 512
+    slow = {**STAR, "link": "1 GB/s", "hop": "1 us"}
+    asked = scenario(
+        "gpt-4x512x8-seq128-vocab1000", 2, {"pipeline": 2, "micro_batches": 4}, batch={"global": batch}, topology=slow
+    )
+    run = forecast(load_scenario(asked).points()[0].point, exact=exact).run
+    sent = sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access")
+    assert sent == pytest.approx(2 * 2 * batch * tokens * features * 4.0, rel=1e-9)
