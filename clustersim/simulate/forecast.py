@@ -267,7 +267,7 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
         warnings.append("all replicates are the same: nothing in this scenario is random")
     if run.num_gpus > 1:
         unused = sorted(_network_kinds(setup) - {links.kind for links in run.link_classes if links.num_used})
-        if unused:
+        if unused and setup.topology.num_hosts > 1:
             warnings.append(f"no message left a host by: {', '.join(unused)}; changing it changes nothing")
         is_asked = bool({"overlap", "buckets"} & strategy.model_fields_set)
         if is_asked and strategy.overlaps_backward and len(run.buckets) == 1:

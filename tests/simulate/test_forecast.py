@@ -245,6 +245,9 @@ def test_a_network_that_no_message_used_is_warned_about(scenario):
     scenario["topology"] |= {"host": {"template": "single-socket", "gpu": "k80", "num_gpus": 4}, "num_hosts": 2}
     inside = clustersim.sweep(scenario).warnings
     assert any("no message left a host by: access" in warning for warning in inside)
+    scenario["topology"]["num_hosts"] = 1  # to which there is no other host
+    assert not any("no message left a host" in warning for warning in clustersim.sweep(scenario).warnings)
+    scenario["topology"]["num_hosts"] = 2
     between = clustersim.sweep({**scenario, "num_gpus": 8}).warnings
     assert not any("no message left a host" in warning for warning in between)
 
