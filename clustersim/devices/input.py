@@ -20,7 +20,7 @@ Process = Generator[simpy.Event, Any, Any]
 
 
 class Input(Spec):
-    """How quickly samples come: read from storage that all hosts share, decoded by each host for its GPUs."""
+    """How quickly samples come: read from storage that all hosts share, decoded by each host, copied to its GPUs."""
 
     decode: SampleRate | None = Field(
         default=None,
@@ -31,6 +31,11 @@ class Input(Spec):
         default=None, description="what the storage gives, shared by all hosts; no limit if not given"
     )
     sample_bytes: Size | None = Field(default=None, description="a sample's size in the storage, such as `110 kB`")
+    copied_bytes: Size | None = Field(
+        default=None,
+        description="a sample's size on its way from host memory to the GPU, such as `602 kB`; a batch is copied when "
+        "the GPU has computed with the one before; not simulated if not given",
+    )
     prefetch: int = Field(
         default=2, ge=0, description="batches that each GPU's loader prepares ahead of the one that is asked for"
     )
@@ -44,11 +49,13 @@ class Input(Spec):
     @model_validator(mode="after")
     def _limits_something(self) -> Self:
         mistakes = []
-        if self.decode is None and self.storage is None:
-            mistakes.append(Mistake("what limits the input? Give decode, or storage with sample_bytes"))
-        for key in ("decode", "storage", "sample_bytes"):
+        if self.decode is None and self.storage is None and self.copied_bytes is None:
+            message = "what limits the input? Give decode, or storage with sample_bytes, or copied_bytes"
+            mistakes.append(Mistake(message))
+        for key in ("decode", "storage", "sample_bytes", "copied_bytes"):
             if getattr(self, key) == 0:
-                mistakes.append(Mistake(f"{key} must be above 0, or no sample ever comes", key, got="0"))
+                why = "leave it out to copy nothing" if key == "copied_bytes" else "or no sample ever comes"
+                mistakes.append(Mistake(f"{key} must be above 0, {why}", key, got="0"))
         if (self.storage is None) != (self.sample_bytes is None):
             given, missing = ("sample_bytes", "storage") if self.storage is None else ("storage", "sample_bytes")
             message = f"{given} means something with {missing} only: samples a second are storage / sample_bytes"
@@ -76,11 +83,12 @@ class InputStage:
     A batch is read, then decoded; while it is decoded the next one may be read. `prefetch` batches are on their way
     or ready before anybody asks, and one more from each time that somebody does. So with reading, decoding and
     training of r, d and t seconds a batch a lone worker's cycle comes to max(r, d, t, (r + d + t) / (prefetch + 1)),
-    as in a ring of three servers with prefetch + 1 customers. Copying samples to the GPU is left out.
+    as in a ring of three servers with prefetch + 1 customers. `copied_bytes` of a batch go from there to the GPU.
     """
 
     def __init__(self, env: simpy.Environment, spec: Input, hosts: np.ndarray, batch: int, seed: int):
         self.prefetch = spec.prefetch
+        self.copied_bytes = batch * (spec.copied_bytes or 0.0)
         storage = None if spec.storage is None else SharedRate(env, spec.storage)
         decoders = {host: SharedRate(env, spec.decode) for host in dict.fromkeys(hosts.tolist()) if spec.decode}
         self._loaders = [

@@ -45,7 +45,11 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     times.make_room(iteration)
     times.begin_s[rank, iteration] = clock.now
     if job.input_stage is not None:
-        yield from job.input_stage.fetch(rank)
+        on_its_way = job.samples.pop(rank, None)
+        if on_its_way is None:
+            yield from _samples(job, rank)
+        else:
+            yield on_its_way
         times.fetched_s[rank, iteration] = clock.now
     yield from gpu.compute(plan.forward_s * slowdown)
     times.forward_s[rank, iteration] = clock.now
@@ -58,6 +62,16 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     if plan.backward_s > done_s:
         yield from gpu.compute((plan.backward_s - done_s) * slowdown)
     times.computed_s[rank, iteration] = clock.now
+    if job.input_stage is not None and job.input_stage.copied_bytes:
+        job.samples[rank] = clock.process(_samples(job, rank))
+
+
+def _samples(job: Job, rank: int) -> Process:
+    """Have the next batch from the loader, and copied from the host's memory to the GPU's where that is simulated."""
+    assert job.input_stage is not None
+    yield from job.input_stage.fetch(rank)
+    if job.input_stage.copied_bytes:
+        yield from job.devices[rank].copy_in(job.input_stage.copied_bytes)
 
 
 def update(job: Job, rank: int, iteration: int) -> Process:

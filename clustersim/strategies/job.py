@@ -38,7 +38,8 @@ class Job:
     [num_ranks]. `num_iterations` updates are to be counted, after those
     in which the job finds its pace. `update_bytes_per_byte` is how many bytes the optimizer moves for each byte
     of gradient, which is what an update costs in a server's memory. Samples come from the `input_stage`, where there
-    is one, and else are there. `wire` says what compression has made of gradients.
+    is one, and else are there; `samples` are the batches on their way to a GPU's memory, by rank. `wire` says what
+    compression has made of gradients.
 
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
     `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
@@ -66,6 +67,7 @@ class Job:
     wire: Wire = field(default_factory=Wire)
     times: Timesheet = field(init=False)
     updates: UpdateLog = field(default_factory=UpdateLog)
+    samples: dict[int, simpy.Event] = field(default_factory=dict)
     algorithms: tuple[str, ...] = ()
     shortcuts: tuple[str, ...] = ()
     num_warm_up: int = 0

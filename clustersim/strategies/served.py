@@ -34,6 +34,12 @@ class Served(Strategy):
                 got="true",
                 allowed="false",
             )
+        if value.whole:
+            raise InputError(
+                "whole buckets on one server each are simulated where all workers wait for all: strategy `server`",
+                got="true",
+                allowed="false",
+            )
         return value
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from clustersim.collectives import Schedule, Step
 from clustersim.errors import Mistake
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.strategies.algorithm import by_host
-from clustersim.strategies.desk import Exchange
+from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.servers import Servers, update_s
 from clustersim.strategies.synchronous import Synchronous
@@ -20,9 +21,9 @@ from clustersim.strategies.synchronous import Synchronous
 class Server(Synchronous):
     """All workers wait for the servers' update of every iteration.
 
-    A bucket is pushed to all servers at once, each its share; a server that has every worker's share
-    updates and sends it back. A worker pushes its next bucket when it has pushed this one: while one is
-    pulled the next is pushed, which is what a full-duplex link is for.
+    A bucket is pushed to all servers at once, each its share, or to the one that has it whole; a server that has
+    every worker's share updates and sends it back. A worker pushes its next bucket when it has pushed this one: while
+    one is pulled the next is pushed, which is what a full-duplex link is for.
     """
 
     kind: Literal["server"] = "server"
@@ -42,10 +43,20 @@ class Server(Synchronous):
         message = f"local_sum adds gradients on their way, and {compression} ones cannot be added; leave it out"
         return [Mistake(message, key="servers.local_sum", got="true", allowed="false")]
 
+    def desk(self, job: Job) -> Desk:
+        if not self.servers.whole:
+            return super().desk(job)
+        sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
+        owned = zip(sizes, self.servers.owners(sizes), strict=True)
+        return Desk(job, [self._exchange_at([nodes[owner]], job, size) for size, owner in owned])
+
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
-        """Schedule push and pull of one bucket; workers are ranks 0 to n - 1, servers come after them."""
-        nodes = self.servers.nodes(job)
-        share, wire = num_bytes / self.servers.num, job.wire
+        """Schedule push and pull of one bucket of which every server has a share."""
+        return self._exchange_at(self.servers.nodes(job), job, num_bytes)
+
+    def _exchange_at(self, nodes: list[Hashable], job: Job, num_bytes: float) -> Exchange:
+        """Schedule push and pull at servers on `nodes`; workers are ranks 0 to n - 1, servers come after them."""
+        share, wire = num_bytes / len(nodes), job.wire
         groups = by_host(job.hosts) if self.servers.local_sum else [[rank] for rank in range(job.num_ranks)]
         leaders = np.array([group[0] for group in groups])
         others = np.array([rank for group in groups for rank in group[1:]], dtype=np.int64)

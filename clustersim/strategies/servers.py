@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -16,9 +16,9 @@ from clustersim.topology import Node
 
 
 class Servers(Spec):
-    """How many servers, and where. Each holds an equal share of every bucket."""
+    """How many servers, and where. Each holds an equal share of every bucket, or whole ones."""
 
-    num: int = Field(default=1, ge=1, description="number of servers; each holds an equal share of the bytes")
+    num: int = Field(default=1, ge=1, description="number of servers")
     on: Literal["own-hosts", "workers", "host-memory", "gpu0", "gpus"] = Field(
         default="workers",
         description="`own-hosts`: hosts of their own, after the workers'; `workers`: memory of the workers' hosts; "
@@ -26,6 +26,24 @@ class Servers(Spec):
         "the workers' GPUs",
     )
     local_sum: bool = Field(default=False, description="add the gradients of one host before they are pushed")
+    whole: bool = Field(
+        default=False,
+        description="each bucket is on one server: the largest first, on the server that has the fewest bytes; else "
+        "each server has an equal share of every bucket",
+    )
+
+    def owners(self, sizes: Sequence[float]) -> list[int]:
+        """Return the one server of each bucket [len(sizes)] where they are not shared out: the largest bucket first,
+        always to the server that has the fewest bytes, the first of several (MXNet, CommDevice::InitMergeBuffer).
+
+        >>> Servers(num=2, whole=True).owners([1.0, 4.0, 2.0, 3.0])
+        [0, 0, 1, 1]
+        """
+        held, owners = [0.0] * self.num, [0] * len(sizes)
+        for bucket in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+            owners[bucket] = held.index(min(held))
+            held[owners[bucket]] += sizes[bucket]
+        return owners
 
     def nodes(self, job: Job) -> list[Hashable]:
         """Return the memory that each server lives in [num]."""

@@ -72,6 +72,28 @@ def test_gpus_of_a_fuller_host_wait_longer(scenario):
     assert waited[0] > 1.8 * waited[2] > 0
 
 
+@pytest.mark.parametrize("num_gpus", [1, 2])
+def test_gpus_wait_for_copies_of_samples_over_the_link_that_all_of_a_root_share(scenario, num_gpus):
+    scenario["topology"]["host"] |= {"num_gpus": 4, "plx_per_socket": 1}
+    scenario |= {"num_gpus": num_gpus, "transport": "ideal", "strategy": {"kind": "local", "steps": 100}}
+    plain, some, more = (
+        clustersim.simulate({**scenario, **({"input": {"copied_bytes": size}} if size else {})})
+        for size in (None, "6 MB", "12 MB")
+    )
+    copying_s = num_gpus * 8 * 6e6 / 12e9
+    assert more.iteration_s - some.iteration_s == pytest.approx(copying_s, rel=1e-9)
+    assert more.breakdown_s["input"] - some.breakdown_s["input"] == pytest.approx(copying_s, rel=1e-9)
+    assert some.iteration_s == pytest.approx(plain.iteration_s + some.breakdown_s["input"], rel=1e-3)
+
+
+def test_the_next_samples_are_copied_while_gradients_are_exchanged(scenario):
+    scenario["topology"]["link"] = "100 MB/s"
+    plain = clustersim.simulate(scenario)
+    fed = clustersim.simulate({**scenario, "input": {"copied_bytes": "6 MB"}})
+    assert fed.iteration_s == pytest.approx(plain.iteration_s, rel=1e-3)
+    assert fed.breakdown_s["input"] == pytest.approx(0, abs=1e-9)
+
+
 def test_the_same_seed_decodes_at_the_same_pace_and_another_at_another(scenario):
     scenario["input"] = {"decode": "100 samples/s", "cv": 0.5}
     first, again, other = (clustersim.simulate({**scenario, "seed": seed}).iteration_s for seed in (1, 1, 2))

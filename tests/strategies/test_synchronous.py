@@ -70,6 +70,19 @@ def test_servers_share_the_bytes():
     assert iteration_s(job) == pytest.approx(6.0 + 2 * (2 * HOP + 16 * MB / RATE), rel=1e-9)
 
 
+def test_whole_buckets_go_largest_first_to_the_server_with_the_fewest_bytes():
+    assert Servers(num=3, whole=True).owners([1, 5, 2, 9, 2]) == [2, 1, 2, 0, 2]
+    assert Servers(num=1, whole=True).owners([1, 5]) == [0, 0]
+
+
+@pytest.mark.parametrize(("whole", "bytes_of_a_bucket"), [(True, 8 * MB), (False, 4 * MB)])
+def test_a_server_that_has_a_bucket_whole_takes_all_of_it_over_its_link(whole, bytes_of_a_bucket):
+    """The one bucket is pulled from its server while the other is pushed to the other: three turns of n b / rate."""
+    strategy = Server(overlap=False, buckets="layer", servers=Servers(num=2, on="own-hosts", whole=whole))
+    turn = 2 * HOP + 4 * bytes_of_a_bucket / RATE
+    assert iteration_s(play(strategy, 4, num_hosts=6)) == pytest.approx(6.0 + 3 * turn, rel=1e-9)
+
+
 @pytest.mark.parametrize("num_ranks", [2, 8, 16])
 def test_while_one_bucket_is_pulled_the_next_is_pushed_so_one_direction_counts(num_ranks):
     """Pipelined over many buckets, a server takes |W| p / rate, as FireCaffe counts it."""
