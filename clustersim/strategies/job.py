@@ -105,7 +105,8 @@ class Job:
     def may_be_compiled(self) -> bool:
         """Whether workers are inside, all different, and nothing but what they wait for changes how quickly they go.
 
-        Those who are alike do all things at the same times, and rounding decides who is first: kernels might differ.
+        Those who are alike do all things at the same times: who is first then is not the same in kernels as for
+        processes on the network's compiled side.
         """
         first_s = {self.plans(rank, 0).forward_s * self.slowdown(rank, 0) for rank in range(self.num_ranks)}
         is_simple = self.clock is not self.env and self.paces is None and self.network.is_left_alone

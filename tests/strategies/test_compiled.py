@@ -18,6 +18,7 @@ from clustersim.strategies import Servers, served
 from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.compiled.rounds import Rounds
 from clustersim.strategies.job import Job
+from clustersim.strategies.softsync import Softsync
 from tests.strategies.jobs import MB, play
 
 LAYERS = [(0.01, 0.02, 3 * MB), (0.02, 0.01, 0.4 * MB), (0.01, 0.03, 5 * MB)]
@@ -28,6 +29,7 @@ STRATEGIES = {
     "async-around": Async(buckets="1 MiB", servers=Servers(num=3), staleness_aware_rate=True),
     "async-on-a-gpu": Async(buckets="layer", servers=Servers(on="gpu0")),
     "async-in-a-host": Async(buckets="layer", servers=Servers(on="host-memory")),
+    "softsync": Softsync(n=2, buckets="layer", servers=Servers(num=2, on="host-memory")),
 }
 HOSTS = {
     "a GPU a host": {},
@@ -78,6 +80,14 @@ def test_workers_that_are_alike_are_left_to_the_processes(is_alike, monkeypatch)
     monkeypatch.setattr(Rounds, "play", lambda rounds, tell: used.append(rounds) or play_rounds(rounds, tell))
     play(STRATEGIES["async"], 3, None if is_alike else [[1.0], [1.1], [1.2]], layers=LAYERS, num_hosts=5)
     assert len(used) == (0 if is_alike else 1)
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_kernels_decide_ties_as_the_plain_side_does(strategy, hosts, monkeypatch):
+    """Workers that are alike, which are not left to kernels, do all things at the same times."""
+    monkeypatch.setattr(Job, "may_be_compiled", True)
+    assert_same(*of_both(monkeypatch, strategy, 12, num_iterations=60, transport="nccl", **HOSTS[hosts]))
 
 
 def test_room_is_made_for_more_iterations_and_gradients_than_were_expected(monkeypatch):
