@@ -79,7 +79,7 @@ def draw_layers(data: Layers) -> Figure:
     number = len(data.bars)
     origins = sorted({bar.provenance for bar in data.bars})
     keys = [_PATTERN_WORDS[name] for name in origins if name in _PATTERN_WORDS]
-    under = f"Seconds of one GPU in one iteration of {data.run} ({unit}), longest first; {', '.join(keys)}."
+    under = f"One iteration of {data.run} on a GPU that has a whole copy ({unit}), longest first; {', '.join(keys)}."
     drawn = layout(
         90 + 24 * number,
         barmode="stack",

@@ -28,7 +28,8 @@ def staleness_data(sweep: Sweep, run: Run) -> Staleness | None:
         return None
     rows = run.staleness["histogram"]
     mean, p99 = float(run.staleness["mean"]), float(run.staleness["p99"])
-    title = f"A gradient is {mean:.1f} versions old when it is applied; 1 % are older than {count(p99)}"
+    older = "none is" if run.staleness["max"] <= p99 else "1 % are"
+    title = f"A gradient is {mean:.1f} versions old when it is applied; {older} older than {count(p99)}"
     return Staleness(title, run_label(sweep, run), [row[0] for row in rows], [row[1] for row in rows], mean, p99)
 
 

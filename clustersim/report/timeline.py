@@ -84,7 +84,7 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
             chosen.waited_s
         )
     if chosen.exposed_s > max(chosen.waited_s, 0.01 * chosen.length_s):
-        share = percent(chosen.exposed_s / chosen.length_s)
+        share = percent(chosen.exposed_s / chosen.iteration_s)
         idle = f"Ranks idle up to {duration(chosen.exposed_s)}, {share} of the iteration, for communication"
         return f"{idle}; {late}" if late else idle
     if late:

@@ -36,6 +36,7 @@ from clustersim.workload import load_workload
 
 _ROUNDS = 4  # of judging what is right beside what is wrong
 _CROSSING = {"num_gpus", "batch"}  # keys that others are judged by
+_HELD = {"model", "topology", "parallelism", "precision", "optimizer"}  # keys by which it is judged what GPUs hold
 _STAND_INS: dict[str, Any] = {
     "model": "squeezenet-1.0",
     "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s", "hop": "1 us"},
@@ -131,6 +132,8 @@ def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
             root, replaced = _stand_in(root, wrong), replaced | wrong
             continue
         if problems:
+            if replaced & _HELD:
+                point = point.model_copy(update={"memory_check": False})
             checked = [raised(mistake, (), root) for mistake in check_point(point)]
             return None, [*problems, *(each for each in checked if not _is_about(each.path, replaced))]
         return point, []

@@ -238,7 +238,10 @@ class Point(Spec):
             message = "sequence_parallel splits what lies between split layers, and tensor is 1; give tensor as well"
             mistakes.append(Mistake(message, key="sequence_parallel", got="true", allowed="with tensor above 1"))
         if layout.sharding is not None and self.strategy.kind != "all-reduce":
-            message = f"copies share out what they have by collectives of their own (strategy is {self.strategy.kind})"
+            message = (
+                "copies that share out what they have meet by reduce-scatters and all-gathers, as strategy all-reduce "
+                f"lets them (got strategy {self.strategy.kind}); take that, or no sharding"
+            )
             mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="strategy: all-reduce"))
         if layout.kind != "grid" and self.strategy.kind not in _STRATEGIES_IN_STEP:
             message = f"{_IN_STEP_BY[layout.kind]} keep them in step (strategy is {self.strategy.kind})"
@@ -269,7 +272,10 @@ class Point(Spec):
         if layout.schedule != "pipedream":
             return []
         if strategy != "all-reduce":
-            message = f"copies add up the gradients of every micro-batch among themselves (strategy is {strategy})"
+            message = (
+                "copies of a stage add up the gradients of every micro-batch by an all-reduce (got strategy "
+                f"{strategy}); take strategy all-reduce, or another schedule"
+            )
             allowed = "strategy: all-reduce, or another schedule"
             mistakes.append(Mistake(message, key="schedule", got="pipedream", allowed=allowed))
         if layout.sharding is not None:

@@ -192,13 +192,14 @@ def _gradients(outcomes: list[Outcome]) -> dict[str, int]:
 
 
 def _layers(setup: Setup) -> tuple[tuple[str, str, float, float, str, float], ...]:
-    size = setup.reference.gradient_bytes_per_parameter
+    """Return what each layer takes in an iteration on a GPU that has a whole copy, and the bytes of its gradient."""
+    size, times = setup.reference.gradient_bytes_per_parameter, setup.point.parallelism.micro_batches
     return tuple(
         (
             time.layer.name,
             time.layer.op,
-            time.forward_s,
-            time.backward_s,
+            times * time.forward_s,
+            times * time.backward_s,
             time.provenance,
             time.layer.num_parameters * size,
         )

@@ -89,7 +89,7 @@ def programs_of(setup: Setup) -> Programs:
     point = setup.point
     kind = str(getattr(point.strategy, "kind", ""))
     if kind != "all-reduce":
-        message = f"the programs of workers are told where they meet in an all-reduce (the strategy is {kind})"
+        message = f"only workers that add gradients by an all-reduce have a program (the strategy is {kind})"
         raise InputError(message, key="strategy.kind", got=kind, allowed="all-reduce")
     if not setup.wire.adds:
         compression = setup.compression.kind

@@ -174,7 +174,7 @@ def refusal(asked: dict[str, Any]) -> InputError:
     [
         ({"sharding": "zero-1"}, {}, "parallelism.sharding: pipedream stashes several versions"),
         ({"chunks": 2}, {}, "pipedream has one chunk of the model on each stage"),
-        ({}, {"strategy": {"kind": "server"}}, "parallelism.schedule: copies add up the gradients of every"),
+        ({}, {"strategy": {"kind": "server"}}, "parallelism.schedule: copies of a stage add up the gradients of every"),
     ],
 )
 def test_what_goes_without_a_flush_is_refused(
