@@ -123,5 +123,5 @@ def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradi
     share = {run.axes["parallelism.schedule"]: run.breakdown_s["bubble"] / run.iteration_s for run in runs}
     assert share["gpipe"] == pytest.approx(3 / 7, rel=0.02)
     assert share["1f1b"] == pytest.approx(3 / 7, rel=0.02)
-    assert share["interleaved"] == pytest.approx(1.5 / 5.5, rel=0.05)
+    assert share["interleaved"] == pytest.approx(1.5 / 5.5, rel=0.1)  # chunks are less even: the longest is 4 % longer
     assert share["zero-bubble"] < 0.75 * share["1f1b"]
