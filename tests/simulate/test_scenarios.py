@@ -123,5 +123,8 @@ def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradi
     share = {run.axes["parallelism.schedule"]: run.breakdown_s["bubble"] / run.iteration_s for run in runs}
     assert share["gpipe"] == pytest.approx(3 / 7, rel=0.02)
     assert share["1f1b"] == pytest.approx(3 / 7, rel=0.02)
-    assert share["interleaved"] == pytest.approx(1.5 / 5.5, rel=0.1)  # chunks are less even: the longest is 4 % longer
+    (interleaved,) = (run for run in runs if run.axes["parallelism.schedule"] == "interleaved")
+    longest_s = max(parts["compute"] for parts in interleaved.worker_breakdown_s)  # 4 % above the mean
+    assert interleaved.iteration_s == pytest.approx(longest_s * 5.5 / 4, rel=0.02)
+    assert interleaved.iteration_s < 0.85 * next(run.iteration_s for run in runs if run is not interleaved)
     assert share["zero-bubble"] < 0.75 * share["1f1b"]
