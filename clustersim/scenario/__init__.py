@@ -14,6 +14,7 @@ from clustersim.scenario.reference import reference_page
 from clustersim.scenario.scenario import Scenario, SweepPoint
 from clustersim.scenario.schema import json_schema
 from clustersim.scenario.straggler_checks import link_table
+from clustersim.scenario.told_once import at_points
 
 __all__ = [
     "Baseline",
@@ -23,6 +24,7 @@ __all__ = [
     "Published",
     "Scenario",
     "SweepPoint",
+    "at_points",
     "build_topology",
     "check_point",
     "compression_of",

@@ -31,6 +31,7 @@ from clustersim.scenario.jobs import expand_jobs, without_echoes
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
+from clustersim.scenario.told_once import told_once
 from clustersim.topology import read_topology
 from clustersim.workload import load_workload
 
@@ -85,18 +86,19 @@ def _read(source: str | Path | Mapping[str, Any]) -> tuple[Node, list[Mistake]]:
 
 def _points(root: Node) -> tuple[list[SweepPoint], list[Mistake]]:
     points: list[SweepPoint] = []
-    mistakes: list[Mistake] = []
+    found: list[tuple[dict[str, Any], list[Mistake]]] = []
+    wrong_axis: Sequence[Mistake] = ()
     try:
         for setting in settings(root, _validate):
             problems = setting.problems
             if setting.point is not None:
-                found = [raised(mistake, (), setting.root) for mistake in check_point(setting.point)]
-                problems = without_echoes(found, setting.root)
+                checked = [raised(mistake, (), setting.root) for mistake in check_point(setting.point)]
+                problems = without_echoes(checked, setting.root)
                 points.append(SweepPoint(setting.axes, setting.point))
-            mistakes += [problem.mistake for problem in problems]
+            found.append((setting.axes, [problem.mistake for problem in problems]))
     except InputError as error:
-        mistakes += error.mistakes
-    return points, mistakes
+        wrong_axis = error.mistakes
+    return points, [*told_once(found), *wrong_axis]
 
 
 def _validate(root: Node) -> tuple[Point | None, list[Problem]]:

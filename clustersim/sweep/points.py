@@ -9,7 +9,7 @@ from typing import Any
 from clustersim import __version__
 from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
-from clustersim.scenario import Point, Scenario, SweepPoint, load_scenario
+from clustersim.scenario import Point, Scenario, SweepPoint, at_points, load_scenario
 from clustersim.simulate import Forecast, Workloads, forecast
 from clustersim.sweep.pool import Pool
 
@@ -42,7 +42,7 @@ def sweep(
         seed=points[0].point.seed,
         runs=tuple(made.run for made in forecasts),
         assumptions=_all(made.assumptions for made in forecasts),
-        warnings=_warnings([made.warnings for made in forecasts], labels),
+        warnings=_warnings([made.warnings for made in forecasts], [axes for axes, _ in points]),
         shortcuts=_all(made.shortcuts for made in forecasts),
         scenario_text=loaded.yaml(),
     )
@@ -86,12 +86,12 @@ _WORKLOADS = Workloads()
 """What this process has worked out, where it is one of several."""
 
 
-def _warnings(groups: list[tuple[str, ...]], labels: list[str]) -> tuple[str, ...]:
+def _warnings(groups: list[tuple[str, ...]], axes: list[dict[str, Any]]) -> tuple[str, ...]:
     """Return every warning once, and of those that not all points have, at which points it came up."""
     told = []
     for warning in _all(groups):
-        where = [label for label, group in zip(labels, groups, strict=True) if warning in group]
-        told.append(warning if len(where) == len(groups) else f"{warning} (at {'; '.join(where)})")
+        where = at_points([number for number, group in enumerate(groups) if warning in group], axes)
+        told.append(f"{warning} (at {where})" if where else warning)
     return tuple(told)
 
 

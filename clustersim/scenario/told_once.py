@@ -1,0 +1,89 @@
+"""What several points of a sweep have in common, said once, with which points they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from clustersim.errors import Mistake
+
+Axes = Mapping[str, Any]
+"""What a point has chosen on each axis: dotted key to value or label."""
+
+_QUANTITY = re.compile(r"\d[\d,.]*(?: ?[kMGTPE]?i?B\b)?")
+_MOST_POINTS = 3
+
+
+def told_once(found: Sequence[tuple[Axes, Sequence[Mistake]]]) -> list[Mistake]:
+    """Return the mistakes of points, each made at one place told once; those alike but for numbers are one.
+
+    A mistake that not all points have, or that has other numbers at others, says at which.
+    """
+    groups: dict[tuple[Any, ...], dict[int, Mistake]] = {}
+    for number, (_, mistakes) in enumerate(found):
+        for each in mistakes:
+            same = (each.file, each.line, each.column, each.key, _QUANTITY.sub("0", each.message))
+            groups.setdefault(same, {}).setdefault(number, each)
+    every = [axes for axes, _ in found]
+    return [_told(group, every) for group in groups.values()]
+
+
+def _told(group: Mapping[int, Mistake], every: Sequence[Axes]) -> Mistake:
+    """Return the mistake that points have, by their numbers, in one sentence."""
+    first = next(iter(group.values()))
+    alike = [number for number, each in group.items() if each.message == first.message]
+    others = [number for number in group if number not in set(alike)]
+    where = at_points(alike, every)
+    if others:
+        where = f"at {where}; likewise at {at_points(others, every)}"
+    elif where and not _stands_at_its_value(first, where):
+        where = f"at {where}"
+    else:
+        return first
+    return replace(first, message=f"{first.message} ({where})")
+
+
+def _stands_at_its_value(mistake: Mistake, where: str) -> bool:
+    """Say whether a mistake stands in a file at the value that the points have chosen, which names them already."""
+    axis = where.partition(" ")[0]
+    return mistake.line is not None and " with " not in where and f"{mistake.key}.".startswith(f"{axis}.")
+
+
+def at_points(numbers: Sequence[int], every: Sequence[Axes]) -> str:
+    """Return what tells some points from all others, by their numbers; nothing where they are all there are.
+
+    >>> at_points([1, 3], [{"gpus": g, "kind": k} for g in (2, 4) for k in ("ring", "tree")])
+    'kind tree'
+    >>> at_points([0, 1], [{"gpus": 1}, {"gpus": 2}, {"gpus": 4}])
+    'gpus 1 and 2'
+    """
+    if len(set(numbers)) == len(every):
+        return ""
+    chosen = [every[number] for number in numbers]
+    values = {axis: _values(chosen, axis) for axis in dict.fromkeys(key for axes in chosen for key in axes)}
+    telling = {axis: of for axis, of in values.items() if of != _values(every, axis)}
+    if sum(all(axes.get(axis) in of for axis, of in telling.items()) for axes in every) == len(chosen):
+        return " with ".join(f"{axis} {_listed(of)}" for axis, of in telling.items())
+    points = [" with ".join(f"{axis} {_text(value)}" for axis, value in axes.items()) for axes in chosen[:_MOST_POINTS]]
+    more = len(chosen) - len(points)
+    return "; ".join([*points, *([f"{more} more points"] if more else [])])
+
+
+def _values(points: Sequence[Axes], axis: str) -> list[Any]:
+    """Return what points have chosen on an axis, each value once; nothing where a point has no such axis."""
+    values: list[Any] = []
+    for axes in points:
+        if axes.get(axis) not in values:
+            values.append(axes.get(axis))
+    return values
+
+
+def _listed(values: Sequence[Any]) -> str:
+    texts = [_text(value) for value in values]
+    return " and ".join([*([", ".join(texts[:-1])] if texts[1:] else []), texts[-1]])
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)

@@ -1,0 +1,66 @@
+"""A mistake that several points of a sweep have is told once, with which points have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from clustersim.errors import Mistake
+from clustersim.scenario import at_points
+from clustersim.scenario.told_once import told_once
+
+Mistakes = Callable[..., list[Mistake]]
+
+STAGES = "parallelism: {pipeline: 4, micro_batches: 3}"
+
+
+def test_a_mistake_with_other_numbers_at_other_points_is_told_once(mistakes: Mistakes) -> None:
+    (mistake,) = mistakes(f"{STAGES}\nbatch: {{global: [256, 128, 64]}}")
+    assert mistake.message.startswith("a batch of 256 does not divide over 1 copies of the model with 3 micro-batches")
+    assert mistake.message.endswith("(at batch.global 256; likewise at batch.global 128 and 64)")
+    assert (mistake.key, mistake.line) == ("parallelism.micro_batches", 6)
+
+
+def test_a_mistake_of_some_points_says_which(mistakes: Mistakes) -> None:
+    (mistake,) = mistakes(f"{STAGES}\nbatch: {{global: [192, 128]}}\ntransport: [nccl, mpi]")
+    assert mistake.message.endswith(" (at batch.global 128)")
+
+
+def test_a_mistake_of_all_points_says_nothing_of_points(mistakes: Mistakes) -> None:
+    (mistake,) = mistakes("num_gpus: 9\ntransport: [nccl, mpi]")
+    assert mistake.message == "the cluster 'star' has 8 GPUs (got 9)"
+
+
+def test_a_value_of_a_list_is_its_place_and_names_no_points(mistakes: Mistakes) -> None:
+    first, second = mistakes("num_gpus: [2, 9, 10]\ntransport: [nccl, mpi]")
+    assert [first.message, second.message] == [f"the cluster 'star' has 8 GPUs (got {num})" for num in (9, 10)]
+    assert (first.column, second.column) == (15, 18)
+
+
+def test_a_list_that_is_set_has_no_place_and_names_its_values(mistakes: Mistakes) -> None:
+    (mistake,) = mistakes("", ("num_gpus=[2, 9, 10]",))
+    assert mistake.message.endswith("(got 9) (at num_gpus 9; likewise at num_gpus 10)")
+
+
+def test_two_mistakes_at_one_place_stay_two() -> None:
+    found = [({"n": num}, [Mistake(f"{num} GB are too many", "n"), Mistake(f"{num} is odd", "n")]) for num in (1, 3)]
+    assert [each.message for each in told_once(found)] == [
+        "1 GB are too many (at n 1; likewise at n 3)",
+        "1 is odd (at n 1; likewise at n 3)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ([0], "n 1 with k ring"),
+        ([0, 3], "n 1 with k ring; n 2 with k tree"),
+        ([0, 1, 3, 4], "n 1 with k ring; n 1 with k tree; n 2 with k tree; 1 more points"),
+        ([2, 3], "n 2"),
+        ([0, 1, 2, 3, 4, 5], ""),
+    ],
+)
+def test_points_are_named_by_what_tells_them_from_the_others(numbers: list[int], said: str) -> None:
+    every = [{"n": num, "k": kind} for num in (1, 2, 4) for kind in ("ring", "tree")]
+    assert at_points(numbers, every) == said
