@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -85,6 +86,11 @@ class LaidOut:
         if self.plans[0].program.staleness is None:
             return 0
         return -(-4 * self.grid.pipeline // self.updates_per_iteration)
+
+    @property
+    def num_copies(self) -> int:
+        """How many ranks have the same parameters, which exchange their gradients."""
+        return prod(getattr(self.grid, axis) for axis in self.replica_axes)
 
     def replicas(self) -> list[np.ndarray]:
         """Return the ranks that have the same parameters, for each place of a copy."""
@@ -193,7 +199,8 @@ def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: f
     """
     pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel, grid.num_ranks)
     pieces = along_experts(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
-    return along_time(along_context(pieces, grid.context, activation_bytes), layout.time_chunks)
+    pieces = along_context(pieces, grid.context, activation_bytes, is_ring=layout.context_method == "ring")
+    return along_time(pieces, layout.time_chunks)
 
 
 def begins_of(

@@ -4,7 +4,7 @@ No clock, no network and no other ranks in here.
 """
 
 from clustersim.program.buckets import PYTORCH_CAPS, assign_buckets, bucket_caps
-from clustersim.program.codec import Wire, with_codec
+from clustersim.program.codec import Wire, with_codec, with_codec_ops
 from clustersim.program.iteration import Bucket, Iteration, plan_iteration
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "bucket_caps",
     "plan_iteration",
     "with_codec",
+    "with_codec_ops",
 ]

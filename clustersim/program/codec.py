@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from clustersim.program.iteration import Iteration
+from clustersim.program.ops import UPDATE, Compute, Op, Pass, Program, Ready
 
 
 @dataclass(frozen=True)
@@ -48,3 +49,19 @@ def with_codec(plan: Iteration, encode_s: Sequence[float], decode_s: float, befo
         update_s=plan.update_s + (0.0 if before_forward else decode_s),
         buckets=buckets,
     )
+
+
+def with_codec_ops(program: Program, names: Sequence[str], encode_s: Sequence[float], decode_s: float) -> Program:
+    """Return a program in which each bucket is encoded when it is ready, before anything else is computed.
+
+    `names` and `encode_s` are [num_buckets]; what has come back is decoded at the beginning, which takes `decode_s`.
+
+    >>> with_codec_ops(Program(0, (Ready(0),)), ["a"], [0.5], 0.0).lines()
+    ['compute update 0 encode a: 0.5 s', 'gradients ready: bucket 0']
+    """
+    parts: list[Op | Pass] = [Compute("decode", decode_s, UPDATE, 0)] if decode_s else []
+    for part in program.parts:
+        if isinstance(part, Ready) and encode_s[part.bucket]:
+            parts.append(Compute(f"encode {names[part.bucket]}", encode_s[part.bucket], UPDATE, 0))
+        parts.append(part)
+    return replace(program, parts=tuple(parts))

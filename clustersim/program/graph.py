@@ -10,6 +10,9 @@ from clustersim.errors import InputError
 from clustersim.program.iteration import Iteration
 from clustersim.program.ops import Call, Compute, Key, Op, Program, Ready, Receive, Send, Wait
 
+SEND_RECV = "send-recv"
+"""A collective that is two messages of each rank: one to the next of its group, one from the rank before."""
+
 COMPUTE, SEND, RECEIVE, COLLECTIVE, NOTHING = "compute", "send", "receive", "collective", "nothing"
 
 BUCKETS = "buckets"
@@ -47,6 +50,7 @@ class Node(NamedTuple):
 class Task(NamedTuple):
     """A node that the ranks of a stage have alike: its `peer` is a stage, and its group lies along `axis`.
 
+    A message along an `axis` is to the next rank of the group, or from the one before, and has no `peer`.
     `root` is the place in the group of the rank that a broadcast comes from, or a reduce goes to.
     """
 
@@ -91,7 +95,12 @@ Work = Callable[[Compute], tuple[float, float]]
 
 def tags_of(programs: Collection[Program]) -> dict[Key, int]:
     """Return a number for each message of an iteration, the same for both its ends."""
-    keys = {op.key for program in programs for op in program.ops() if isinstance(op, Send)}
+    keys = {
+        op.key
+        for program in programs
+        for op in program.ops()
+        if isinstance(op, Send) or (isinstance(op, Call) and op.op == SEND_RECV)
+    }
     return {key: number for number, key in enumerate(sorted(keys), 1)}
 
 
@@ -135,6 +144,10 @@ class _Drawing:
             case Receive(key, stage, num_bytes):
                 node = Node(0, RECEIVE, _name(key), num_bytes=num_bytes, peer=stage, tag=self._tags[key])
                 self._after = (self._draw(node),)
+            case Call(key, what, axis, num_bytes) if what == SEND_RECV:
+                node = Node(0, SEND, _name(key), num_bytes=num_bytes, tag=self._tags[key])
+                ends = () if axis in self._alone else (node, node._replace(kind=RECEIVE))
+                self._begun[key] = tuple(self._draw(end, axis) for end in ends)
             case Call(key, what, axis, num_bytes):
                 node = Node(0, COLLECTIVE, _name(key), num_bytes=num_bytes, op=what)
                 self._begun[key] = self._collective(node, axis, op.root)

@@ -70,9 +70,31 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until the rank's part of a collective that it has entered is done."""
+    """Wait until the rank's part of a collective that it has entered is done, or what it has begun on its host."""
 
     key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Begin to copy from GPU memory to the host's, or back, once what `after` names is done, and go on at once.
+
+    Copies of a direction follow one another, as on a GPU's copy engine.
+    """
+
+    key: Key
+    to_host: bool
+    num_bytes: float
+    after: Key | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostUpdate:
+    """Let the host's processor begin an update that moves so many bytes, and go on at once."""
+
+    key: Key
+    moved_bytes: float
+    after: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +119,7 @@ class Pass:
         return (_of_micro_batch(op, self.micro_batch) for op in self.body)
 
 
-Op = Compute | Send | Receive | Call | Wait | Ready
+Op = Compute | Send | Receive | Call | Wait | Copy | HostUpdate | Ready
 
 
 def _of_micro_batch(op: Op, number: int) -> Op:
@@ -113,6 +135,8 @@ def _of_micro_batch(op: Op, number: int) -> Op:
             return Call(Key(key.what, number, key.place), what, axis, num_bytes, root)
         case Wait(key):
             return Wait(Key(key.what, number, key.place))
+        case Copy(key, to_host, num_bytes, after):
+            return Copy(key._replace(micro_batch=number), to_host, num_bytes, after and after._replace(micro_batch=number))
     return op
 
 
@@ -246,8 +270,16 @@ def _line(op: Op) -> str:
             return f"begin {what} {_name(key)} along {axis}{rooted}: {num_bytes:.6g} B"
         case Wait(key):
             return f"wait for {_name(key)}"
+        case Copy(key, to_host, num_bytes, after):
+            return f"begin to copy {_name(key)} {'to' if to_host else 'from'} host{_behind(after)}: {num_bytes:.6g} B"
+        case HostUpdate(key, moved_bytes, after):
+            return f"begin {_name(key)}{_behind(after)}: {moved_bytes:.6g} B in the host's memory"
         case Ready(bucket):
             return f"gradients ready: bucket {bucket}"
+
+
+def _behind(after: Key | None) -> str:
+    return f" after {_name(after)}" if after else ""
 
 
 def _name(key: Key) -> str:

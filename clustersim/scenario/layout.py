@@ -8,6 +8,7 @@ from dataclasses import replace
 from clustersim.hardware.sheet import Gpu
 from clustersim.parallelism import LaidOut, Training, lay_out
 from clustersim.program import bucket_caps
+from clustersim.scenario.compressed import with_compression
 from clustersim.scenario.point import Point
 from clustersim.workload import PRECISIONS, LayerTime, Model, Workload, build_workload
 
@@ -40,7 +41,7 @@ def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
             point, work_of(point, whole.model, whole.gpu, batch, given_times), batch, given_times
         ),
     )
-    return lay_out(point.parallelism, point.grid, training)
+    return with_compression(point, lay_out(point.parallelism, point.grid, training), training.whole)
 
 
 def of_a_batch(point: Point, work: Workload, batch: int, given_times: Sequence[LayerTime | None] | None) -> Workload:

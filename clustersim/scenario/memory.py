@@ -28,9 +28,12 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
     return held | {name: size for name, size in others.items() if size}
 
 
-def compression_of(point: Point) -> Compression:
-    """Return what makes gradients smaller; nothing does where none is sent."""
-    is_sent = point.num_gpus > 1 or point.strategy.sends_alone
+def compression_of(point: Point, num_workers: int | None = None) -> Compression:
+    """Return what makes gradients smaller; nothing does where none is sent.
+
+    Every GPU is a worker, unless it is said how many have the same parameters.
+    """
+    is_sent = (num_workers or point.num_gpus) > 1 or point.strategy.sends_alone
     return point.compression if is_sent else NoCompression()
 
 

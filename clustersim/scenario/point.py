@@ -16,6 +16,7 @@ from clustersim.hardware import TRANSPORTS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.schedules import SCHEDULES
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
+from clustersim.scenario.beside_layout import beside_layout_mistakes
 from clustersim.scenario.parts import Baseline, Batch, Positive, Published
 from clustersim.spec import Count, Spec, whole
 from clustersim.stragglers import STRAGGLERS, ComputeStraggler, Straggler
@@ -65,7 +66,6 @@ SHARED = (
 )
 """Keys that are the same for all jobs of a cluster, or mean something to the first alone: no job has its own."""
 
-_LAID_OUT_STRATEGIES = ("all-reduce", "server", "local")
 _STRATEGIES_IN_STEP = ("all-reduce", "server")
 _IN_STEP_BY = {
     "one-weird-trick": "fully connected layers that all GPUs compute",
@@ -247,7 +247,7 @@ class Point(Spec):
             message = f"{_IN_STEP_BY[layout.kind]} keep them in step (strategy is {self.strategy.kind})"
             allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_IN_STEP)
             mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
-        return [*mistakes, *self._pipedream_mistakes(), *self._time_chunk_mistakes(), *self._beside_layout_mistakes()]
+        return [*mistakes, *self._pipedream_mistakes(), *self._time_chunk_mistakes(), *beside_layout_mistakes(self)]
 
     def _time_chunk_mistakes(self) -> list[Mistake]:
         """Return why parts of sequences cannot follow each other through the stages."""
@@ -282,26 +282,6 @@ class Point(Spec):
             message = "pipedream stashes several versions of the weights on each GPU, and copies share out a single one"
             mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="none, or another schedule"))
         return mistakes
-
-    def _beside_layout_mistakes(self) -> list[Mistake]:
-        """Return what is simulated only where each GPU trains a copy of the whole model on all of its batch at once."""
-        others = {
-            f"compressed gradients ({self.compression.kind})": self.compression.kind != "none",
-            "input": self.input is not None,
-            "failures": self.failures is not None,
-            "stragglers per layer": any(getattr(each, "per", None) == "layer" for each in self.stragglers),
-            f"strategy {self.strategy.kind}": self.strategy.kind not in _LAID_OUT_STRATEGIES,
-        }
-        told = "where each GPU trains a copy of the whole model on all of its batch at once; leave it or the layout out"
-        key = next(
-            (key for key in type(self.parallelism).model_fields if key in self.parallelism.model_fields_set), "data"
-        )
-        allowed = "data: num_gpus and nothing else"
-        return [
-            Mistake(f"{name}: simulated only {told}", key=key, got=name, allowed=allowed)
-            for name, is_there in others.items()
-            if is_there
-        ]
 
     def _length_mistakes(self) -> list[Mistake]:
         mistakes = []

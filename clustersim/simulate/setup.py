@@ -11,10 +11,10 @@ import numpy as np
 from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
 from clustersim.hardware.sheet import Sheet, Transport
-from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration, Wire, bucket_caps, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
+from clustersim.scenario.compressed import wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
 from clustersim.seeding import stream
 from clustersim.spec import Spec
@@ -117,9 +117,14 @@ class Setup:
         return layout_of(self.point, self.reference, self.given_times)
 
     @property
+    def num_workers(self) -> int:
+        """How many ranks exchange a gradient: all, or those that have the same part of a model."""
+        return self.point.num_gpus if self.laid_out is None else self.laid_out.num_copies
+
+    @property
     def compression(self) -> Compression:
         """What makes gradients smaller; nothing does where none is sent."""
-        return compression_of(self.point)
+        return compression_of(self.point, self.num_workers)
 
     @property
     def wire_bytes_per_parameter(self) -> float:
@@ -128,20 +133,9 @@ class Setup:
 
     @cached_property
     def wire(self) -> Wire:
-        """What compressed gradients are to those who exchange them.
-
-        Among themselves, workers gather every one's gradient where they cannot be added. Servers send back what
-        cannot be compressed so: parameters, at the size of plain gradients.
-        """
-        compression, plain = self.compression, self.reference.gradient_bytes_per_parameter
-        if compression.adds_on_the_way:
-            return Wire()
-        sent = compression.wire_bytes(plain)
-        added = max(1.0, compression.added_moved(plain) / (BYTES_MOVED_PER_ADDED * sent))
-        if self.point.strategy.updates_on_gpu:
-            num_gpus = self.point.num_gpus
-            return Wire(adds=False, num_back=num_gpus, back_per_byte=num_gpus, added_per_byte=added)
-        return Wire(adds=False, num_back=0, back_per_byte=plain / sent, added_per_byte=added)
+        """What compressed gradients are to those who exchange them."""
+        plain = self.reference.gradient_bytes_per_parameter
+        return wire_of(self.point, self.compression, plain, self.num_workers)
 
     @property
     def one_gpu_batch(self) -> int:

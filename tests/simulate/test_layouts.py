@@ -371,7 +371,6 @@ def test_a_layout_that_cannot_be_is_told(model: str, num_gpus: int, layout, key:
 @pytest.mark.parametrize(
     ("added", "key", "words"),
     [
-        ({"compression": "fp16"}, "parallelism.tensor", "compressed gradients (fp16): simulated only where each GPU"),
         ({"jobs": 2}, "jobs", "2 jobs share a cluster where each GPU has the whole model"),
         ({"jobs": [{"batch": {"per_gpu": 4}}, {}]}, "jobs", "leave parallelism out"),
     ],
