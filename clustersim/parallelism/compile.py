@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from clustersim.parallelism.experts import OP
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.pieces import GroupCall, Piece
+from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
 from clustersim.program import Bucket, Iteration, assign_buckets
 from clustersim.program.ops import (
@@ -200,18 +202,26 @@ class _Writer:
     def _forward(self, part: Part, number: int, micro: int) -> None:
         self._receive(ACTIVATIONS, part, number, number - 1, micro)
         for unit in self._gathered(part, micro, FORWARD):
-            for layer in unit:
-                piece, time = part.pieces[layer], part.times[layer]
-                self._calls(piece.before_forward, f"before {FORWARD}", micro, part.first + layer)
-                self._compute(time.layer.name, time.forward_s, FORWARD, micro)
-                self._calls(piece.after_forward, f"after {FORWARD}", micro, part.first + layer)
+            self._layers_forward(part, unit, FORWARD, micro)
         self._send(ACTIVATIONS, number, number + 1, micro)
 
-    def _backward(self, part: Part, number: int, micro: int, is_last: bool, puts_off: bool) -> None:
-        self._receive(GRADIENTS, part, number, number + 1, micro)
-        for unit in self._gathered(part, micro, BACKWARD):
-            self._recompute(part, unit, micro)
-            for layer in reversed(unit):
+    def _layers_forward(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
+        for is_ring, own in groupby(layers, lambda layer: in_ring(part.pieces[layer])):
+            if is_ring:
+                self._ring(part, list(own), phase, micro)
+                continue
+            for layer in own:
+                piece, time = part.pieces[layer], part.times[layer]
+                self._calls(piece.before_forward, f"before {phase}", micro, part.first + layer)
+                self._compute(time.layer.name, time.forward_s, phase, micro)
+                self._calls(piece.after_forward, f"after {phase}", micro, part.first + layer)
+
+    def _layers_backward(self, part: Part, layers: Sequence[int], micro: int, is_last: bool, puts_off: bool) -> None:
+        for is_ring, own in groupby(reversed(layers), lambda layer: in_ring(part.pieces[layer])):
+            if is_ring:
+                self._ring(part, list(own)[::-1], BACKWARD, micro)
+                continue
+            for layer in own:
                 piece, time = part.pieces[layer], part.times[layer]
                 self._calls(piece.before_backward, f"before {BACKWARD}", micro, part.first + layer)
                 seconds = time.backward_data_s if puts_off else time.backward_s
@@ -219,6 +229,17 @@ class _Writer:
                 self._calls(piece.after_backward, f"after {BACKWARD}", micro, part.first + layer)
                 if not puts_off:
                     self._grow(part, layer, is_last)
+
+    def _ring(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
+        """Compute an attention, the layers of which follow one another, as blocks go round."""
+        pieces, times = [part.pieces[layer] for layer in layers], [part.times[layer] for layer in layers]
+        self.ops += ring_ops(pieces, times, phase, micro, part.first + layers[0], self.rules.micro_batch)
+
+    def _backward(self, part: Part, number: int, micro: int, is_last: bool, puts_off: bool) -> None:
+        self._receive(GRADIENTS, part, number, number + 1, micro)
+        for unit in self._gathered(part, micro, BACKWARD):
+            self._layers_forward(part, [layer for layer in unit if part.again[layer]], RECOMPUTE, micro)
+            self._layers_backward(part, unit, micro, is_last, puts_off)
             if not puts_off:
                 self._share_out(part, unit, micro)
         self._send(GRADIENTS, number, number - 1, micro)
@@ -230,14 +251,6 @@ class _Writer:
                 self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro)
                 self._grow(part, layer, is_last)
             self._share_out(part, unit, micro)
-
-    def _recompute(self, part: Part, unit: range, micro: int) -> None:
-        for layer in unit:
-            if part.again[layer]:
-                piece, time = part.pieces[layer], part.times[layer]
-                self._calls(piece.before_forward, f"before {RECOMPUTE}", micro, part.first + layer)
-                self._compute(time.layer.name, time.forward_s, RECOMPUTE, micro)
-                self._calls(piece.after_forward, f"after {RECOMPUTE}", micro, part.first + layer)
 
     def _gathered(self, part: Part, micro: int, phase: str) -> Iterator[range]:
         """Go through the units of a part; where weights are shared out, gather those of the next one beside it."""

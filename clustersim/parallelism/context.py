@@ -6,18 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clustersim.errors import InputError
-from clustersim.parallelism.pieces import GroupCall, IndivisibleError, Piece, divided, part_of
-from clustersim.workload.fused_attention import reads_values_alone
+from clustersim.parallelism.pieces import GroupCall, IndivisibleError, Piece, check_divides, divided, part_of
+from clustersim.parallelism.ring import AXIS
+from clustersim.workload import Layer
+from clustersim.workload.fused_attention import is_fused, reads_values_alone
 
-AXIS = "context"
 
-
-def along_context(pieces: Sequence[Piece], degree: int, activation_bytes: float) -> tuple[Piece, ...]:
+def along_context(
+    pieces: Sequence[Piece], degree: int, activation_bytes: float, is_ring: bool = False
+) -> tuple[Piece, ...]:
     """Return the pieces of one of `degree` GPUs that have as many tokens of each sequence; all have all parameters.
 
     Before each product of an attention, keys or values of all tokens are gathered, and after it in backward each GPU
     gets the sum of the gradients of its own: all-gather-based context parallelism (Llama Team, arXiv:2407.21783,
-    section 3.3.2). Blocks of tokens are taken to be dealt so that all GPUs have as much to do behind a causal mask.
+    section 3.3.2); in a ring they go from GPU to GPU (`clustersim.parallelism.ring`). Blocks of tokens are taken to be
+    dealt so that all GPUs have as much to do behind a causal mask, in each turn of a ring too (Brandon et al.,
+    arXiv:2311.09431).
     """
     if degree == 1:
         return tuple(pieces)
@@ -28,13 +32,28 @@ def along_context(pieces: Sequence[Piece], degree: int, activation_bytes: float)
             got=str(degree),
             allowed="1",
         )
+    if is_ring:
+        _check_fused([piece.layer for piece in pieces])
     try:
-        return tuple(_tokens_of(piece, degree, activation_bytes) for piece in pieces)
+        return tuple(_tokens_of(piece, degree, activation_bytes, is_ring) for piece in pieces)
     except IndivisibleError as error:
         raise InputError(f"{error}", key=AXIS, got=str(degree), allowed="a divisor of the tokens") from None
 
 
-def _tokens_of(piece: Piece, degree: int, activation_bytes: float) -> Piece:
+def _check_fused(layers: Sequence[Layer]) -> None:
+    """Refuse a ring of attentions that write the scores of all pairs of tokens, which no block can hold."""
+    written = next((layer for layer in layers if layer.op == "matmul" and not is_fused(layer)), None)
+    if written is not None:
+        raise InputError(
+            f"a ring computes attention block by block in one fused kernel, and '{written.name}' is a product of its "
+            "own; write context_method: all-gather, or take a model whose attention is fused, such as llama-3.1-8b",
+            key="context_method",
+            got="ring",
+            allowed="all-gather",
+        )
+
+
+def _tokens_of(piece: Piece, degree: int, activation_bytes: float, is_ring: bool) -> Piece:
     layer = piece.layer
     fewer = part_of(layer, "rows", degree) if "rows" in layer.shape else divided(layer, 1, degree)
     fewer = replace(fewer, num_parameters=layer.num_parameters)
@@ -43,6 +62,10 @@ def _tokens_of(piece: Piece, degree: int, activation_bytes: float) -> Piece:
     if layer.op == "matmul":
         own = 0 if reads_values_alone(layer) else layer.shape["rows"] * layer.shape["inputs"] * layer.shape["count"]
         others = layer.input_elements - own
+        if is_ring:
+            check_divides(degree, layer.shape["inputs" if layer.output_elements else "outputs"], "tokens", layer)
+            block_bytes = others / degree * activation_bytes
+            return Piece(fewer, piece.is_split, num_blocks=degree, block_bytes=block_bytes)
         fewer = replace(fewer, input_elements=own / degree + others)
         before = (*before, GroupCall("all-gather", others * activation_bytes, AXIS))
         behind = (GroupCall("reduce-scatter", others * activation_bytes, AXIS), *behind)

@@ -8,7 +8,9 @@ that a stage keeps are those of all micro-batches in flight. Recomputation (Chen
 et al., arXiv:2205.05198, section 5) keeps the input of each block only (`full`) or drops what attention has for each
 pair of tokens (`selective`; where a fused attention never stores that, every second product and what is none). With
 offload the state of the optimizer lies in the host's memory (Ren et al., arXiv:2101.06840). Weight stashing (Narayanan
-et al., SOSP 2019, section 3.3) holds the weights of every micro-batch in flight. Left out: buffers of the collectives.
+et al., SOSP 2019, section 3.3) holds the weights of every micro-batch in flight. Where keys and values go round in a
+ring, a GPU has its own and room for some blocks of others' (`clustersim.parallelism.ring`). Left out: buffers of the
+collectives.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod, sqrt
 
+from clustersim.parallelism.ring import BUFFERS
 from clustersim.parallelism.split import Piece
 from clustersim.parallelism.stages import JOINS, cut_points
 from clustersim.workload import PRECISIONS, Layer, Model, OptimizerSpec, Precision
@@ -54,7 +57,8 @@ class PartActivations:
     """Bytes of activations of a part for one sample: what waits for backward, and what is there beside it meanwhile.
 
     `kept` is held for each sample that has been forward and not yet backward, `again` is made again for one block in
-    backward, and `largest` is the largest output, whose gradient is read while another is written.
+    backward, and `largest` is the largest output, whose gradient is read while another is written, with half of what
+    goes round beside it.
     """
 
     kept: float
@@ -123,7 +127,10 @@ def part_activations(part: HeldPart, precision: str) -> PartActivations:
         return PartActivations(0.0, 0.0, 0.0)
     model, owners = _with_gathers(part.pieces)
     written = written_bytes(model, PRECISIONS[precision])
-    largest = max(layer.output_elements * size for layer, size in zip(model.layers, written, strict=True))
+    largest = max(
+        layer.output_elements * size + BUFFERS * part.pieces[owner].block_bytes  # values, twice: keys are as large
+        for layer, owner, size in zip(model.layers, owners, written, strict=True)
+    )
     kept = [0.0] * len(part.pieces)
     for owner, size in zip(owners, kept_bytes(model, precision), strict=True):
         kept[owner] += size

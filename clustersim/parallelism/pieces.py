@@ -29,7 +29,8 @@ class Piece:
     """What one GPU of the group has of a layer, and what it exchanges around the layer's two passes.
 
     `layer` has the shape, FLOP, parameters and elements of this GPU. `is_split` says that the parameters are
-    divided; otherwise each GPU has all of them.
+    divided; otherwise each GPU has all of them. An attention in a ring is computed in `num_blocks` of the tokens that
+    it reads, of which each has `block_bytes` of keys or values a sample (`clustersim.parallelism.ring`).
     """
 
     layer: Layer
@@ -38,6 +39,20 @@ class Piece:
     after_forward: Calls = ()
     before_backward: Calls = ()
     after_backward: Calls = ()
+    num_blocks: int = 1
+    block_bytes: float = 0.0
+
+    @property
+    def block(self) -> Layer:
+        """What of the layer is computed at once: all of it, or what one block of keys or values takes."""
+        if self.num_blocks == 1:
+            return self.layer
+        key = "inputs" if self.layer.output_elements else "outputs"
+        return replace(
+            part_of(self.layer, key, self.num_blocks),
+            input_elements=self.layer.input_elements,
+            output_elements=self.layer.output_elements,
+        )
 
     @property
     def calls(self) -> Calls:
@@ -86,5 +101,5 @@ def part_of(layer: Layer, key: str, degree: int, is_padded: bool = False) -> Lay
 def check_divides(degree: int, size: int, key: str, layer: Layer) -> None:
     """Refuse a size that has no equal part for each GPU."""
     if size % degree:
-        what = {"outputs": "columns", "count": "heads"}.get(key, key)
+        what = {"outputs": "columns", "count": "heads", "rows": "tokens"}.get(key, key)
         raise IndivisibleError(f"the {size} {what} of '{layer.name}' do not divide by {degree}")

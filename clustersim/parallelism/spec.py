@@ -69,6 +69,11 @@ class Parallelism(Spec):
     context: Count | None = Field(
         default=None, description="GPUs that have some tokens each of every sequence; 1 if not given"
     )
+    context_method: Literal["all-gather", "ring"] = Field(
+        default="all-gather",
+        description="for `context`: keys and values of all tokens are gathered before attention (`all-gather`), or "
+        "blocks of them go from GPU to GPU while each computes with the one it has (`ring`)",
+    )
     expert_imbalance: float = Field(
         default=1.0, ge=1, allow_inf_nan=False, description="tokens of the fullest GPU of experts, over the mean"
     )
@@ -116,7 +121,7 @@ class Parallelism(Spec):
 
     @model_validator(mode="after")
     def _kind_has_its_keys(self) -> Self:
-        mistakes = [*self._of_other_kinds(), *([] if self.kind == "grid" else self._beside_a_kind())]
+        mistakes = [*self._of_other_kinds(), *(self._of_no_context() if self.kind == "grid" else self._beside_a_kind())]
         if mistakes:
             raise InputError(mistakes)
         return self
@@ -133,6 +138,12 @@ class Parallelism(Spec):
             for key in keys
             if kind != self.kind and getattr(self, key)
         ]
+
+    def _of_no_context(self) -> list[Mistake]:
+        if self.context is not None or self.context_method == "all-gather":
+            return []
+        message = "in a ring are the GPUs that have some tokens each of every sequence; say how many with context, or "
+        return [Mistake(f"{message}leave context_method out", key="context_method", got="ring", allowed="with context")]
 
     def _beside_a_kind(self) -> list[Mistake]:
         of_kinds = [key for keys in KEYS_OF_KIND.values() for key in keys]

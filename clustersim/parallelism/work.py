@@ -20,7 +20,7 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
     model = whole.model
     if all(piece.layer is layer for piece, layer in zip(pieces, model.layers, strict=True)):
         return whole.layers
-    divided = replace(model, layers=tuple(piece.layer for piece in pieces))
+    divided = replace(model, layers=tuple(piece.block for piece in pieces))
     parts, wholes = (
         estimate_layers(each, whole.gpu, whole.batch, whole.precision, library=library).layers
         for each in (divided, model)
@@ -44,7 +44,7 @@ def _share(piece: Piece, whole: LayerTime, part: LayerTime, phase: str) -> float
         return 1.0
     whole_s, part_s = float(getattr(whole, phase)), float(getattr(part, phase))
     if layer.shape and whole_s > 0:
-        return part_s / whole_s
+        return piece.num_blocks * part_s / whole_s
     if layer.flop:
         return piece.layer.flop / layer.flop
     return piece.layer.output_elements / layer.output_elements if layer.output_elements else 1.0

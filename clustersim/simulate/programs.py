@@ -10,7 +10,7 @@ from typing import Any
 from clustersim.errors import InputError
 from clustersim.parallelism import AXES, REPLICAS, Grid
 from clustersim.parallelism.compile import Part, StagePlan
-from clustersim.program.graph import BUCKETS, Node, Task, Work, tags_of, tasks_of
+from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Node, Task, Work, tags_of, tasks_of
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Op, Program
 from clustersim.program.plain import plain_program
 from clustersim.scenario import Point, Scenario, load_scenario
@@ -62,6 +62,9 @@ class Programs:
         """Return what a task of a rank's stage is to the rank."""
         if task.axis:
             group = self.group(rank, task.axis)
+            if task.node.kind in (SEND, RECEIVE):
+                step = 1 if task.node.kind == SEND else -1
+                return task.node._replace(peer=group[(group.index(rank) + step) % len(group)])
             return task.node._replace(group=(*group[task.root :], *group[: task.root]), channel=task.axis)
         if task.node.peer >= 0:
             return task.node._replace(peer=self.grid.in_stage(rank, task.node.peer))
@@ -129,7 +132,7 @@ def _plain(setup: Setup, algorithm: str) -> Programs:
 
 
 def _layers(part: Part) -> list[Layer]:
-    return [piece.layer for piece in part.pieces]
+    return [piece.block for piece in part.pieces]
 
 
 def _work(parts: Sequence[Sequence[Layer]], samples: int, element_bytes: float, program: Program) -> Work:
