@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import isqrt, prod
 from typing import Annotated, Any, Literal, Self
 
@@ -11,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from clustersim.errors import InputError, Mistake
 from clustersim.parallelism.borders import Tiles
 from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.nearest import product_mistake
 from clustersim.spec import Count, Spec
 
 Sharding = Literal["zero-1", "zero-2", "zero-3"]
@@ -29,6 +31,14 @@ Recompute = Annotated[
     Literal["none", "selective", "full"],
     BeforeValidator(_how_much, json_schema_input_type=Literal["none", "selective", "full"] | bool),
 ]
+
+
+def _two(value: Any) -> Any:
+    """Refuse a list that is not rows and columns, and say what it is to be."""
+    if isinstance(value, list) and len(value) != 2:
+        allowed = "two numbers, as in tiles: [3, 4]"
+        raise InputError(f"rows and columns are {allowed} (got {value})", got=str(value), allowed=allowed)
+    return value
 
 
 class Parallelism(Spec):
@@ -52,7 +62,7 @@ class Parallelism(Spec):
         description="for `one-weird-trick`: the fully connected layers are updated after each of their passes, which "
         "so have a smaller batch than those before them",
     )
-    tiles: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
+    tiles: Annotated[list[Count], Field(min_length=2, max_length=2), BeforeValidator(_two)] | None = Field(
         default=None,
         description="for `local-fields`: rows and columns of tiles, one for each GPU of a copy; as near to a square as "
         "their number allows if not given",
@@ -191,7 +201,7 @@ class Parallelism(Spec):
         product = prod(size or 1 for size in (*degrees.values(), *beside.values()))
         free = "data" if "data" in missing else missing[0] if len(missing) == 1 else None
         if num_gpus % product or (product != num_gpus and free is None):
-            raise InputError(self._product_mistake(num_gpus, product, free is not None))
+            raise InputError(self._product_mistake(num_gpus, exact=free is None))
         known: dict[str, Any] = {axis: size or 1 for axis, size in (degrees | beside).items()}
         if free is not None:
             known[free] = num_gpus // product
@@ -218,27 +228,18 @@ class Parallelism(Spec):
     def _gpus_of_a_copy(self, num_gpus: int) -> int:
         """Return the GPUs of each of `data` copies, of one if that is not given."""
         if num_gpus % (self.data or 1):
-            raise InputError(self._product_mistake(num_gpus, self.data or 1, has_free=True))
+            raise InputError(self._product_mistake(num_gpus, exact=False))
         return num_gpus // (self.data or 1)
 
-    def _product_mistake(self, num_gpus: int, product: int, has_free: bool) -> Mistake:
-        axes = ("data", "tensor", "pipeline", "expert", "context")
-        named = " x ".join(f"{axis} {size}" for axis in axes if (size := getattr(self, axis)) is not None)
-        order = ("data", "pipeline", "tensor", "expert", "context")
-        key = next(axis for axis in order if getattr(self, axis) is not None)
-        others = product // int(getattr(self, key))
-        near = _nearest_divisor(num_gpus, others, int(getattr(self, key)), exact=not has_free)
-        hint = f"; the nearest that does is {key}: {near}" if near else ""
-        if named == f"data {self.data}":
-            message = f"{self.data} copies of the model do not make {num_gpus} GPUs; the product must be num_gpus"
-            near = num_gpus
-        elif has_free:
-            what = f"{named} is {product}, which does" if " x " in named else f"{named} does"
-            message = f"{what} not divide {num_gpus} GPUs{hint}"
-        else:
-            message = f"{named} is {product} and not {num_gpus}; the product must be num_gpus{hint}"
-        allowed = str(near) if near else f"a product of {num_gpus}"
-        return Mistake(message, key=key, got=str(getattr(self, key)), allowed=allowed)
+    def _product_mistake(self, num_gpus: int, exact: bool) -> Mistake:
+        axes = ("data", "pipeline", "tensor", "expert", "context")
+        given = {axis: size for axis in axes if (size := getattr(self, axis)) is not None}
+        mistake = product_mistake(given, num_gpus, exact)
+        left = num_gpus // (self.data or num_gpus)
+        if exact and self.kind == "grid" and list(given) == ["data"] and self.data and self.data * left == num_gpus:
+            message = f"{mistake.message}; or give each copy {left} GPUs, such as tensor: {left} or pipeline: {left}"
+            return replace(mistake, message=message)
+        return mistake
 
 
 def _near_square(num: int) -> Tiles:
@@ -265,16 +266,6 @@ def _is_asked_for(value: Any, default: Any) -> bool:
 def _written(value: Any) -> str:
     """Return a value as a scenario writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _nearest_divisor(num_gpus: int, others: int, wanted: int, exact: bool) -> int | None:
-    """Return the degree nearest to the one wanted that makes the product num_gpus, or divide it."""
-    if num_gpus % others:
-        return None
-    rest = num_gpus // others
-    if exact:
-        return rest
-    return min((size for size in range(1, rest + 1) if rest % size == 0), key=lambda size: (abs(size - wanted), size))
 
 
 def micro_batch_of(parallelism: Parallelism, grid: Grid, global_batch: int) -> int:

@@ -348,7 +348,7 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
         (4, {"kind": TRICK, "tensor": 2}, "parallelism.tensor", "lays the model over all GPUs by itself"),
         (4, {"kind": TRICK, "sharding": "zero-1"}, "parallelism.sharding", "leave sharding out"),
         (4, {"kind": TRICK, "sequence_parallel": True}, "parallelism.sequence_parallel", "leave sequence_parallel out"),
-        (4, {"kind": TRICK, "data": 2}, "parallelism.data", "the product must be num_gpus"),
+        (4, {"kind": TRICK, "data": 2}, "parallelism.data", "does is data: 4, as without this key"),
         (4, {"scheme": "gathered"}, "parallelism.scheme", "is for kind: one-weird-trick"),
         (4, {"update_every_pass": True}, "parallelism.update_every_pass", "is for kind: one-weird-trick"),
         (

@@ -1,0 +1,58 @@
+"""Degrees that do not make the number of GPUs, and the nearest that do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+
+from clustersim.errors import Mistake
+
+
+def nearest_degrees(given: Mapping[str, int], num_gpus: int, exact: bool) -> dict[str, int]:
+    """Return the degrees nearest to those given whose product divides num_gpus, or is it where `exact`.
+
+    Nearest are those of which the fewest differ, and of these those that differ by the least in all.
+
+    >>> nearest_degrees({"pipeline": 4, "tensor": 5}, 8, exact=False)
+    {'pipeline': 4, 'tensor': 2}
+    """
+
+    def distance(sizes: Sequence[int]) -> tuple[int, int, Sequence[int]]:
+        apart = [abs(size - wanted) for size, wanted in zip(sizes, given.values(), strict=True)]
+        return sum(map(bool, apart)), sum(apart), sizes
+
+    return dict(zip(given, min(_factors(num_gpus, len(given), exact), key=distance), strict=True))
+
+
+def _factors(number: int, how_many: int, exact: bool) -> Iterator[tuple[int, ...]]:
+    """Yield all so many factors whose product is a number, or divides it."""
+    if how_many == 0:
+        if number == 1 or not exact:
+            yield ()
+        return
+    for first in range(1, number + 1) if how_many > 1 or not exact else (number,):
+        if number % first == 0:
+            yield from ((first, *rest) for rest in _factors(number // first, how_many - 1, exact))
+
+
+def product_mistake(given: Mapping[str, int], num_gpus: int, exact: bool) -> Mistake:
+    """Return the mistake of degrees that do not make the number of GPUs, at the one that is to be changed.
+
+    Where not `exact`, some degree is left out, and is what is left of the GPUs.
+    """
+    near = nearest_degrees(given, num_gpus, exact)
+    changed = {axis: size for axis, size in near.items() if size != given[axis]}
+    written = ", ".join(f"{axis}: {size}" for axis, size in changed.items())
+    named, product = " x ".join(f"{axis} {size}" for axis, size in given.items()), prod(given.values())
+    hint = f"the nearest that does is {written}"
+    if list(given) == ["data"]:
+        message = f"{product} copies of the model do not make {num_gpus} GPUs; {hint}"
+        if exact:
+            message += ", as without this key"
+    elif exact:
+        message = f"{named} is {product} and not {num_gpus}; the product must be num_gpus; {hint}"
+    else:
+        what = f"{named} is {product}, which does" if len(given) > 1 else f"{named} does"
+        message = f"{what} not divide {num_gpus} GPUs; {hint}"
+    key = next(iter(changed))
+    return Mistake(message, key=key, got=str(given[key]), allowed=written if len(changed) > 1 else str(changed[key]))
