@@ -89,7 +89,19 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     no all-reduce algorithm is called 'rng'; did you mean 'ring'? (known: doubling, ring)
     """
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
+    near = _nearest(str(name), names)
+    hint = f"; did you mean '{near}'?" if near else ""
     allowed = ", ".join(names)
     return InputError(f"no {kind} is called '{name}'{hint} (known: {allowed})", got=str(name), allowed=allowed)
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    """Return the known name that is meant: one with all parts of it, or all of whose parts it has, before one like it.
+
+    >>> _nearest("bf16", ["amp-bf16", "fp16"]), _nearest("v100-sxm2-16gb", ["v100", "v100-32gb"])
+    ('amp-bf16', 'v100')
+    """
+    parts = set(name.split("-"))
+    same = [each for each in known if parts <= set(each.split("-")) or parts >= set(each.split("-"))]
+    near = get_close_matches(name, same, n=1, cutoff=0.0) or get_close_matches(name, known, n=1)
+    return near[0] if near else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import prod
 
 from clustersim.errors import Mistake
@@ -17,11 +17,12 @@ def nearest_degrees(given: Mapping[str, int], num_gpus: int, exact: bool) -> dic
     {'pipeline': 4, 'tensor': 2}
     """
 
-    def distance(sizes: Sequence[int]) -> tuple[int, int, Sequence[int]]:
+    def distance(sizes: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
         apart = [abs(size - wanted) for size, wanted in zip(sizes, given.values(), strict=True)]
         return sum(map(bool, apart)), sum(apart), sizes
 
-    return dict(zip(given, min(_factors(num_gpus, len(given), exact), key=distance), strict=True))
+    sizes = min(_factors(num_gpus, len(given), exact), key=distance)
+    return dict(zip(given, sizes, strict=True))
 
 
 def _factors(number: int, how_many: int, exact: bool) -> Iterator[tuple[int, ...]]:

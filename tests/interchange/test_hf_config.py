@@ -220,6 +220,12 @@ WRONG = [
     ('{"model_type": "mixtral", "num_experts_per_tok": 9}', None, "num_experts_per_tok: there are 8 experts (got 9)"),
     ('{"model_type": "gpt_neox", "attention_bias": 1}', None, "attention_bias: expected true or false (got 1)"),
     (
+        '{"model_type": "bert", "hidden_size": "512"}',
+        None,
+        'expected a whole number from 1 to 2,147,483,647 (got "512")',
+    ),
+    ('{"model_type": "gpt_neox", "attention_bias": "true"}', None, 'expected true or false (got "true")'),
+    (
         '{"model_type": "bert", "architectures": ["Bart"]}',
         None,
         "architectures: no architecture of this family is called 'Bart' (known: BertModel, BertForMaskedLM,",

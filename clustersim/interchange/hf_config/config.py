@@ -79,7 +79,7 @@ class Config:
             self.wrong(key, "is missing")
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             allowed = f"a whole number from 1 to {most:,}"
-            self.wrong(key, f"expected {allowed} (got {str(value)[:60]})", value, allowed)
+            self.wrong(key, f"expected {allowed} (got {_written(value)})", _written(value), allowed)
         else:
             return value
         return 1
@@ -90,7 +90,7 @@ class Config:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.wrong(key, f"expected true or false (got {str(value)[:60]})", value, "true, false")
+            self.wrong(key, f"expected true or false (got {_written(value)})", _written(value), "true, false")
         return bool(value)
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -99,8 +99,8 @@ class Config:
         if value is None and default is not None:
             return default
         if not isinstance(value, str):
-            message = "is missing" if value is None else f"expected a name (got {str(value)[:60]})"
-            raise InputError(self.mistake(key, message, None if value is None else str(value)[:60]))
+            got = None if value is None else _written(value)
+            raise InputError(self.mistake(key, "is missing" if got is None else f"expected a name (got {got})", got))
         return value
 
     def architecture(self, known: Sequence[str]) -> str:
@@ -151,3 +151,8 @@ class Config:
         if num % into and not {whole, parts} & {mistake.key for mistake in self.mistakes}:
             self.wrong(whole, f"expected a multiple of {parts}, {into} (got {num})", num, f"a multiple of {into}")
         return max(1, num // into)
+
+
+def _written(value: Any) -> str:
+    """Return a value as the file has it, so that the text "512" is not taken for the number."""
+    return json.dumps(value, ensure_ascii=False)[:60]
