@@ -58,11 +58,11 @@ def _chunk_of(piece: Piece, num_chunks: int) -> Piece:
         chunk = part_of(layer, "rows", num_chunks)
     else:
         chunk = divided(layer, 1, num_chunks)
-    calls = (
+    before, after, back, behind = (
         tuple(replace(call, bytes_per_sample=call.bytes_per_sample / num_chunks) for call in each)
         for each in (piece.before_forward, piece.after_forward, piece.before_backward, piece.after_backward)
     )
-    return Piece(replace(chunk, num_parameters=layer.num_parameters), piece.is_split, *calls)
+    return Piece(replace(chunk, num_parameters=layer.num_parameters), piece.is_split, before, after, back, behind)
 
 
 def _mistake(message: str, num_chunks: int, allowed: str) -> InputError:

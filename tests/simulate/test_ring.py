@@ -1,0 +1,210 @@
+"""Attention in a ring, played on the clock: closed forms, and what it has in common with gathering."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim.errors import InputError
+from clustersim.parallelism.context import along_context
+from clustersim.parallelism.memory import HeldPart, part_activations
+from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.ring import in_ring
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import forecast
+from clustersim.simulate.play import _played
+from clustersim.simulate.programs import one_point, programs_of
+from clustersim.simulate.setup import Setup
+from clustersim.simulate.traces import play_traces
+from clustersim.workload.builder import Builder, Tensor
+from clustersim.workload.load import load_workload
+from clustersim.workload.memory import SLACK
+from clustersim.workload.write_workload import write_workload_file
+
+TOKENS, WIDTH, HEADS, KEY_HEADS, BATCH, BYTES = 6144, 64, 32, 2, 2, 2
+BLOCKS = 2  # attentions of the model
+HOP_S = 1e-6
+DGX = {"kind": "star", "num_hosts": 2, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
+
+
+@pytest.fixture(scope="module")
+def attention(tmp_path_factory) -> str:
+    """Attention alone, without a parameter: nothing but keys and values is ever sent."""
+    net = Builder("attention", "attention", sample="sequence")
+    query, key = Tensor(HEADS * WIDTH, TOKENS), Tensor(KEY_HEADS * WIDTH, TOKENS)
+    net.fused_attention("a", query, key, HEADS, causal=True)
+    return str(write_workload_file(net.model(), tmp_path_factory.mktemp("model") / "attention.yaml"))
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory) -> str:
+    """Two blocks of a small decoder with shared keys and values."""
+    features, between = HEADS * WIDTH, KEY_HEADS * WIDTH
+    net = Builder("decoder", "decoder", sample="sequence")
+    x = net.embedding("embedding", TOKENS, features, rows=[1000])
+    for block in range(BLOCKS):
+        net.linear(f"{block}.qkv", x, features + 2 * between)
+        y = net.fused_attention(f"{block}.a", x, Tensor(between, TOKENS), HEADS, causal=True)
+        x = net.add(f"{block}.add", x, net.linear(f"{block}.out", y, features))
+    net.loss("loss", net.linear("head", x, 1000))
+    return str(write_workload_file(net.model(), tmp_path_factory.mktemp("model") / "decoder.yaml"))
+
+
+def scenario(model: str, num_gpus: int, layout: dict[str, Any], link: str = "10 GB/s", **other: Any) -> dict[str, Any]:
+    return {
+        "model": model,
+        "num_gpus": num_gpus,
+        "batch": {"global": BATCH},
+        "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": link, "hop": f"{HOP_S} s"},
+        "transport": "ideal",
+        "precision": "amp-bf16",
+        "strategy": {"kind": "all-reduce"},
+        "parallelism": {"context_method": "ring", **layout},
+        "num_iterations": 2,
+        **other,
+    }
+
+
+def block_s(asked: dict[str, Any], num: int) -> tuple[float, float]:
+    """Return the seconds of a block of the attention, forward and backward."""
+    laid_out = Setup(load_scenario(asked).points()[0].point).laid_out
+    assert laid_out is not None
+    (part,) = laid_out.parts
+    times = [time for piece, time in zip(part.pieces, part.times, strict=True) if in_ring(piece)]
+    return sum(time.forward_s for time in times) / num, sum(time.backward_s for time in times) / num
+
+
+def message_s(num: int, rate: float, blocks: int = 1) -> float:
+    """Return the seconds of a message with blocks of keys and values between two hosts of a star."""
+    return 2 * HOP_S + blocks * 2 * BATCH * TOKENS / num * KEY_HEADS * WIDTH * BYTES / rate
+
+
+@pytest.mark.parametrize("num", [2, 3, 4, 8])
+@pytest.mark.parametrize("rate", [1e9, 5e9, 20e9])
+def test_a_turn_takes_what_is_longer_of_its_block_and_its_message(attention: str, num: int, rate: float) -> None:
+    """Forward a block of keys and values is sent in each turn but the last; backward its gradients one turn later."""
+    asked = scenario(attention, num, {"context": num}, f"{rate:g} B/s")
+    forward_s, backward_s = block_s(asked, num)
+    once_s, twice_s = message_s(num, rate), message_s(num, rate, blocks=2)
+    expected_s = (num - 1) * max(forward_s, once_s) + forward_s
+    expected_s += 2 * max(backward_s, once_s) + (num - 2) * max(backward_s, twice_s)
+    run = clustersim.simulate(asked)
+    assert run.iteration_s == pytest.approx(expected_s, rel=1e-9)
+    assert run.breakdown_s["compute"] == pytest.approx(num * (forward_s + backward_s), rel=1e-9)
+
+
+def test_messages_shorter_than_a_block_are_hidden_and_others_are_not(attention: str) -> None:
+    hidden, exposed = (scenario(attention, 2, {"context": 2}, f"{rate:g} B/s") for rate in (20e9, 1e9))
+    forward_s, backward_s = block_s(hidden, 2)
+    assert message_s(2, 20e9) < forward_s < backward_s < message_s(2, 1e9)
+    assert clustersim.simulate(hidden).breakdown_s["communication_exposed"] == 0
+    longer_s = 3 * message_s(2, 1e9) - forward_s - 2 * backward_s
+    assert clustersim.simulate(exposed).breakdown_s["communication_exposed"] == pytest.approx(longer_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("num", [2, 4, 8])
+def test_a_ring_sends_what_an_all_gather_does_and_keys_and_values_once_more_backward(attention: str, num: int) -> None:
+    """Of keys and values of all tokens, (c - 1) / c a GPU: forward, backward, and of their gradients."""
+    ring, gathered = (
+        sum(link.num_bytes for link in run.link_classes if link.kind == "access") / 2
+        for run in (
+            clustersim.simulate(scenario(attention, num, {"context": num, "context_method": method}))
+            for method in ("ring", "all-gather")
+        )
+    )
+    everything = 2 * BATCH * TOKENS * KEY_HEADS * WIDTH * BYTES
+    assert ring == pytest.approx(3 * (num - 1) * everything, rel=1e-9)
+    assert gathered == pytest.approx(2 * (num - 1) * everything, rel=1e-9)
+
+
+def test_one_gpu_of_a_ring_is_plain_training(decoder: str) -> None:
+    plain = clustersim.simulate(scenario(decoder, 1, {"context_method": "all-gather"}))
+    run = clustersim.simulate(scenario(decoder, 1, {"context": 1}))
+    assert run.iteration_s == pytest.approx(plain.iteration_s, rel=1e-12)
+
+
+LAYOUTS = [
+    {"context": 4},
+    {"context": 4, "tensor": 2, "sharding": "zero-3", "recompute": "full"},
+    {"context": 2, "tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 2},
+    {"context": 8, "pipeline": 2, "micro_batches": 4, "schedule": "zero-bubble"},
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_ranks_of_a_ring_played_as_one_are_those_played_each(decoder: str, layout: dict[str, Any]) -> None:
+    num_gpus = 16
+    asked = scenario(decoder, num_gpus, layout, topology=DGX, transport="nccl", batch={"global": 16})
+    folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
+    assert any("played as one" in shortcut for shortcut in folded.shortcuts)
+    assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
+    for part, seconds in exact.run.breakdown_s.items():
+        assert folded.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-9 * exact.run.iteration_s)
+    carried, truly = ({link.name: link.num_bytes for link in each.run.links} for each in (folded, exact))
+    assert carried == pytest.approx(truly, rel=1e-9)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[1:])
+def test_a_ring_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_iteration(decoder: str, layout) -> None:
+    setup = Setup(load_scenario(scenario(decoder, 16, layout, topology=DGX, batch={"global": 16})).points()[0].point)
+    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
+    run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
+    programs = programs_of(setup)
+    stages = programs.tasks()
+    graphs = [
+        [programs.node(task, rank) for task in stages[programs.grid.stage(rank)]]
+        for rank in range(programs.grid.num_ranks)
+    ]
+    assert play_traces(graphs, setup.topology, "ideal", exact=True)["end_s"] == pytest.approx(run_s, rel=1e-9)
+
+
+def test_the_flop_of_a_ring_are_those_of_the_attention(attention: str) -> None:
+    """Each of c GPUs does 1 / c of them, block by block."""
+    _, point = one_point(scenario(attention, 4, {"context": 4}))
+    (stage,) = programs_of(Setup(point)).tasks()
+    whole = 0.5 * 4 * TOKENS**2 * WIDTH * HEADS * BATCH
+    assert sum(task.node.flop for task in stage) == pytest.approx(3 * whole / 4, rel=1e-12)
+
+
+def test_a_ring_does_not_keep_the_keys_and_values_of_others(decoder: str) -> None:
+    """Those that are gathered are kept of each attention; what is largest here is the last layer's output."""
+    ring, gathered = (
+        clustersim.simulate(scenario(decoder, 8, {"context": 8, "context_method": method})).memory_bytes
+        for method in ("ring", "all-gather")
+    )
+    everything = 2 * BATCH * TOKENS * KEY_HEADS * WIDTH * BYTES
+    assert gathered - ring == pytest.approx((1 + SLACK) * BLOCKS * 7 / 8 * everything, rel=1e-9)
+
+
+def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(attention: str) -> None:
+    whole = [Piece(layer, is_split=False) for layer in load_workload(attention)[0].layers]
+    pieces = along_context(whole, 8, BYTES, is_ring=True)
+    ring, bare = (
+        part_activations(HeldPart(each, 1, [0], [False, False]), "amp-bf16")
+        for each in (pieces, [replace(piece, block_bytes=0.0) for piece in pieces])
+    )
+    assert (ring.kept, ring.again) == (bare.kept, bare.again)
+    assert 2 * (ring.largest - bare.largest) == 4 * 2 * TOKENS / 8 * KEY_HEADS * WIDTH * BYTES
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "words"),
+    [
+        ({}, "parallelism.context_method", "say how many with context"),
+        ({"context": 5}, "parallelism.context", "the 6144 tokens of '0.qkv' do not divide by 5"),
+        ({"kind": "paths"}, "parallelism.context_method", "leave context_method out"),
+    ],
+)
+def test_a_ring_that_cannot_be_is_told(decoder: str, layout: dict[str, Any], key: str, words: str) -> None:
+    with pytest.raises(InputError) as told:
+        clustersim.simulate(scenario(decoder, 5, layout))
+    assert (told.value.mistakes[0].key, words in told.value.mistakes[0].message) == (key, True)
+
+
+def test_a_ring_of_an_attention_that_writes_its_scores_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a product of its own") as told:
+        clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}))
+    assert told.value.mistakes[0].key == "parallelism.context_method"
