@@ -200,7 +200,6 @@ class Point(Spec):
             *self._strategy_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),
-            *self._shared_mistakes(),
         ]
         if mistakes:
             raise InputError(mistakes)
@@ -314,14 +313,6 @@ class Point(Spec):
             return []
         found = self.strategy.gathering_mistakes(self.compression.kind)
         return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
-
-    def _shared_mistakes(self) -> list[Mistake]:
-        """Return that one of several jobs has its model laid over GPUs, which is simulated of a job by itself."""
-        jobs = [] if self._layout_mistakes() else self.each_job()
-        if len(jobs) == 1 or all(job.is_plain for _, job, _ in jobs):
-            return []
-        message = f"{len(jobs)} jobs share a cluster where each GPU has the whole model; leave parallelism out"
-        return [Mistake(message, key="jobs", got=f"{len(jobs)} jobs", allowed="1, or no parallelism")]
 
     def _size_mistakes(self) -> list[Mistake]:
         most = _MOST_CYCLES // self.num_gpus

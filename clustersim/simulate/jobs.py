@@ -14,12 +14,14 @@ import numpy as np
 from clustersim.network import Environment, Network
 from clustersim.results import JobRun
 from clustersim.scenario import JobOfMany, Point
+from clustersim.simulate.laid_out import joined
 from clustersim.simulate.outcome import Outcome, outcome_of
-from clustersim.simulate.play import Tell, job_on, network_over
+from clustersim.simulate.play import Tell, crew_of, job_on, network_over
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import delayed, has_given_times
-from clustersim.strategies import Job
+from clustersim.strategies import Job, Window
+from clustersim.strategies.crew import Crew
 from clustersim.strategies.day import Process
 from clustersim.strategies.job import ENDLESS
 
@@ -91,22 +93,34 @@ def _alone_s(part: _Part, outcome: Outcome, stage: _Stage) -> float:
 
     It is as much shorter than beside the others as those are that are done: each counts as much as it does there.
     """
-    alone = stage.enter(part.one, part.setup, part.job.server_hosts)
-    shape = part.job.num_ranks, part.first + outcome.done.shape[1]
+    alone = stage.enter(part.one, part.setup, part.jobs[0].server_hosts)
+    shape = outcome.done.shape[0], part.first + outcome.done.shape[1]
     counts, beside_s = np.zeros(shape), np.zeros(shape)
     counts[:, part.first :] = outcome.done
     beside_s[:, part.first :] = outcome.times.end_s - outcome.times.begin_s
     ranks, iterations = np.nonzero(counts)
-
-    def is_done() -> bool:
-        end_s = alone.job.times.end_s
-        return end_s.shape[1] > iterations.max() and not np.isnan(end_s[ranks, iterations]).any()
-
-    stage.until(is_done)
-    alone_s = (alone.job.times.end_s - alone.job.times.begin_s)[ranks, iterations]
+    stage.until(lambda: all(_are_done(job, counts) for job in alone.jobs))
+    alone_s = np.full(shape, np.nan)
+    for job in alone.jobs:
+        cycles_s = (job.times.end_s - job.times.begin_s)[:, : shape[1]]
+        alone_s[_ranks(job), : cycles_s.shape[1]] = cycles_s
+    alone_s = alone_s[ranks, iterations]
     weights = counts[ranks, iterations]
     slowdown = float((weights * beside_s[ranks, iterations]).sum() / (weights * alone_s).sum())
     return outcome.iteration_s / slowdown
+
+
+def _are_done(job: Job, counts: np.ndarray) -> bool:
+    """Say whether the ranks of a job have ended all iterations of theirs that count [all ranks, num_iterations]."""
+    end_s, (ranks, iterations) = job.times.end_s, np.nonzero(counts[_ranks(job)])
+    if end_s.shape[1] <= iterations.max(initial=-1):
+        return False
+    return not np.isnan(end_s[ranks, iterations]).any()
+
+
+def _ranks(job: Job) -> np.ndarray:
+    """Return who the ranks of a job are among all [num_ranks]."""
+    return np.arange(job.num_ranks) if job.ranks is None else job.ranks
 
 
 def _figures(part: _Part, outcome: Outcome, alone_s: float) -> JobRun:
@@ -145,8 +159,9 @@ class _Stage:
         job = job_on(self._network, setup, self._replicate, ENDLESS, self._zero_s)
         self._hosts_in_use |= job.hosts_in_use
         job.hosts_in_use, job.server_hosts = self._hosts_in_use, list(server_hosts)
-        self._network.env.process(_started(setup, job, one.start_s))
-        return _Part(one, setup, job)
+        jobs, crew = ([job], None) if setup.laid_out is None else crew_of(setup, job, None)
+        self._network.env.process(_started(setup, jobs, one.start_s))
+        return _Part(one, setup, job.gpus, jobs, crew)
 
     def until(self, is_over: Callable[[], bool]) -> None:
         """Let the jobs go on until something is so."""
@@ -183,22 +198,32 @@ class _Stage:
             env.timeout(time_s - env.now)
 
 
-def _started(setup: Setup, job: Job, start_s: float) -> Process:
+def _started(setup: Setup, jobs: Sequence[Job], start_s: float) -> Process:
     if start_s > 0:
-        yield job.env.timeout(start_s)
-    yield setup.point.strategy.start(job)
+        yield jobs[0].env.timeout(start_s)
+    yield from [setup.point.strategy.start(job) for job in jobs]
 
 
 @dataclass
 class _Part:
-    """A job on the stage. Of one that marches in step the iterations `first` to `last` count, in whole rounds."""
+    """A job on the stage. Of one that marches in step the iterations `first` to `last` count, in whole rounds.
+
+    Where a copy of its model lies on several GPUs, it is played as `jobs`, one for each place of a copy, by a `crew`.
+    """
 
     one: JobOfMany
     setup: Setup
-    job: Job
+    gpus: np.ndarray  # [num_ranks]
+    jobs: list[Job]
+    crew: Crew | None
     first: int = field(default=0, init=False)
     last: int = field(default=0, init=False)
     updates_before: int = field(default=0, init=False)  # those that count, of a job that does not
+
+    @property
+    def window(self) -> Window | None:
+        """What of the run counts, where workers do not march in step."""
+        return self.jobs[0].window
 
     @property
     def num_iterations(self) -> int:
@@ -210,63 +235,74 @@ class _Part:
 
         Of workers out of step: when as many updates have been made as come before.
         """
-        window = self.job.window
+        window = self.window
         if window is None:
-            return self._ended_s(max(1, self.job.num_warm_up))
+            return self._ended_s(max(1, self.jobs[0].num_warm_up))
         return window.start_s if window.start_s < float("inf") else None
 
     def open(self, now_s: float) -> None:
         """Let what begins from now on count."""
-        window = self.job.window
+        window = self.window
         if window is None:
-            self.first = self._whole_rounds(int((self.job.times.begin_s < now_s).any(axis=0).sum()))
+            begun = max(int((job.times.begin_s < now_s).any(axis=0).sum()) for job in self.jobs)
+            self.first = self._whole_rounds(begun)
         else:
             window.open()
             window.counts_gradients, self.updates_before = False, window.num_updates
 
     def begin_s(self) -> float:
         """Return when the first worker begins what counts; infinity as long as that is not known of all."""
-        if self.job.window is not None:
-            return self.job.window.start_s
-        begin_s = self.job.times.begin_s
-        if begin_s.shape[1] <= self.first or np.isnan(begin_s[:, self.first]).any():
-            return float("inf")
-        return float(begin_s[:, self.first].min())
+        if self.window is not None:
+            return self.window.start_s
+        first_s = float("inf")
+        for job in self.jobs:
+            begin_s = job.times.begin_s
+            if begin_s.shape[1] <= self.first or np.isnan(begin_s[:, self.first]).any():
+                return float("inf")
+            first_s = min(first_s, float(begin_s[:, self.first].min()))
+        return first_s
 
     def counted_s(self) -> float | None:
         """Return when as much as has to count has ended, or now where it has, once that is known."""
-        window = self.job.window
+        window = self.window
         if window is None:
             return self._ended_s(self.first + self.num_iterations)
         has_counted = window.num_updates - self.updates_before >= self.num_iterations
-        return float(self.job.env.now) if has_counted else None
+        return float(self.jobs[0].env.now) if has_counted else None
 
     def close(self, now_s: float) -> None:
         """Let what begins from now on count no more; a round that all workers have begun counts as a whole."""
-        if self.job.window is None:
-            begun = int((self.job.times.begin_s < now_s).all(axis=0).sum())
+        if self.window is None:
+            begun = min(int((job.times.begin_s < now_s).all(axis=0).sum()) for job in self.jobs)
             more = max(0, begun - self.first - self.num_iterations)
             self.last = self.first + self.num_iterations + self._whole_rounds(more)
+            if self.crew is not None:
+                self.crew.last_noted = self.last - 1
         else:
-            self.job.window.close()
+            self.window.close()
 
     def has_ended(self) -> bool:
         """Say whether all that counts has ended."""
-        if self.job.window is None:
+        if self.window is None:
             return self._ended_s(self.last) is not None
-        return self.job.window.finished.triggered
+        return self.window.finished.triggered
 
     def outcome(self) -> Outcome:
         """Return what counts of the job."""
-        if self.job.window is None:
-            self.job.num_warm_up, self.job.times = self.first, self.job.times.select(slice(0, self.last))
-        return outcome_of(self.job)
+        for job in self.jobs if self.window is None else ():
+            job.num_warm_up, job.times = self.first, job.times.select(slice(0, self.last))
+        if self.crew is None or self.setup.laid_out is None:
+            return outcome_of(self.jobs[0])
+        return joined(self.jobs, self.setup.laid_out, self.crew, self.gpus)
 
     def _ended_s(self, num_iterations: int) -> float | None:
-        end_s = self.job.times.end_s
-        if end_s.shape[1] < num_iterations or np.isnan(end_s[:, num_iterations - 1]).any():
-            return None
-        return float(end_s[:, num_iterations - 1].max())
+        last_s = 0.0
+        for job in self.jobs:
+            end_s = job.times.end_s
+            if end_s.shape[1] < num_iterations or np.isnan(end_s[:, num_iterations - 1]).any():
+                return None
+            last_s = max(last_s, float(end_s[:, num_iterations - 1].max()))
+        return last_s
 
     def _whole_rounds(self, num_iterations: int) -> int:
         each = self.setup.point.strategy.round_length

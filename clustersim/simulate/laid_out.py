@@ -12,7 +12,7 @@ from clustersim.network import Network
 from clustersim.parallelism import Grid, LaidOut
 from clustersim.program import Iteration
 from clustersim.results import Spans, Timesheet, add_exchange
-from clustersim.simulate.outcome import Outcome
+from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.own_updates import own_updates
 from clustersim.strategies import Job
 from clustersim.strategies.crew import Crew
@@ -76,9 +76,10 @@ def _watched(grid: Grid, is_folded: bool) -> list[int]:
     return sorted([*firsts, *others[: max(0, 16 - len(firsts))]])
 
 
-def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.ndarray) -> Outcome:
-    """Return the outcome of all ranks together, `outcomes` being those of the jobs that were played."""
-    outcomes = _of_every_place(outcomes, laid_out, crew)
+def joined(jobs: Sequence[Job], laid_out: LaidOut, crew: Crew, gpus: np.ndarray) -> Outcome:
+    """Return the outcome of all ranks together, `jobs` being those that were played."""
+    carried = jobs[0].network.link_bytes
+    outcomes = _of_every_place([outcome_of(job, carried) for job in jobs], laid_out, crew)
     order = np.argsort(np.concatenate(laid_out.replicas()), kind="stable")
     most = max(outcome.times.ready_s.shape[2] for outcome in outcomes)
     sheets = [
@@ -90,7 +91,7 @@ def joined(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew, gpus: np.
     for column in (times.forward_s, times.bubble_s, times.called_s, times.called_waiting_s):
         column[:] = column[leads]
     shortcuts = (*crew.shortcuts, *(each for outcome in outcomes for each in outcome.shortcuts))
-    own = own_updates(crew, laid_out, times.begin_s.shape[1])
+    own = own_updates(crew, laid_out, jobs[0].num_warm_up, times.begin_s.shape[1])
     return replace(
         first,
         times=times,

@@ -11,13 +11,13 @@ from clustersim.results import WEIGHT_VERSIONS, UpdateLog
 from clustersim.strategies.crew import Crew
 
 
-def own_updates(crew: Crew, laid_out: LaidOut, num_iterations: int) -> UpdateLog | None:
-    """Return every rank's updates in the last so many iterations; None where all ranks update together.
+def own_updates(crew: Crew, laid_out: LaidOut, first: int, num_iterations: int) -> UpdateLog | None:
+    """Return every rank's updates in so many iterations from the `first` on; None where all ranks update together.
 
     Version n + 1 of the model is what micro-batch n makes, stage by stage: its ranks all write that version, each when
     it comes to it, and each has computed its gradient on the version that its staleness says.
     """
-    rows = []
+    rows, each = [], laid_out.updates_per_iteration
     for rank in range(laid_out.grid.num_ranks):
         staleness = laid_out.plans[laid_out.grid.stage(rank)].program.staleness
         if staleness is None:
@@ -25,7 +25,7 @@ def own_updates(crew: Crew, laid_out: LaidOut, num_iterations: int) -> UpdateLog
         time_s = np.array(crew.updated_s(rank))
         written = np.arange(len(time_s)) - staleness + 1
         own = np.stack([time_s, np.full(len(time_s), rank), written - 1 - staleness, written])
-        rows.append(own[:, -num_iterations * laid_out.updates_per_iteration :])
+        rows.append(own[:, first * each : (first + num_iterations) * each])
     return _log(np.concatenate(rows, axis=1))
 
 

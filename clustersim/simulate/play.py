@@ -98,10 +98,8 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
 
 def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None, tell: Tell) -> _Played:
     """Return a laid out job that has been played, ranks that do the same as one where `again` is given."""
-    assert setup.laid_out is not None
     strategy = setup.point.strategy
-    is_grid = setup.point.parallelism.kind == "grid"  # others exchange more than gradients among copies
-    jobs, crew = jobs_of(job, setup.laid_out, getattr(strategy, "algorithm", "auto") if is_grid else "auto", again)
+    jobs, crew = crew_of(setup, job, again)
     over = [strategy.start(jobs[0], tell), *(strategy.start(each) for each in jobs[1:])]
     job.env.run(job.env.all_of(over))
     job.env.run(job.env.all_of(crew.under_way()))
@@ -111,12 +109,18 @@ def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None,
     return _Played(job.gpus, jobs, crew)
 
 
+def crew_of(setup: Setup, job: Job, again: Callable[[], Network] | None) -> tuple[list[Job], Crew]:
+    """Return a job for each place of a copy of a laid out model, and their crew; as `jobs_of`."""
+    assert setup.laid_out is not None
+    is_grid = setup.point.parallelism.kind == "grid"  # others exchange more than gradients among copies
+    algorithm = getattr(setup.point.strategy, "algorithm", "auto") if is_grid else "auto"
+    return jobs_of(job, setup.laid_out, algorithm, again)
+
+
 def _outcome(played: _Played, laid_out: LaidOut | None) -> Outcome:
-    carried = played.jobs[0].network.link_bytes
-    outcomes = [outcome_of(job, carried) for job in played.jobs]
     if laid_out is None or played.crew is None:
-        return outcomes[0]
-    return joined(outcomes, laid_out, played.crew, played.gpus)
+        return outcome_of(played.jobs[0])
+    return joined(played.jobs, laid_out, played.crew, played.gpus)
 
 
 def _measured_from_s(played: _Played) -> float:

@@ -15,7 +15,7 @@ from clustersim.program.ops import FORWARD, UPDATE, Call, Compute, Key, Program,
 from clustersim.results import Spans
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.day import Process
-from clustersim.strategies.job import Job
+from clustersim.strategies.job import ENDLESS, Job
 from clustersim.topology import Node
 
 _AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
@@ -47,7 +47,7 @@ class Crew:
     """All ranks of a job on `gpus` [num_ranks], who stand on a grid; `programs` are those of its stages.
 
     What is sent is taken to have a buffer that waits for it, so that it sets off at once, and what has to be computed
-    goes on beside it. `watched` ranks note down what they do in their latest iteration.
+    goes on beside it. `watched` ranks note down what they do in their latest iteration, up to the `last_noted` one.
     """
 
     def __init__(
@@ -71,6 +71,8 @@ class Crew:
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
         self._behind: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
         self._spans: dict[int, list[tuple[str, float, float, str, str]]] = {rank: [] for rank in watched}
+        self._day: dict[int, list[tuple[str, float, float, str, str]]] = {}  # of an iteration that has not ended
+        self.last_noted = ENDLESS  # the latest iteration that is noted down
 
     @property
     def watched(self) -> list[int]:
@@ -94,8 +96,7 @@ class Crew:
         buckets = job.plans(place, iteration).buckets
         times.make_room(iteration)
         times.begin_s[place, iteration] = times.forward_s[place, iteration] = env.now
-        if rank in self._spans:
-            self._spans[rank].clear()
+        self._day[rank] = []
         waits: dict[Key, tuple[Meeting, simpy.Event]] = {}
         ahead: list[Compute] = []  # one after the other, with nothing in between
         for op in self._programs[self._grid.stage(rank)].ops():
@@ -128,6 +129,8 @@ class Crew:
         if ahead:
             yield from self._compute(job, place, rank, iteration, ahead)
         times.computed_s[place, iteration] = env.now
+        if rank in self._spans and iteration <= self.last_noted:
+            self._spans[rank] = self._day[rank]
 
     def _compute(self, job: Job, place: int, rank: int, iteration: int, ops: Sequence[Compute]) -> Process:
         """Compute one thing after the other, at once where the GPU's pace is always the same."""
@@ -197,7 +200,7 @@ class Crew:
     ) -> None:
         end = float(self._env.now) if end_s is None else end_s
         if rank in self._spans and end > start_s:
-            self._spans[rank].append((kind, start_s, end, name, cause))
+            self._day[rank].append((kind, start_s, end, name, cause))
 
     def _letter(self, rank: int, iteration: int, key: Key) -> Letter:
         where = self._called(rank, iteration, key)

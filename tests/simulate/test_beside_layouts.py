@@ -112,6 +112,70 @@ def test_other_layouts_compress_what_copies_exchange(kind: str) -> None:
     assert sent[1] / sent[0] == pytest.approx(COMPRESSIONS["int8"].model_validate({"kind": "int8"}).wire_bytes(4) / 4)
 
 
+LAYOUTS: list[dict[str, Any]] = [
+    ONE_STAGE,
+    {"pipeline": 2, "micro_batches": 4},
+    {"pipeline": 2, "micro_batches": 4, "schedule": "pipedream"},
+    {"data": 2, "sharding": "zero-3", "pipeline": 2},
+    {"kind": "local-fields", "data": 2},
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("strategy", ["all-reduce", "server", "local"])
+def test_laid_out_jobs_on_links_of_their_own_are_each_as_alone(layout: dict[str, Any], strategy: str) -> None:
+    if strategy != "all-reduce" and layout.keys() & {"schedule", "sharding", "kind"}:
+        pytest.skip("these meet in all-reduces")
+    asked = scenario(parallelism=layout, strategy={"kind": strategy})
+    alone, beside = clustersim.simulate(asked), clustersim.simulate({**asked, "jobs": 2})
+    assert [job.slowdown for job in beside.jobs] == pytest.approx([1, 1], rel=1e-9)
+    assert beside.iteration_s == pytest.approx(alone.iteration_s, rel=1e-9)
+    assert beside.breakdown_s == pytest.approx(alone.breakdown_s, rel=1e-9, abs=1e-9 * alone.iteration_s)
+    assert beside.links[0].num_bytes == pytest.approx(alone.links[0].num_bytes, rel=1e-9)
+    assert beside.staleness == alone.staleness
+    assert [line.stage for line in beside.memory_lines] == [line.stage for line in alone.memory_lines]
+
+
+TRUNK = {
+    "kind": "explicit",
+    "gpu": "p100",
+    "link": "1000 GB/s",
+    "hop": "0 s",
+    "nodes": {"h0": "host", "h1": "host", "left": "switch", "right": "switch", "h2": "host", "h3": "host"},
+    "links": [
+        {"a": "h0", "b": "left"},
+        {"a": "h1", "b": "left"},
+        {"a": "left", "b": "right", "link": "10 MB/s"},
+        {"a": "h2", "b": "right"},
+        {"a": "h3", "b": "right"},
+    ],
+}
+"""Two GPUs on either side of one link."""
+
+
+def test_two_pipelines_that_send_over_one_link_get_half_of_it_each(tmp_path) -> None:
+    """Its activations go over the link, then its gradients back. Times of a file are a GPU's share of the batch."""
+    layer = "op: other, parameter_bytes: 0, activation_bytes: 10e6, forward_s: 0.005, backward_s: 0.01"
+    (tmp_path / "two.yaml").write_text(f"name: two\nlayers:\n  - {{name: a, {layer}}}\n  - {{name: b, {layer}}}\n")
+    asked = scenario(model=str(tmp_path / "two.yaml"), topology=TRUNK, num_gpus=2, batch={"global": 1},
+                     placement=[0, 2, 1, 3], transport="ideal", parallelism={"pipeline": 2})  # fmt: skip
+    alone, beside = clustersim.simulate(asked), clustersim.simulate({**asked, "jobs": 2})
+    assert alone.iteration_s == pytest.approx(0.06 + 2 * 1.0, rel=1e-9)
+    assert beside.iteration_s == pytest.approx(0.06 + 2 * 2.0, rel=1e-9)
+    assert [job.slowdown for job in beside.jobs] == pytest.approx([4.06 / 2.06] * 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", ["all-reduce", "async"])
+def test_a_layout_beside_a_plain_job_is_the_same_with_shortcuts_and_without(strategy: str) -> None:
+    jobs = [{"parallelism": {"pipeline": 2, "micro_batches": 4}}, {"strategy": {"kind": strategy}, "start": "20 ms"}]
+    asked = scenario(num_gpus=2, topology={**TRUNK, "hop": "1 us"}, placement=[0, 2, 1, 3], jobs=jobs)
+    played, exact = (clustersim.simulate(asked, exact=exact) for exact in (False, True))
+    assert max(job.slowdown for job in played.jobs) > 1.05
+    for job, other in zip(played.jobs, exact.jobs, strict=True):
+        assert job.iteration_s == pytest.approx(other.iteration_s, rel=1e-9)
+        assert job.slowdown == pytest.approx(other.slowdown, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("layout", "added", "key", "words"),
     [

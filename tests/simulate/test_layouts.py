@@ -368,20 +368,6 @@ def test_a_layout_that_cannot_be_is_told(model: str, num_gpus: int, layout, key:
     assert words in mistake.message
 
 
-@pytest.mark.parametrize(
-    ("added", "key", "words"),
-    [
-        ({"jobs": 2}, "jobs", "2 jobs share a cluster where each GPU has the whole model"),
-        ({"jobs": [{"batch": {"per_gpu": 4}}, {}]}, "jobs", "leave parallelism out"),
-    ],
-)
-def test_what_is_simulated_of_whole_models_alone_is_told(model: str, added, key: str, words: str) -> None:
-    with pytest.raises(InputError) as told:
-        clustersim.simulate(scenario(model, 4, {"tensor": 2}, **added))
-    assert told.value.mistakes[0].key == key
-    assert words in told.value.mistakes[0].message
-
-
 def test_one_weird_trick_is_for_workers_in_step() -> None:
     with pytest.raises(InputError, match="keep them in step") as told:
         clustersim.simulate({**trick("in-shares"), "strategy": {"kind": "gossip"}})
