@@ -8,7 +8,13 @@ from clustersim.errors import InputError
 from clustersim.workload.builder import Builder
 from clustersim.workload.catalogue import MODELS, describe, load_model
 from clustersim.workload.catalogue.alexnet import two_towers
-from clustersim.workload.catalogue.gpt import MEGATRON_SIZES, MEGATRON_VOCABULARY
+from clustersim.workload.catalogue.gpt import (
+    MEGATRON_CORE_SIZES,
+    MEGATRON_CORE_TOKENS,
+    MEGATRON_CORE_VOCABULARY,
+    MEGATRON_SIZES,
+    MEGATRON_VOCABULARY,
+)
 from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.layer import Layer, Model
 
@@ -139,6 +145,21 @@ def test_megatron_counts_its_flop_as_its_authors_do(name):
     assert 4 * model.flop - head.flop == pytest.approx(megatron_flop(name, 1))
 
 
+@pytest.mark.parametrize(("name", "billions"), [("1.7b", 1.7), ("16b", 16), ("70b", 70)])
+def test_megatron_core_has_about_the_parameters_of_its_name(name, billions):
+    assert load_model(f"megatron-core-{name}").num_parameters / 1e9 == pytest.approx(billions, rel=0.04)
+
+
+@pytest.mark.parametrize("name", MEGATRON_CORE_SIZES)
+def test_megatron_core_counts_all_pairs_of_tokens_of_which_its_kernel_computes_half(name):
+    """72 B s l h^2 (1 + s / 6h + V / 12 lh) without recomputation: 12 B s^2 l h of it are the pairs."""
+    layers, features, _ = MEGATRON_CORE_SIZES[name]
+    tokens, vocabulary, model = MEGATRON_CORE_TOKENS, MEGATRON_CORE_VOCABULARY, load_model(name)
+    relative = 1 + tokens / (6 * features) + vocabulary / (12 * layers * features)
+    counted = 72 * tokens * layers * features**2 * relative
+    assert model.flop + model.flop_backward == pytest.approx(counted - 6 * tokens**2 * layers * features)
+
+
 @pytest.mark.parametrize(
     ("name", "gpus", "seconds", "tera"),
     [("1b", 1, 1.121, 71.9), ("2b", 2, 1.093, 64.2), ("4b", 4, 1.238, 58.5), ("8b", 8, 1.407, 52.2)],
@@ -164,6 +185,14 @@ def test_a_gpt_named_by_its_sizes_is_the_one_of_these_sizes(name, known):
 def test_a_gpt_of_sizes_that_do_not_fit_each_other_is_refused(name):
     with pytest.raises(InputError, match="write gpt-LAYERSxFEATURESxHEADS, heads that divide the features"):
         load_model(name)
+
+
+def test_a_llama_named_by_its_tokens_is_the_one_on_so_many():
+    assert load_model("llama-3.1-8b-seq8192").layers == load_model("llama-3.1-8b").layers
+    assert load_model("llama-3.1-70b-seq32768").num_parameters == PARAMETERS["llama-3.1-70b"]
+    assert "llama-3.1-8b-seq131072" in MODELS
+    with pytest.raises(InputError, match="a number of tokens, as in llama-3.1-8b-seq131072"):
+        load_model("llama-3.1-8b-seq0")
 
 
 def test_llama_multiplies_twice_by_every_parameter_and_attends_to_every_earlier_token():

@@ -15,9 +15,17 @@ from clustersim.registry import Registry
 from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, caffenet
 from clustersim.workload.catalogue.bert import bert
 from clustersim.workload.catalogue.googlenet import googlenet, googlenet_aux
-from clustersim.workload.catalogue.gpt import MEGATRON_SIZES, any_gpt, gpt2, gpt3, megatron
+from clustersim.workload.catalogue.gpt import (
+    MEGATRON_CORE_SIZES,
+    MEGATRON_SIZES,
+    any_gpt,
+    gpt2,
+    gpt3,
+    megatron,
+    megatron_core,
+)
 from clustersim.workload.catalogue.inception import inception_v3, inception_v3_aux
-from clustersim.workload.catalogue.llama import llama3
+from clustersim.workload.catalogue.llama import any_llama, llama3
 from clustersim.workload.catalogue.local_autoencoder import SIZES as LOCAL_SIZES
 from clustersim.workload.catalogue.local_autoencoder import local_autoencoder
 from clustersim.workload.catalogue.lstm import lstm_lm
@@ -31,19 +39,22 @@ from clustersim.workload.layer import Model
 
 
 class Catalogue(Registry[Callable[[], Model]]):
-    """The table of models; a hyphen before a digit makes no difference, and a GPT may be named by its sizes.
+    """The table of models; a hyphen before a digit makes no difference.
+
+    A GPT may be named by its sizes, and a Llama by its tokens.
 
     >>> MODELS["googlenet"]().name, "alexnet-caffe" in MODELS
     ('googlenet', True)
     """
 
     def __getitem__(self, name: str) -> Callable[[], Model]:
-        return any_gpt(name) or super().__getitem__(self.canonical(name))
+        return any_gpt(name) or any_llama(name) or super().__getitem__(self.canonical(name))
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        return any_gpt(name) is not None or super().__contains__(self.canonical(name))
+        is_named = any_gpt(name) is not None or any_llama(name) is not None
+        return is_named or super().__contains__(self.canonical(name))
 
     def canonical(self, name: str) -> str:
         """Return how the table spells a name, or the name itself where no model is called so."""
@@ -116,6 +127,7 @@ MODELS = Catalogue(
         "lstm-lm": lstm_lm("lstm-lm", hidden=1500),
         "lstm-lm-medium": lstm_lm("lstm-lm-medium", hidden=650),
         **{name: megatron(name) for name in MEGATRON_SIZES},
+        **{name: megatron_core(name) for name in MEGATRON_CORE_SIZES},
         "mixtral-8x7b": mixtral,
         "nin": nin,
         "resnet18": resnet(18),

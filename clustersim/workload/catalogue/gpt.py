@@ -1,6 +1,6 @@
 """GPT-2 (Radford et al., 2019), GPT-3 (Brown et al., 2020), and the sizes of them that Megatron-LM was measured with.
 
-Decoders whose embedding is also the last layer.
+Decoders whose embedding is also the last layer, but for those of Megatron-Core.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from clustersim.errors import InputError
 from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.catalogue.transformer import attention, feed_forward
+from clustersim.workload.catalogue.transformer import attention, causal_attention, feed_forward
 from clustersim.workload.layer import Model
 
 _VOCABULARY = 50_257
@@ -42,6 +42,16 @@ MEGATRON_SIZES = {  # layers, features, heads, tokens
     "megatron-530b": (105, 20_480, 128, 2048),
     "megatron-1t": (128, 25_600, 160, 2048),
 }
+MEGATRON_CORE_VOCABULARY, MEGATRON_CORE_TOKENS = 131_072, 4096
+MEGATRON_CORE_SIZES = {  # layers, features, heads
+    "megatron-core-1.7b": (24, 2048, 16),
+    "megatron-core-16b": (32, 6144, 48),
+    "megatron-core-70b": (84, 8192, 64),
+}
+_MEGATRON_CORE = (
+    "NVIDIA/Megatron-LM, README of 2024, words and tokens of images/model_table.png, and issue 1571 (2025), layers, "
+    "features and heads of its rows; assumed: a last layer with weights of its own, by which the sizes are those named"
+)
 _MEGATRON_SOURCES = {
     (
         "1b",
@@ -83,6 +93,14 @@ def megatron(name: str) -> Callable[[], Model]:
     return lambda: gpt(name, title, layers, features, heads, tokens, source, vocabulary=MEGATRON_VOCABULARY)
 
 
+def megatron_core(name: str) -> Callable[[], Model]:
+    """Return what builds a GPT that Megatron-Core was measured with on H100, with fused attention."""
+    layers, features, heads = MEGATRON_CORE_SIZES[name]
+    title = f"Megatron-Core's GPT {name.removeprefix('megatron-core-').upper()}"
+    tokens, vocabulary = MEGATRON_CORE_TOKENS, MEGATRON_CORE_VOCABULARY
+    return lambda: gpt(name, title, layers, features, heads, tokens, _MEGATRON_CORE, vocabulary, is_core=True)
+
+
 _ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?")
 
 
@@ -116,25 +134,30 @@ def gpt(
     tokens: int,
     source: str = "",
     vocabulary: int = _VOCABULARY,
+    is_core: bool = False,
 ) -> Model:
     """Return a GPT with V h + P h + L (12 h^2 + 13 h) + 2 h parameters.
 
     V words and P positions of h features, L layers. The last product uses the embedding's matrix, so its
-    gradient is complete when the embedding's is.
+    gradient is complete when the embedding's is; in Megatron-Core's it has V h more, and attention is one kernel.
     """
     net = Builder(name, f"{title}, {tokens} tokens", sample="sequence", source=source)
     x = net.embedding("embedding", tokens, features, rows=[vocabulary, tokens])
     x = net.dropout("drop", x)
     for number in range(layers):
-        x = _block(net, f"h.{number}", x, heads)
+        x = _block(net, f"h.{number}", x, heads, is_core)
     x = net.layer_norm("norm", x)
-    net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=True))
+    net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=not is_core))
     return net.model()
 
 
-def _block(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
+def _block(net: Builder, name: str, x: Tensor, heads: int, is_core: bool) -> Tensor:
     """Normalise before each branch, as GPT-2 does."""
-    y = attention(net, f"{name}.attention", net.layer_norm(f"{name}.norm1", x), heads, fused=True)
+    y = net.layer_norm(f"{name}.norm1", x)
+    if is_core:
+        y = causal_attention(net, f"{name}.attention", y, heads)
+    else:
+        y = attention(net, f"{name}.attention", y, heads, fused=True)
     x = net.add(f"{name}.attention.add", x, y)
     y = feed_forward(net, f"{name}.feed_forward", net.layer_norm(f"{name}.norm2", x))
     return net.add(f"{name}.feed_forward.add", x, y)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+from clustersim.errors import InputError
 from clustersim.workload.builder import Builder, Tensor
 from clustersim.workload.layer import Model
 
@@ -39,6 +41,25 @@ def llama3(size: str, tokens: int = DEFAULT_TOKENS) -> Callable[[], Model]:
         return net.model()
 
     return build
+
+
+_ANY = re.compile(r"llama-?3\.1-(8b|70b|405b)-seq(\d+)", re.IGNORECASE)
+
+
+def any_llama(name: str) -> Callable[[], Model] | None:
+    """Return what builds a Llama 3.1 on as many tokens as its name says, None where the name does not.
+
+    >>> any_llama("llama-3.1-8b-seq131072")().title
+    'Llama 3.1 8B, 131072 tokens'
+    """
+    found = _ANY.fullmatch(name)
+    if found is None:
+        return None
+    tokens = int(found[2])
+    if not tokens:
+        allowed = "a number of tokens, as in llama-3.1-8b-seq131072"
+        raise InputError(f"'{name}' has no tokens: write {allowed}", got=name, allowed=allowed)
+    return llama3(found[1].lower(), tokens)
 
 
 def _block(net: Builder, name: str, x: Tensor, heads: int, between: int) -> Tensor:
