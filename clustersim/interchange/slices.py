@@ -16,17 +16,19 @@ THREADS = {
     "update": "compute",
     "input": "compute",
     "bubble": "waiting",
+    "offload": "waiting",
     "recovery": "waiting",
     "waiting": "waiting",
     "exposed": "waiting",
     "communication": "communication",
     "copy": "copy",
+    "host": "host",
 }
 """The thread on which each kind of span stands; a kind that is not named stands on `other`."""
 
 _OF_LAYERS = ("forward", "backward", "weights", "recompute")
 
-_FIRST_TID = {"compute": 1, "communication": 100, "copy": 200, "waiting": 300, "other": 400}
+_FIRST_TID = {"compute": 1, "communication": 100, "copy": 200, "waiting": 300, "other": 400, "host": 500}
 
 
 @dataclass(frozen=True)

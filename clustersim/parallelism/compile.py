@@ -8,6 +8,7 @@ from itertools import groupby
 
 from clustersim.parallelism.experts import OP
 from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.offload import NOTHING_AWAY, HostUpdates, KeptCopies, Offload
 from clustersim.parallelism.pieces import GroupCall, Piece
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
@@ -24,6 +25,7 @@ from clustersim.program.ops import (
     Op,
     Pass,
     Program,
+    Read,
     Ready,
     Receive,
     Send,
@@ -32,7 +34,7 @@ from clustersim.program.ops import (
 )
 from clustersim.workload import LayerTime
 
-ACTIVATIONS, GRADIENTS, REPLICAS = "activations", "gradients", "replicas"
+ACTIVATIONS, GRADIENTS, REPLICAS, SAMPLES = "activations", "gradients", "replicas", "samples"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Part:
 
     `first` is the number of the first layer in the model, `again` [num_layers] says whose forward pass is repeated
     in backward, and `units` are where the parts of it begin whose weights are gathered together. `entry_bytes` is what
-    a stage hands over to the part for one micro-batch.
+    a stage hands over to the part for one micro-batch. `kept` [num_layers + 1] are the bytes that its input and each
+    layer leave for backward of one micro-batch, where these go to the host.
     """
 
     first: int
@@ -50,6 +53,7 @@ class Part:
     again: tuple[bool, ...]
     units: tuple[int, ...]
     entry_bytes: float
+    kept: tuple[float, ...] = ()
 
     def unit_layers(self) -> list[range]:
         """Return the layers of each unit."""
@@ -62,7 +66,8 @@ class Rules:
     """How replicas exchange what they have: bucket caps, overlap, sharding, and bytes of a parameter's gradient.
 
     `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
-    the whole of what a stage hands over, and each sends its share of it.
+    the whole of what a stage hands over, and each sends its share of it. `sample_bytes` are those of the samples of a
+    pass, None where these are there.
     """
 
     micro_batch: int
@@ -72,14 +77,20 @@ class Rules:
     gradient_bytes: float
     weight_bytes: float
     sent_whole: bool
+    offload: Offload = NOTHING_AWAY
+    sample_bytes: float | None = None
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """The program of a stage, and the iteration that a strategy sees: buckets, and the update at its end."""
+    """The program of a stage, and the iteration that a strategy sees: buckets, and the update at its end.
+
+    `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it for the host.
+    """
 
     program: Program
     iteration: Iteration
+    most_gradients: float | None = None
 
 
 def compile_stage(
@@ -97,8 +108,15 @@ def compile_stage(
     else:
         last = {slot.chunk: number for number, slot in enumerate(slots) if slot.phase != FORWARD}
     for number, slot in enumerate(slots):
+        writer.turns = _turns(slots, number)
         writer.write(slot, is_last=last.get(slot.chunk) == number, puts_off=WEIGHTS in phases)
     return writer.plan()
+
+
+def _turns(slots: Sequence[Slot], number: int) -> bool:
+    """Say whether a micro-batch goes backward through a chunk directly after it went forward, of either pass."""
+    ends = slots[number : number + 2] if slots[number].phase == FORWARD else slots[max(0, number - 1) : number + 1]
+    return [end.phase for end in ends] == [FORWARD, BACKWARD] and ends[0][1:] == ends[1][1:]
 
 
 @dataclass
@@ -112,17 +130,23 @@ class _Writer:
     update_s: float
     staleness: int | None = None  # of weights, where each micro-batch is an update of its own
     ops: list[Op | Pass] = field(default_factory=list)
-    bodies: dict[tuple[str, int], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
+    turns: bool = False  # whether the pass at hand is followed by its own backward, or follows its own forward
+    bodies: dict[tuple[str, int, bool], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
     grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
     reduced: list[Key] = field(default_factory=list)
     to_update: list[Key] = field(default_factory=list)  # collectives that the update of a micro-batch waits for
+    copies: KeptCopies = field(init=False)  # of what the pass at hand keeps
+    host: HostUpdates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.host = HostUpdates(self.rules.offload, self.rules.gradient_bytes, self.rules.weight_bytes)
 
     def write(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
         """Write one slot down: the last one of a chunk as it is, others as passes that are alike."""
         if is_last:
             self._write_out(slot, is_last, puts_off)
             return
-        known = (slot.phase, slot.chunk)
+        known = (slot.phase, slot.chunk, self.turns)
         if known not in self.bodies:
             self.bodies[known] = self._body(slot, puts_off)
         body, reduced = self.bodies[known]
@@ -141,6 +165,7 @@ class _Writer:
     def _write_out(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
         number = slot.chunk * self.grid.pipeline + self.stage
         part = self.parts[number]
+        self.copies = KeptCopies(part.kept, part.first, slot.micro_batch, self.turns)
         if slot.phase == FORWARD:
             self._forward(part, number, slot.micro_batch)
         elif slot.phase == BACKWARD:
@@ -170,6 +195,8 @@ class _Writer:
             return StagePlan(program, iteration_of(program, [], 0.0))
         grown = self.grown if self.rules.sharding != "zero-3" else []
         buckets, ready = buckets_of(grown, len(self.ops), self.rules)
+        if self.rules.offload.optimizer:
+            return self._offloaded(buckets, ready)
         if self.rules.sharding is not None:
             return self._sharded(buckets, ready)
         for number in reversed(range(len(buckets))):
@@ -199,29 +226,68 @@ class _Writer:
         program = Program(self.stage, _merged(self.ops))
         return StagePlan(program, iteration_of(program, [], 0.0))
 
+    def _offloaded(self, buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
+        """Let the host update what this rank has of the summed gradients, or all of them, and give weights back."""
+        rules, num, left = self.rules, self.grid.num_replicas, len(self.host.pieces)
+        is_shared_out = rules.sharding in ("zero-2", "zero-3")
+        what, op = ("shares of gradients", "reduce-scatter") if rules.sharding else ("gradients", "all-reduce")
+        leaving: list[list[Op]] = []
+        for number, (_, size) in enumerate([] if is_shared_out else buckets):
+            key, whole = Key(f"{what} of replicas", 0, number), size / rules.gradient_bytes
+            share = whole / num if rules.sharding else whole
+            leaves = self.host.leave(share, whole, key if num > 1 else None, is_first=len(self.host.pieces) == left)
+            leaving.append([*([Call(key, op, REPLICAS, size)] if num > 1 else []), *leaves])
+        for ops, at in zip(reversed(leaving), reversed(ready[: len(leaving)]), strict=True):
+            self.ops[at:at] = ops
+        self.ops += [Wait(key) for key in self.reduced]
+        gathers = REPLICAS if num > 1 and rules.sharding in ("zero-1", "zero-2") else None
+        self.ops += self.host.update(gathers)
+        program = Program(self.stage, _merged(self.ops))
+        return StagePlan(program, iteration_of(program, [], 0.0), self.host.most_parameters(is_shared_out))
+
     def _forward(self, part: Part, number: int, micro: int) -> None:
+        self._read(number, micro)
         self._receive(ACTIVATIONS, part, number, number - 1, micro)
+        self.ops += self.copies.out(0)
         for unit in self._gathered(part, micro, FORWARD):
             self._layers_forward(part, unit, FORWARD, micro)
         self._send(ACTIVATIONS, number, number + 1, micro)
 
+    def _read(self, number: int, micro: int) -> None:
+        """Have the samples of a pass: the first of the GPUs that split a layer reads them, and gives them to the others.
+
+        That is how Megatron-LM does it (`broadcast_data` in megatron/core/tensor_parallel/data.py).
+        """
+        if number or self.rules.sample_bytes is None:
+            return
+        key = Key(SAMPLES, micro, 0)
+        self.ops.append(Read(key))
+        if self.grid.tensor > 1:
+            self.ops += [Call(key, "broadcast", "tensor", self.rules.sample_bytes), Wait(key)]
+
     def _layers_forward(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
         for is_ring, own in groupby(layers, lambda layer: in_ring(part.pieces[layer])):
+            own_layers = list(own)
             if is_ring:
-                self._ring(part, list(own), phase, micro)
-                continue
-            for layer in own:
-                piece, time = part.pieces[layer], part.times[layer]
-                self._calls(piece.before_forward, f"before {phase}", micro, part.first + layer)
-                self._compute(time.layer.name, time.forward_s, phase, micro)
-                self._calls(piece.after_forward, f"after {phase}", micro, part.first + layer)
+                self._ring(part, own_layers, phase, micro)
+            for layer in own_layers:
+                if not is_ring:
+                    piece, time = part.pieces[layer], part.times[layer]
+                    self._calls(piece.before_forward, f"before {phase}", micro, part.first + layer)
+                    self._compute(time.layer.name, time.forward_s, phase, micro)
+                    self._calls(piece.after_forward, f"after {phase}", micro, part.first + layer)
+                if phase == FORWARD:
+                    self.ops += self.copies.out(layer + 1)
 
     def _layers_backward(self, part: Part, layers: Sequence[int], micro: int, is_last: bool, puts_off: bool) -> None:
         for is_ring, own in groupby(reversed(layers), lambda layer: in_ring(part.pieces[layer])):
             if is_ring:
-                self._ring(part, list(own)[::-1], BACKWARD, micro)
+                layers_of_ring = list(own)[::-1]
+                self.ops += self.copies.back(layers_of_ring[0])
+                self._ring(part, layers_of_ring, BACKWARD, micro)
                 continue
             for layer in own:
+                self.ops += self.copies.back(layer)
                 piece, time = part.pieces[layer], part.times[layer]
                 self._calls(piece.before_backward, f"before {BACKWARD}", micro, part.first + layer)
                 seconds = time.backward_data_s if puts_off else time.backward_s
@@ -236,12 +302,15 @@ class _Writer:
         self.ops += ring_ops(pieces, times, phase, micro, part.first + layers[0], self.rules.micro_batch)
 
     def _backward(self, part: Part, number: int, micro: int, is_last: bool, puts_off: bool) -> None:
+        self.ops += self.copies.ahead()
         self._receive(GRADIENTS, part, number, number + 1, micro)
         for unit in self._gathered(part, micro, BACKWARD):
+            if any(part.again[layer] for layer in unit):
+                self.ops += self.copies.back(unit.start)
             self._layers_forward(part, [layer for layer in unit if part.again[layer]], RECOMPUTE, micro)
             self._layers_backward(part, unit, micro, is_last, puts_off)
             if not puts_off:
-                self._share_out(part, unit, micro)
+                self._share_out(part, unit, micro, is_last)
         self._send(GRADIENTS, number, number - 1, micro)
 
     def _weights(self, part: Part, micro: int, is_last: bool) -> None:
@@ -250,7 +319,7 @@ class _Writer:
                 time = part.times[layer]
                 self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro)
                 self._grow(part, layer, is_last)
-            self._share_out(part, unit, micro)
+            self._share_out(part, unit, micro, is_last)
 
     def _gathered(self, part: Part, micro: int, phase: str) -> Iterator[range]:
         """Go through the units of a part; where weights are shared out, gather those of the next one beside it."""
@@ -268,16 +337,20 @@ class _Writer:
             self.ops.append(Wait(keys[number]))
             yield unit
 
-    def _share_out(self, part: Part, unit: range, micro: int) -> None:
+    def _share_out(self, part: Part, unit: range, micro: int, is_last: bool) -> None:
         """Let each replica get its share of the summed gradients of a unit, where nobody keeps all of them.
 
-        So it is for every micro-batch.
+        So it is for every micro-batch; what has come of all of them may then leave for the host.
         """
-        size = _parameters(part, unit) * self.rules.gradient_bytes
-        if self.rules.sharding in ("zero-2", "zero-3") and self.grid.num_replicas > 1 and size:
+        num, whole, key = self.grid.num_replicas, _parameters(part, unit), None
+        if self.rules.sharding not in ("zero-2", "zero-3") or not whole:
+            return
+        if num > 1:
             key = Key("shares of gradients", micro, part.first + unit.start)
-            self.ops.append(Call(key, "reduce-scatter", REPLICAS, size))
+            self.ops.append(Call(key, "reduce-scatter", REPLICAS, whole * self.rules.gradient_bytes))
             self.reduced.append(key)
+        if is_last and self.rules.offload.optimizer:
+            self.ops += self.host.leave(whole / num, whole, key)
 
     def _grow(self, part: Part, layer: int, is_last: bool) -> None:
         """Note that the gradients of a layer are complete, once those of the last micro-batch are."""
@@ -289,10 +362,13 @@ class _Writer:
 
     def _exchange_experts(self, num_parameters: int, layer: int) -> None:
         """Exchange the gradients of experts among the GPUs that have the same ones."""
+        key = None
         if self.grid.data * self.grid.context > 1:
             key = Key("gradients of experts", 0, layer)
             self.ops.append(Call(key, "all-reduce", "data", num_parameters * self.rules.gradient_bytes))
             self.reduced.append(key)
+        if self.rules.offload.optimizer:
+            self.ops += self.host.leave(float(num_parameters), float(num_parameters), key)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int) -> None:
         if seconds:

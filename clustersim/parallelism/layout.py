@@ -8,12 +8,22 @@ from math import prod
 
 import numpy as np
 
-from clustersim.parallelism.compile import Part, Rules, StagePlan, compile_stage
+from clustersim.parallelism.compile import SAMPLES, Part, Rules, StagePlan, compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.experts import along_experts
 from clustersim.parallelism.grid import REPLICAS, Grid
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
-from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, part_activations, recomputed, stage_memory
+from clustersim.parallelism.memory import (
+    HeldPart,
+    HeldRules,
+    block_starts,
+    host_memory,
+    kept_by_layer,
+    part_activations,
+    recomputed,
+    stage_memory,
+)
+from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER, Offload
 from clustersim.parallelism.one_weird_trick import (
     Trick,
     compile_trick,
@@ -30,10 +40,12 @@ from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
 from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given, handed_over
 from clustersim.parallelism.work import piece_times
-from clustersim.program.ops import UPDATE
+from clustersim.program.ops import UPDATE, Key, Read
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
 from clustersim.workload.layer_times import Library
 from clustersim.workload.memory import SLACK
+
+_FP32_BYTES = 4.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,7 @@ class Training:
 
     `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether they set off during
     backward. `work_at` gives the undivided layers' times at another batch, where a layout has layers at several.
+    `copied_bytes` are those of a sample on its way to a GPU, where samples have to be waited for.
     """
 
     whole: Workload
@@ -50,13 +63,15 @@ class Training:
     caps: Sequence[float] | None
     overlap: bool
     work_at: Callable[[int], Workload] | None = None
+    copied_bytes: float | None = None
 
 
 @dataclass(frozen=True)
 class LaidOut:
     """A model over the ranks of a grid: its parts in order, and the plan and the memory in bytes of each stage.
 
-    `replica_axes` are those along which ranks have the same parameters.
+    `replica_axes` are those along which ranks have the same parameters. `host_memory` is what a rank of each stage has
+    in its host's memory.
     """
 
     grid: Grid
@@ -65,6 +80,7 @@ class LaidOut:
     memory: tuple[dict[str, float], ...]
     replica_axes: tuple[str, ...] = REPLICAS
     held: tuple[StageHeld, ...] = ()  # where what is held over time is known
+    host_memory: tuple[dict[str, float], ...] = ()
 
     @property
     def fullest(self) -> dict[str, float]:
@@ -119,6 +135,8 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         gradient_bytes=whole.gradient_bytes_per_parameter,
         weight_bytes=number.operand_bytes,
         sent_whole=not layout.sequence_parallel,
+        offload=_offload(layout, training),
+        sample_bytes=_sample_bytes(layout, training),
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
@@ -127,9 +145,25 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         compile_stage(stage, grid, parts, slots[stage], _update_s(whole, own[stage]), rules)
         for stage in range(grid.pipeline)
     ]
-    memory = [_memory(layout, grid, training, *each) for each in zip(own, slots, strict=True)]
-    lasting = [_held(layout, grid, training, *each) for each in zip(own, memory, slots, strict=True)]
-    return LaidOut(grid, tuple(parts), tuple(plans), tuple(memory), held=tuple(lasting))
+    rules_held = _held_rules(layout, grid, training)
+    held = [replace(rules_held, most_gradients=plan.most_gradients) for plan in plans]
+    memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
+    lasting = tuple(_held(*each) for each in zip(own, memory, slots, held, strict=True))
+    return LaidOut(grid, tuple(parts), tuple(plans), memory, held=lasting, host_memory=in_hosts)
+
+
+def _offload(layout: Parallelism, training: Training) -> Offload:
+    """Return what goes to the hosts; gradients of one micro-batch need not wait for those of others.
+
+    Beside what the optimizer moves in fp32, the host reads gradients as they came and writes weights as they go.
+    """
+    whole, number = training.whole, PRECISIONS[training.whole.precision]
+    written = number.operand_bytes if number.operand_bytes < _FP32_BYTES else 0.0
+    moved = training.optimizer.moved_bytes_per_parameter - _FP32_BYTES + whole.gradient_bytes_per_parameter + written
+    come_in_pieces = layout.sharding in ("zero-2", "zero-3") or (training.overlap and training.caps is not None)
+    is_away = layout.offloads(OPTIMIZER)
+    frees = is_away and layout.num_passes == 1 and come_in_pieces
+    return Offload(is_away, layout.offloads(ACTIVATIONS), moved, frees)
 
 
 def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
@@ -145,8 +179,17 @@ def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> LaidO
     parts = trick_parts(trick, pieces, times, first, number.activation_bytes)
     rules = _rules_without_degrees(training)
     plan = compile_trick(trick, parts, [_update_s(whole, [part]) for part in parts], rules)
+    if training.copied_bytes is not None:
+        plan = replace(plan, program=replace(plan.program, parts=(Read(Key(SAMPLES, 0, 0)), *plan.program.parts)))
     held = trick_memory(trick, parts, _held_rules(layout, grid, training))
     return LaidOut(grid, parts, (plan,), (held,))
+
+
+def _sample_bytes(layout: Parallelism, training: Training) -> float | None:
+    """Return the bytes of the samples of one pass through the stages; None where they need not be waited for."""
+    if training.copied_bytes is None:
+        return None
+    return training.copied_bytes * training.whole.batch / layout.time_chunks
 
 
 def _rules_without_degrees(training: Training) -> Rules:
@@ -237,9 +280,12 @@ def _parts(
     for first, end in zip(begins, [*begins[1:], len(pieces)], strict=True):
         entry = handed_over(undivided, first) * sample_bytes / shares if first else 0.0
         units = (0, *(block - first for block in blocks if first < block < end))
-        parts.append(
-            Part(first, tuple(pieces[first:end]), tuple(times[first:end]), tuple(again[first:end]), units, entry)
-        )
+        own, repeated = tuple(pieces[first:end]), tuple(again[first:end])
+        kept: tuple[float, ...] = ()
+        if layout.offloads(ACTIVATIONS):
+            each = kept_by_layer(HeldPart(own, 0.0, units, repeated), training.whole.precision)
+            kept = tuple(training.whole.batch * num_bytes for num_bytes in each)
+        parts.append(Part(first, own, tuple(times[first:end]), repeated, units, entry, kept))
     return parts
 
 
@@ -249,12 +295,9 @@ def _update_s(whole: Workload, parts: Sequence[Part]) -> float:
     return whole.optimizer_s * held / whole.model.num_parameters if whole.model.num_parameters else 0.0
 
 
-def _memory(
-    layout: Parallelism, grid: Grid, training: Training, parts: Sequence[Part], slots: list[Slot]
-) -> dict[str, float]:
-    """Return what a rank of a stage holds."""
+def _memory(parts: Sequence[Part], slots: list[Slot], rules: HeldRules) -> tuple[dict[str, float], dict[str, float]]:
+    """Return what a rank of a stage holds, and what it has in its host's memory."""
     held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
-    rules = _held_rules(layout, grid, training)
     own = [part_activations(part, rules.precision) for part in held]
     peak = fullest_pass(slots, [each.kept for each in own], [each.again for each in own])
     in_flight = kept_by(slots)[peak].tolist()
@@ -264,22 +307,18 @@ def _memory(
         replace(part, in_flight=number, goes_backward=chunk == slots[peak].chunk)
         for chunk, (part, number) in enumerate(zip(held, in_flight, strict=True))
     ]
-    return stage_memory(at_peak, rules)
+    return stage_memory(at_peak, rules), host_memory(at_peak, rules)
 
 
-def _held(
-    layout: Parallelism,
-    grid: Grid,
-    training: Training,
-    parts: Sequence[Part],
-    memory: Mapping[str, float],
-    slots: Sequence[Slot],
-) -> StageHeld:
-    """Return what a rank of a stage holds of each micro-batch, and throughout; at its peak it is `memory` in all."""
-    rules = _held_rules(layout, grid, training)
+def _held(parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Slot], rules: HeldRules) -> StageHeld:
+    """Return what a rank of a stage holds of each micro-batch, and throughout; at its peak it is `memory` in all.
+
+    Where what layers keep goes to the host, what is on the GPU of it does not grow with the micro-batches in flight.
+    """
     own = [part_activations(HeldPart(part.pieces, 0.0, part.units, part.again), rules.precision) for part in parts]
     each = (1 + SLACK) * rules.micro_batch
-    kept, again = tuple(each * part.kept for part in own), tuple(each * part.again for part in own)
+    kept = tuple(0.0 if rules.offload_activations else each * part.kept for part in own)
+    again = tuple(each * part.again for part in own)
     peak = fullest_pass(slots, kept, again)
     at_peak = float(kept_by(slots)[peak] @ np.array(kept)) + again[slots[peak].chunk]
     return StageHeld(kept, again, sum(memory.values()) - at_peak)
@@ -293,5 +332,7 @@ def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRule
         optimizer=training.optimizer,
         sharding=layout.sharding,
         replicas=grid.num_replicas,
+        offload=layout.offloads(OPTIMIZER),
+        offload_activations=layout.offloads(ACTIVATIONS),
         weight_share=whole.model.weight_share,
     )

@@ -7,10 +7,11 @@ the weights too; the block in use is whole, and with `zero-3` the next one, whic
 that a stage keeps are those of all micro-batches in flight. Recomputation (Chen et al., arXiv:1604.06174; Korthikanti
 et al., arXiv:2205.05198, section 5) keeps the input of each block only (`full`) or drops what attention has for each
 pair of tokens (`selective`; where a fused attention never stores that, every second product and what is none). With
-offload the state of the optimizer lies in the host's memory (Ren et al., arXiv:2101.06840). Weight stashing (Narayanan
-et al., SOSP 2019, section 3.3) holds the weights of every micro-batch in flight. Where keys and values go round in a
-ring, a GPU has its own and room for some blocks of others' (`clustersim.parallelism.ring`). Left out: buffers of the
-collectives.
+offload the state of the optimizer lies in the host's memory, where gradients go as they are complete if they need not
+wait for those of other micro-batches (Ren et al., arXiv:2101.06840), and so may what layers keep (`offload.py`).
+Weight stashing (Narayanan et al., SOSP 2019, section 3.3) holds the weights of every micro-batch in flight. Where keys
+and values go round in a ring, a GPU has its own and room for some blocks of others' (`clustersim.parallelism.ring`).
+Left out: buffers of the collectives.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod, sqrt
 
+from clustersim.parallelism.offload import most_kept
 from clustersim.parallelism.ring import BUFFERS
 from clustersim.parallelism.split import Piece
 from clustersim.parallelism.stages import JOINS, cut_points
@@ -71,6 +73,8 @@ class HeldRules:
     """How a rank trains: samples of a micro-batch, numbers, optimizer, and what its `replicas` share out among them.
 
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
+    With `offload` the optimizer's state lies in the host's memory, with `offload_activations` so does what layers keep;
+    `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it (None: all).
     """
 
     micro_batch: int
@@ -79,6 +83,8 @@ class HeldRules:
     sharding: str | None = None  # zero-1, zero-2, zero-3
     replicas: int = 1
     offload: bool = False
+    offload_activations: bool = False
+    most_gradients: float | None = None
     gradient_bytes: float | None = None
     weight_share: float = 1.0
     versions: int = 1
@@ -96,9 +102,12 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
     out is what `memory_per_gpu` says.
     """
     own = [part_activations(part, rules.precision) for part in parts]
-    kept = sum(
-        each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
-    )
+    if rules.offload_activations:
+        kept = kept_on_gpu(parts, rules.precision) + max(each.again for each in own)
+    else:
+        kept = sum(
+            each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
+        )
     largest = max((each.largest for each in own), default=0.0)
     held = {**stage_state(parts, rules), "activations": (kept + 2 * largest) * rules.micro_batch}
     slack = SLACK * sum(held.values())
@@ -111,14 +120,36 @@ def stage_state(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]
     return _parameters(model, parts, rules, PRECISIONS[rules.precision])
 
 
-def host_bytes(parts: Sequence[HeldPart], rules: HeldRules) -> float:
-    """Return the bytes that one rank keeps in its host's memory: state and fp32 weights that are offloaded."""
-    if not rules.offload:
-        return 0.0
-    number = PRECISIONS[rules.precision]
-    model = _untied(_model([piece.layer for part in parts for piece in part.pieces], rules.weight_share))
-    state = rules.optimizer.state_bytes_per_parameter + _master_bytes(number)
-    return model.num_parameters * state * rules.share_of("zero-1", "zero-2", "zero-3")
+def host_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
+    """Return the bytes that one rank has in its host's memory, by what they are for; nothing where nothing goes there.
+
+    With the optimizer's state that is the fp32 weights that it updates, which the GPU has too where layers read them,
+    and gradients as they come. Of activations it is what all micro-batches in flight keep at the stage's peak.
+    """
+    held: dict[str, float] = {}
+    if rules.offload:
+        number = PRECISIONS[rules.precision]
+        num = _untied(
+            _model([piece.layer for part in parts for piece in part.pieces], rules.weight_share)
+        ).num_parameters
+        share = num * rules.share_of("zero-1", "zero-2", "zero-3")
+        held["weights"] = share * (_master_bytes(number) or number.weight_bytes)
+        held["gradients"] = share * _gradient_bytes(rules)
+        held["optimizer"] = share * rules.optimizer.state_bytes_per_parameter
+    if rules.offload_activations:
+        kept = sum(part_activations(part, rules.precision).kept * part.in_flight for part in parts)
+        held["activations"] = kept * rules.micro_batch
+    return held
+
+
+def kept_on_gpu(parts: Sequence[HeldPart], precision: str) -> float:
+    """Return the most bytes of one sample that layers keep and that are on the GPU, where they go to the host."""
+    most = 0.0
+    for part in parts:
+        ends = [*part.blocks[1:], len(part.pieces)]
+        units = [range(start, end) for start, end in zip(part.blocks, ends, strict=True)]
+        most = max(most, most_kept(kept_by_layer(part, precision), units, part.again))
+    return most
 
 
 def part_activations(part: HeldPart, precision: str) -> PartActivations:
@@ -131,15 +162,35 @@ def part_activations(part: HeldPart, precision: str) -> PartActivations:
         layer.output_elements * size + BUFFERS * part.pieces[owner].block_bytes  # values, twice: keys are as large
         for layer, owner, size in zip(model.layers, owners, written, strict=True)
     )
-    kept = [0.0] * len(part.pieces)
-    for owner, size in zip(owners, kept_bytes(model, precision), strict=True):
-        kept[owner] += size
-    stored, working = entry_bytes(model, precision), 0.0  # what comes into the part, and then its blocks
+    entry, kept = _kept(part, model, owners, precision)
+    stored, working = entry, 0.0  # what comes into the part, and then its blocks
     for start, end in zip(part.blocks, [*part.blocks[1:], len(part.pieces)], strict=True):
         dropped = _dropped(part, start, end)
         stored += sum(kept[number] for number in range(start, end) if number not in dropped)
         working = max(working, sum(kept[number] for number in dropped))
     return PartActivations(stored, working, largest)
+
+
+def kept_by_layer(part: HeldPart, precision: str) -> tuple[float, ...]:
+    """Return the bytes of one sample that a part's input and each of its layers leave for backward [num_layers + 1].
+
+    They are none of a layer whose output is made again; their sum is what `part_activations` says is kept.
+    """
+    if not part.pieces:
+        return (0.0,)
+    entry, kept = _kept(part, *_with_gathers(part.pieces), precision)
+    for start, end in zip(part.blocks, [*part.blocks[1:], len(part.pieces)], strict=True):
+        for number in _dropped(part, start, end):
+            kept[number] = 0.0
+    return (entry, *kept)
+
+
+def _kept(part: HeldPart, model: Model, owners: Sequence[int], precision: str) -> tuple[float, list[float]]:
+    """Return the bytes of one sample of what comes into a part, and of what each piece keeps or makes again."""
+    kept = [0.0] * len(part.pieces)
+    for owner, size in zip(owners, kept_bytes(model, precision), strict=True):
+        kept[owner] += size
+    return entry_bytes(model, precision), kept
 
 
 def block_starts(layers: Sequence[Layer]) -> list[int]:
@@ -219,13 +270,14 @@ def _dropped(part: HeldPart, start: int, end: int) -> set[int]:
 def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, number: Precision) -> dict[str, float]:
     """Return the bytes of weights, gradients and optimizer state, with those of the blocks that are whole in use."""
     num = float(model.num_parameters)
-    gradient = number.gradient_bytes if rules.gradient_bytes is None else rules.gradient_bytes
+    gradient = _gradient_bytes(rules)
     weights, master, copies = _weights(model, rules, number)
     all_levels = ("zero-1", "zero-2", "zero-3")
     on_gpu = 0.0 if rules.offload else 1.0
     held = {
         "weights": weights * rules.share_of("zero-3") + master * rules.share_of(*all_levels) * on_gpu,
-        "gradients": num * gradient * rules.share_of("zero-2", "zero-3"),
+        "gradients": gradient
+        * (num * rules.share_of("zero-2", "zero-3") if rules.most_gradients is None else rules.most_gradients),
         "optimizer": num * rules.optimizer.state_bytes_per_parameter * rules.share_of(*all_levels) * on_gpu,
     }
     if copies:
@@ -236,6 +288,10 @@ def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, numbe
     if in_use:
         held["blocks in use"] = in_use
     return held
+
+
+def _gradient_bytes(rules: HeldRules) -> float:
+    return PRECISIONS[rules.precision].gradient_bytes if rules.gradient_bytes is None else rules.gradient_bytes
 
 
 def _weights(model: Model, rules: HeldRules, number: Precision) -> tuple[float, float, float]:

@@ -118,6 +118,12 @@ class Parallelism(Spec):
         "each pair of tokens; of blocks with fused attention, which has nothing such, every second product and what is "
         "none) or `full` (all but the input of each block)",
     )
+    offload: Literal["none", "optimizer", "activations", "optimizer+activations"] = Field(
+        default="none",
+        description="what lies in the host's memory: the state of the `optimizer`, which the host updates by gradients "
+        "that are copied there and weights that come back (ZeRO-Offload), or `activations`, each layer's copied out "
+        "behind its pass forward and fetched one layer ahead of its pass backward; or both (`optimizer+activations`)",
+    )
     sequence_parallel: bool = Field(
         default=False, description="GPUs that split layers also split what lies between those, along the sequence"
     )
@@ -180,13 +186,17 @@ class Parallelism(Spec):
         """How many times something goes forward and backward in an iteration: micro-batches, in parts of sequences."""
         return self.micro_batches * self.time_chunks
 
+    def offloads(self, what: str) -> bool:
+        """Say whether something lies in the host's memory: the `optimizer`'s state, or `activations`."""
+        return what in self.offload.split("+")
+
     def is_plain(self, num_gpus: int) -> bool:
         """Say whether every GPU trains a copy of the whole model, on all of its batch at once."""
         if self.kind != "grid":
             return False
         one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
         whole = one_pass and self.sharding is None and self.recompute == "none" and not self.sequence_parallel
-        return whole and self.grid(num_gpus).data == num_gpus
+        return whole and self.offload == "none" and self.grid(num_gpus).data == num_gpus
 
     def grid(self, num_gpus: int) -> Grid:
         """Return the ranks in their box; raise InputError where the degrees do not make so many GPUs."""

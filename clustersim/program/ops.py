@@ -98,6 +98,13 @@ class HostUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """Wait until the samples of a pass have been read and decoded, where the rank is the one that asks for them."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """A bucket of gradients is ready for the other replicas: its number."""
 
@@ -135,8 +142,12 @@ def _of_micro_batch(op: Op, number: int) -> Op:
             return Call(Key(key.what, number, key.place), what, axis, num_bytes, root)
         case Wait(key):
             return Wait(Key(key.what, number, key.place))
+        case Read(key):
+            return Read(Key(key.what, number, key.place))
         case Copy(key, to_host, num_bytes, after):
-            return Copy(key._replace(micro_batch=number), to_host, num_bytes, after and after._replace(micro_batch=number))
+            return Copy(
+                key._replace(micro_batch=number), to_host, num_bytes, after and after._replace(micro_batch=number)
+            )
     return op
 
 
@@ -274,6 +285,8 @@ def _line(op: Op) -> str:
             return f"begin to copy {_name(key)} {'to' if to_host else 'from'} host{_behind(after)}: {num_bytes:.6g} B"
         case HostUpdate(key, moved_bytes, after):
             return f"begin {_name(key)}{_behind(after)}: {moved_bytes:.6g} B in the host's memory"
+        case Read(key):
+            return f"read {key.what} {key.micro_batch}"
         case Ready(bucket):
             return f"gradients ready: bucket {bucket}"
 

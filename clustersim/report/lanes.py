@@ -27,7 +27,7 @@ MICRO_BATCH = ", micro-batch "
 _PASSES = {"forward": 0, "recompute": 1, "backward": 1, "weights": 2}
 """Which pass a kind of span belongs to; others belong to the one around them."""
 
-COMMUNICATION = ("communication", "copy")
+COMMUNICATION = ("communication", "copy", "host")
 """Kinds that run beside the compute, in a lane of their own."""
 
 

@@ -22,9 +22,11 @@ PARTS = {
     "communication_exposed": "#009e73",
     "exposed": "#009e73",
     "copy": "@copy",
+    "host": "#f5c36b",
     "waiting": "#d55e00",
     "input": "#cc79a7",
     "bubble": "#f0e442",
+    "offload": "#a65628",
     "recovery": "#8a8a8a",
 }
 """Colour of each part of an iteration and of each kind of span."""
@@ -40,9 +42,11 @@ LABELS = {
     "communication_exposed": "exposed communication",
     "exposed": "exposed communication",
     "copy": "copy",
+    "host": "update on the host",
     "waiting": "waiting for slower ranks",
     "input": "input",
     "bubble": "pipeline bubble",
+    "offload": "waiting for the host",
     "recovery": "recovery",
 }
 """What each part and each kind of span is called on figures."""

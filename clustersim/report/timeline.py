@@ -12,8 +12,8 @@ from clustersim.report.words import duration, percent, plot_text, time_unit
 from clustersim.results import Run, Sweep
 
 _ORDER = (
-    *("forward", "recompute", "backward", "weights", "update", "input", "communication", "copy"),
-    *("exposed", "waiting", "bubble", "recovery"),
+    *("forward", "recompute", "backward", "weights", "update", "input", "communication", "copy", "host"),
+    *("exposed", "waiting", "bubble", "offload", "recovery"),
 )
 _COMPUTED = ("forward", "recompute", "backward", "weights")
 _HATCHING: Json = {"fillmode": "overlay", "size": 5, "solidity": 0.25}

@@ -48,7 +48,7 @@ class Spans:
         return len(self.kind)
 
 
-_LASTING = ("bubble_s", "called_waiting_s", "called_s")
+_LASTING = ("bubble_s", "called_waiting_s", "called_s", "offload_s")
 """Columns of a timesheet that say how long something was, and not when."""
 
 
@@ -65,8 +65,9 @@ class Timesheet:
     A worker that gets ahead of others has more iterations than they; the rest of a row is NaN.
 
     Where a model is laid over several workers, seconds before `computed_s` in which one did nothing: `bubble_s` (it
-    waited for what another stage computes), `called_waiting_s` (for others of its group to enter a collective) and
-    `called_s` (for messages and collectives on their way); all [num_ranks, num_iterations].
+    waited for what another stage computes), `called_waiting_s` (for others of its group to enter a collective),
+    `called_s` (for messages and collectives on their way) and `offload_s` (for its host: copies over PCIe and what that
+    updates); all [num_ranks, num_iterations].
     """
 
     begin_s: np.ndarray
@@ -84,6 +85,7 @@ class Timesheet:
     bubble_s: np.ndarray
     called_waiting_s: np.ndarray
     called_s: np.ndarray
+    offload_s: np.ndarray
 
     @classmethod
     def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:

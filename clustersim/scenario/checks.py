@@ -14,6 +14,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.reading.tree import Place
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
+from clustersim.scenario.offloaded import host_memory_mistakes
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
 from clustersim.scenario.remedies import what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
@@ -84,6 +85,7 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
 def _placed_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
     """Yield what is wrong with a job on these GPUs [num_ranks] of a cluster."""
     yield from _gpu_mistakes(point, topology, gpus)
+    yield from host_memory_mistakes(point, topology, gpus)
     yield from straggler_mistakes(point, topology, gpus)
     for mistake in point.strategy.placed_mistakes(topology, gpus, point.transport):
         yield replace(mistake, key=f"strategy.{mistake.key}")

@@ -17,6 +17,7 @@ from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.schedules import SCHEDULES
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
 from clustersim.scenario.beside_layout import beside_layout_mistakes
+from clustersim.scenario.offloaded import offload_mistakes
 from clustersim.scenario.parts import Baseline, Batch, Positive, Published
 from clustersim.spec import Count, Spec, whole
 from clustersim.stragglers import STRAGGLERS, ComputeStraggler, Straggler
@@ -246,7 +247,13 @@ class Point(Spec):
             message = f"{_IN_STEP_BY[layout.kind]} keep them in step (strategy is {self.strategy.kind})"
             allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_IN_STEP)
             mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
-        return [*mistakes, *self._pipedream_mistakes(), *self._time_chunk_mistakes(), *beside_layout_mistakes(self)]
+        return [
+            *mistakes,
+            *self._pipedream_mistakes(),
+            *self._time_chunk_mistakes(),
+            *beside_layout_mistakes(self),
+            *offload_mistakes(self),
+        ]
 
     def _time_chunk_mistakes(self) -> list[Mistake]:
         """Return why parts of sequences cannot follow each other through the stages."""

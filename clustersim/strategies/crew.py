@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from functools import partial
 
 import numpy as np
 import simpy
@@ -11,10 +12,24 @@ from clustersim.collectives import Schedule
 from clustersim.network import Collective, Network
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program import Bucket
-from clustersim.program.ops import FORWARD, UPDATE, Call, Compute, Key, Program, Ready, Receive, Send, Wait
+from clustersim.program.ops import (
+    FORWARD,
+    UPDATE,
+    Call,
+    Compute,
+    Copy,
+    HostUpdate,
+    Key,
+    Program,
+    Ready,
+    Receive,
+    Send,
+    Wait,
+)
 from clustersim.results import Spans
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.day import Process
+from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import ENDLESS, Job
 from clustersim.topology import Node
 
@@ -66,6 +81,7 @@ class Crew:
         self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
         self._letters: dict[tuple[int, int, Key], Letter] = {}
+        self._host = HostSide(network)
         self._updated_s: dict[int, list[float]] = {}
         self._meetings: dict[tuple[str, int, int, Key], Meeting] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -98,6 +114,7 @@ class Crew:
         times.begin_s[place, iteration] = times.forward_s[place, iteration] = env.now
         self._day[rank] = []
         waits: dict[Key, tuple[Meeting, simpy.Event]] = {}
+        aside: dict[Key, simpy.Event] = {}  # copies and updates on the host
         ahead: list[Compute] = []  # one after the other, with nothing in between
         for op in self._programs[self._grid.stage(rank)].ops():
             if isinstance(op, Compute):
@@ -119,8 +136,15 @@ class Crew:
                 self._send(job, place, rank, iteration, op)
             elif isinstance(op, Call):
                 waits[op.key] = self._enter(rank, iteration, op)
+            elif isinstance(op, Copy | HostUpdate):
+                after = op.after and (waits[op.after][1] if op.after in waits else aside[op.after])
+                aside[op.key] = self._host.begin(job.devices[place], op, after, partial(self._note, rank))
+            elif isinstance(op, Wait) and op.key in aside:
+                if not aside[op.key].processed:
+                    yield aside[op.key]
+                self._await_host(job, place, iteration, rank, start_s, op.key)
             elif isinstance(op, Wait):
-                meeting, done = waits.pop(op.key)
+                meeting, done = waits[op.key]
                 if not done.processed:
                     yield done
                 self._idle(job, place, iteration, rank, start_s, meeting.last_s, "waiting", op.key)
@@ -194,6 +218,11 @@ class Crew:
         cause = "waited for the rank that sends it" if kind == "bubble" else "waited for others of its group"
         self._note(rank, kind, start_s, name, cause, turn_s)
         self._note(rank, "exposed", turn_s, name)
+
+    def _await_host(self, job: Job, place: int, iteration: int, rank: int, start_s: float, key: Key) -> None:
+        """Note that a rank has been idle until now for its host, or for what is copied there or back."""
+        job.times.offload_s[place, iteration] += float(self._env.now) - start_s
+        self._note(rank, "offload", start_s, f"{key.what}, micro-batch {key.micro_batch}", "waited for its host")
 
     def _note(
         self, rank: int, kind: str, start_s: float, name: str, cause: str = "", end_s: float | None = None

@@ -16,7 +16,7 @@ import numpy as np
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import BACKWARD, Call, Op, Program, Send, with_timed_calls
+from clustersim.program.ops import BACKWARD, Call, Copy, HostUpdate, Op, Program, Send, with_timed_calls
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
 
@@ -76,7 +76,7 @@ def folding(
 
     `again` makes a network on which nothing has happened: what is timed is played there.
     """
-    if any(_has_a_root(op) for program in programs for op in program.distinct()):
+    if any(_has_a_root(op) or isinstance(op, Copy | HostUpdate) for program in programs for op in program.distinct()):
         return None
     network = again()
     each = grid.num_ranks // grid.pipeline

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, host_bytes, recomputed, stage_memory
+from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, host_memory, recomputed, stage_memory
 from clustersim.parallelism.split import Piece, split_model
 from clustersim.workload import Layer, Model, OptimizerSpec, load_model, memory_per_gpu
 from clustersim.workload.catalogue.gpt import gpt
@@ -154,15 +154,32 @@ def test_under_autocast_the_fp32_weights_are_shared_out_and_their_copies_stay() 
     assert held["optimizer"] == pytest.approx(8 * num / 4)
 
 
-@pytest.mark.parametrize(("precision", "state"), [("fp32", 8), ("fp16", 12), ("amp-bf16", 12)])
-def test_offloaded_state_lies_in_the_host(precision: str, state: float) -> None:
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "amp-bf16"])
+def test_the_host_gains_what_the_gpu_loses_and_a_copy_of_fp32_weights_that_layers_read(precision: str) -> None:
     part = transformer_layers(1, None, False)
     num = sum(piece.layer.num_parameters for piece in part.pieces)
     at_home, away = (rules(precision, sharding="zero-1", replicas=4, offload=each) for each in (False, True))
     on_gpu, off_gpu = (stage_memory([part], each) for each in (at_home, away))
-    moved = sum(on_gpu[name] - off_gpu[name] for name in ("weights", "optimizer"))
-    assert moved == pytest.approx(host_bytes([part], away)) == pytest.approx(state * num / 4)
-    assert host_bytes([part], at_home) == 0
+    lost = {name: on_gpu[name] - off_gpu[name] for name in ("weights", "optimizer")}
+    gained = host_memory([part], away)
+    assert gained["weights"] == pytest.approx(4 * num / 4)
+    assert lost["optimizer"] == pytest.approx(gained["optimizer"]) == pytest.approx(8 * num / 4)
+    assert lost["weights"] == pytest.approx(0 if precision == "fp32" else gained["weights"])
+    assert host_memory([part], at_home) == {}
+
+
+@pytest.mark.parametrize("sharding", [None, "zero-2"])
+def test_of_gradients_that_leave_as_they_are_complete_two_pieces_are_on_the_gpu_and_all_in_the_host(
+    sharding: str | None,
+) -> None:
+    part = transformer_layers(2, None, False)
+    num = sum(piece.layer.num_parameters for piece in part.pieces)
+    copies = 4 if sharding else 1
+    stays = rules("fp16", sharding=sharding, replicas=copies, offload=True)
+    leaves = rules("fp16", sharding=sharding, replicas=copies, offload=True, most_gradients=num / 10)
+    assert stage_memory([part], stays)["gradients"] == pytest.approx(2 * num / copies)
+    assert stage_memory([part], leaves)["gradients"] == pytest.approx(2 * num / 10)
+    assert host_memory([part], leaves)["gradients"] == pytest.approx(2 * num / copies)
 
 
 def test_a_tied_matrix_far_from_its_embedding_is_held_twice() -> None:
