@@ -26,9 +26,12 @@ def profile(
     max_seconds: Annotated[
         float | None, typer.Option(metavar="S", help="Stop after this time; the next call goes on.")
     ] = None,
-    whole_only: Annotated[
-        bool, typer.Option("--whole-only", help="Time whole iterations only: batches to check forecasts with.")
-    ] = False,
+    check: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Batches to time whole iterations at, without their layers.")
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(metavar="N", help="Measure everything so often: for a machine whose speed drifts.")
+    ] = 1,
     compact: Annotated[bool, typer.Option("--compact", help="Write one row for all layers of one shape.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the profile.")] = False,
     write_script: Annotated[
@@ -51,7 +54,9 @@ def profile(
     from clustersim.profiling.trouble import ProfilingError
 
     try:
-        campaign = make_campaign(model, device, batch, precision, layout, autotune, kernel_ms, max_seconds, whole_only)
+        campaign = make_campaign(
+            model, device, batch, precision, layout, autotune, kernel_ms, max_seconds, check, rounds
+        )
         path, document = run_profile(campaign, output, compact)
     except ProfilingError as error:
         raise InputError(str(error)) from None

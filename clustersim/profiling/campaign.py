@@ -34,7 +34,11 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Campaign:
-    """Everything that decides which numbers come out. `whole_only` leaves the layers out: points to check with."""
+    """Everything that decides which numbers come out.
+
+    At batches of `checks` whole iterations are timed and no layers: points to check forecasts with. Everything is
+    measured in each of `rounds`.
+    """
 
     model: str
     device: str
@@ -44,32 +48,34 @@ class Campaign:
     autotune: bool = True
     kernel_s: float = 0.02
     max_s: float = math.inf
-    whole_only: bool = False
+    checks: tuple[int, ...] = ()
+    rounds: int = 1
 
     def points(self) -> Iterator[Point]:
         """Yield the points in the order in which they are measured: small batches first."""
         for precision, layout in product(self.precisions, self.layouts):
-            for batch in sorted(self.batches):
+            for batch in sorted({*self.batches, *self.checks}):
                 yield Point(precision, layout, batch)
 
 
-def parse_batches(text: str) -> tuple[int, ...]:
+def parse_batches(text: str, option: str = "--batch") -> tuple[int, ...]:
     """Return batches: numbers with commas, `N..M` doubling from N to M, `...` going on as the numbers before it do.
 
     >>> parse_batches("1,2,4,...,32"), parse_batches("8..64"), parse_batches("10,20,...,50")
     ((1, 2, 4, 8, 16, 32), (8, 16, 32, 64), (10, 20, 30, 40, 50))
     """
+    said = f"{option} {text}"
     batches: list[int] = []
     parts = [part.strip() for part in text.split(",")]
     for index, part in enumerate(parts):
         first, dots, last = part.partition("..")
         if part == "...":
-            end = _batch(parts[index + 1], text) if index + 1 < len(parts) else 0
-            batches += _going_on(batches, end, text)
+            end = _batch(parts[index + 1], said) if index + 1 < len(parts) else 0
+            batches += _going_on(batches, end, said)
         elif dots:
-            batches += _doubling(_batch(first, text), _batch(last, text))
+            batches += _doubling(_batch(first, said), _batch(last, said))
         else:
-            batches.append(_batch(part, text))
+            batches.append(_batch(part, said))
     return tuple(sorted(set(batches)))
 
 
@@ -86,10 +92,10 @@ def parse_names(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]
     return names
 
 
-def _batch(part: str, text: str) -> int:
+def _batch(part: str, said: str) -> int:
     if not re.fullmatch(r"\d{1,8}", part.strip()) or not 1 <= int(part) <= MAX_BATCH:
         raise ProfilingError(
-            f"'{part}' of --batch {text} is no batch; write numbers from 1 to {MAX_BATCH}, such as 1,2,4 or 1..256 "
+            f"'{part}' of {said} is no batch; write numbers from 1 to {MAX_BATCH}, such as 1,2,4 or 1..256 "
             "(which doubles) or 1,2,4,...,256"
         )
     return int(part)
@@ -99,7 +105,7 @@ def _doubling(first: int, last: int) -> list[int]:
     return [first * 2**power for power in range(MAX_BATCH.bit_length()) if first * 2**power <= last]
 
 
-def _going_on(before: Sequence[int], end: int, text: str) -> list[int]:
+def _going_on(before: Sequence[int], end: int, said: str) -> list[int]:
     """Return what stands between the numbers before `...` and the one after it: by their factor if that leads to
     it, else by their step.
     """
@@ -110,7 +116,7 @@ def _going_on(before: Sequence[int], end: int, text: str) -> list[int]:
             if found[-1] == end:
                 return found[1:-1]
     raise ProfilingError(
-        f"'...' of --batch {text} goes on from two numbers by their factor or their step to the number after it, "
+        f"'...' of {said} goes on from two numbers by their factor or their step to the number after it, "
         "as in 1,2,...,64"
     )
 

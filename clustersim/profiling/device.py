@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -17,6 +18,7 @@ from clustersim.profiling.trouble import ProfilingError
 _CLOCKS = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw")
 _FACTS = ("driver_version", "clocks.max.sm", "clocks.max.mem")
 _CACHE_UNKNOWN = 64 * 2**20
+_MMAP_MAX, _TRIM_THRESHOLD = -4, -1  # of glibc's malloc.h
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,17 @@ def open_device(name: str) -> Device:
         raise ProfilingError(f"there is no {name}: this node has {torch.cuda.device_count()} CUDA device(s)")
     torch.cuda.set_device(number)
     return _cuda_device(torch.device("cuda", number))
+
+
+def keep_memory() -> bool:
+    """Let this process keep memory that tensors no longer need, as CUDA's allocator does; False where that cannot be.
+
+    The C library hands a large tensor back to the system and gets the next one page by page, each set to zero first:
+    where pages are slow to come, as on virtual machines, that takes longer than the layers, and more or less of it
+    depending on what else was allocated. The settings are those of glibc's `mallopt` (M_MMAP_MAX, M_TRIM_THRESHOLD).
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    return mallopt is not None and all(mallopt(*setting) == 1 for setting in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1)))
 
 
 def software() -> dict[str, Any]:

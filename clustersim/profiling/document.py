@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 SCHEMA = "clustersim.profile/1"
@@ -26,14 +27,27 @@ def file_stem(model: str, device: str, autotuned: bool) -> str:
     return f"{model}-{slug}{'' if autotuned else '-no-autotune'}"
 
 
+def in_round(key: str, number: int) -> str:
+    """Return a measurement's key in the ledger, in a round of its own where it is not the first.
+
+    >>> in_round("node", 1), in_round("node", 2)
+    ('node', 'round 2: node')
+    """
+    return key if number == 1 else f"round {number}: {key}"
+
+
 def assemble(
     identity: Mapping[str, Any], measured: Mapping[str, Any], skipped: Sequence[Mapping[str, Any]], compact: bool
 ) -> dict[str, Any]:
     """Return the profile of what has been measured: every point that is whole.
 
     `compact` writes one row for layers of one shape, the others' names under `also`. A point measured as a whole only
-    has no rows of layers.
+    has no rows of layers. What was measured in several rounds is averaged (`over_rounds`).
     """
+    by_key: dict[str, list[Any]] = {}
+    for key, value in measured.items():
+        by_key.setdefault(re.sub(r"^round \d+: ", "", key), []).append(value)
+    measured = {key: over_rounds(values) for key, values in by_key.items()}
     layers: list[dict[str, Any]] = []
     whole: list[dict[str, Any]] = []
     for key, entry in measured.items():
@@ -60,6 +74,28 @@ def assemble(
             "skipped": list(skipped),
         }
     )
+
+
+def over_rounds(values: Sequence[Any]) -> Any:
+    """Return the middle of what rounds found: of numbers the mean without the lowest and the highest quarter.
+
+    Numbers of samples add up; everything else is that of the first round, which may have more.
+
+    >>> over_rounds([{"a_s": 1.0, "samples": 5, "op": "x"}, {"a_s": 2.0, "samples": 5, "op": "x"}])
+    {'a_s': 1.5, 'samples': 10, 'op': 'x'}
+    """
+    first = values[0]
+    if len(values) == 1 or isinstance(first, str):
+        return first
+    if isinstance(first, Mapping):
+        found = {key: over_rounds([value[key] for value in values if key in value]) for key in first}
+        return found | ({"samples": sum(value["samples"] for value in values)} if "samples" in first else {})
+    if isinstance(first, list | tuple):
+        return [over_rounds(each) for each in zip(*values, strict=True)]
+    if isinstance(first, float) and all(isinstance(value, float) for value in values):
+        drop = len(values) // 4
+        return fmean(sorted(values)[drop : len(values) - drop])
+    return first
 
 
 def merged(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

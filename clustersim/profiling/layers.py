@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 
 from clustersim.profiling.net import Graph, Layer
 from clustersim.profiling.precision import autocast
+
+_NUM_RANDOM = 2**16
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,21 @@ class Signature:
         """Return a tensor like it, of random numbers."""
         if self.sample is not None:
             return self.sample.clone()
-        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=device).normal_()
+        empty = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=device)
+        return empty.normal_() if device.type == "cuda" else _filled(empty)
+
+
+def _filled(x: Tensor) -> Tensor:
+    """Fill a tensor with some random numbers over and over: a processor draws new ones slower than it runs layers."""
+    flat = x.as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,))
+    for part in flat.split(_NUM_RANDOM):
+        part.copy_(_random(x.dtype)[: part.numel()])
+    return x
+
+
+@cache
+def _random(dtype: torch.dtype) -> Tensor:
+    return torch.randn(_NUM_RANDOM, dtype=dtype)
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,15 @@ def make_campaign(
     autotune: bool = True,
     kernel_ms: float = 20.0,
     max_seconds: float | None = None,
-    whole_only: bool = False,
+    check: str | None = None,
+    rounds: int = 1,
 ) -> Campaign:
     """Return the campaign that a command line asks for; what it does not understand is a `ProfilingError`."""
     for option, value in (("--kernel-ms", kernel_ms), ("--max-seconds", max_seconds)):
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ProfilingError(f"{option} is a time above 0 (got {value:g})")
+    if rounds < 1:
+        raise ProfilingError(f"--rounds is a number from 1 (got {rounds})")
     return Campaign(
         model=model,
         device=device,
@@ -67,7 +70,8 @@ def make_campaign(
         autotune=autotune,
         kernel_s=kernel_ms / 1e3,
         max_s=math.inf if max_seconds is None else max_seconds,
-        whole_only=whole_only,
+        checks=() if check is None else parse_batches(check, "--check"),
+        rounds=rounds,
     )
 
 
@@ -118,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         campaign = make_campaign(
             options.model, options.device, options.batch, options.precision, options.layout,
-            options.autotune, options.kernel_ms, options.max_seconds, options.whole_only,
+            options.autotune, options.kernel_ms, options.max_seconds, options.check, options.rounds,
         )  # fmt: skip
         path, document = run_profile(campaign, options.output, options.compact)
     except ProfilingError as error:
@@ -144,7 +148,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-autotune", dest="autotune", action="store_false", help="cuDNN tries no algorithms")
     parser.add_argument("--kernel-ms", type=float, default=20.0, help="time given to each kernel; %(default)s ms")
     parser.add_argument("--max-seconds", type=float, help="stop then, and go on at the next call")
-    parser.add_argument("--whole-only", action="store_true", help="whole iterations only, to check forecasts with")
+    parser.add_argument("--check", metavar="LIST", help="batches to time whole iterations at, without layers")
+    parser.add_argument("--rounds", type=int, default=1, help="measure everything so often, for machines that drift")
     parser.add_argument("--compact", action="store_true", help="one row for all layers of one shape")
     parser.add_argument("--json", action="store_true", help="print the profile")
     return parser

@@ -14,7 +14,7 @@ from clustersim.profiling.timer import Call, Timer, Timing
 
 
 def measure_layer(
-    traced: TracedLayer, precision: str, device: torch.device, timer: Timer, cache_bytes: int
+    traced: TracedLayer, precision: str, device: torch.device, timer: Timer, cache_bytes: int, warm: bool = True
 ) -> dict[str, Any]:
     """Return what a profile has about one layer's times.
 
@@ -28,9 +28,9 @@ def measure_layer(
     times, timings = _times(phases, timer)
     row: dict[str, Any] = {**times, "spread_s": sum(each.spread_s for each in timings)}
     row |= {"samples": min(each.num_samples for each in timings), "timing": timings[0].method}
-    if copies > 1:
+    if warm and copies > 1:
         row["warm"] = _times(phases[:1], timer)[0]
-    forward, backward = phases[0].launch
+    forward, backward = phases[0].launch()
     launch_s = {"forward": timer.host_s(forward), "backward": timer.host_s(backward) if backward else 0.0}
     if launch_s["forward"] is not None:
         row["host_s"] = launch_s

@@ -29,7 +29,7 @@ class Phases:
 
     `both` gives both gradients, as training asks for them: what the two take together. Where there is no call for
     the weights alone, theirs is the difference.
-    `launch` are forward and backward as a training loop launches them, through autograd.
+    `launch` returns forward and backward as a training loop launches them, through autograd.
     """
 
     forward: Call
@@ -37,7 +37,7 @@ class Phases:
     backward_weights: Call | None
     both: Call | None
     gradient_sum: Call | None
-    launch: tuple[Call, Call | None]
+    launch: Callable[[], tuple[Call, Call | None]]
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ class Written:
 
     @classmethod
     def of(cls, traced: TracedLayer, device: torch.device) -> Written:
-        inputs = [x.tensor(device).requires_grad_(x.needs_gradient) for x in traced.inputs]
-        return cls(inputs, traced.output.tensor(device))
+        return cls(_inputs(traced, device), traced.output.tensor(device))
 
 
 def phases_of(traced: TracedLayer, precision: str, device: torch.device, written: Written) -> Phases:
@@ -61,7 +60,7 @@ def phases_of(traced: TracedLayer, precision: str, device: torch.device, written
     module = copy.deepcopy(traced.layer.module)
     if isinstance(module, nn.RNNBase):
         module.flatten_parameters()  # a copy's weights are apart, and cuDNN would join them again in each call
-    inputs = Written.of(traced, device).inputs
+    inputs = _inputs(traced, device)
     gradient = written.gradient
     forward = partial(_forward, module, written.inputs, precision, device)
     through_autograd = _Backward(_out_of_place(module), inputs, gradient, precision, device)
@@ -79,8 +78,11 @@ def phases_of(traced: TracedLayer, precision: str, device: torch.device, written
     else:
         every = through_autograd.of(through_autograd.leaves + through_autograd.parameters)
         data, weights = (every, None) if through_autograd.leaves else (None, every)
-    launch = (through_autograd.forward, through_autograd.of(through_autograd.leaves + through_autograd.parameters))
-    return Phases(forward, data, weights, both, _gradient_sum(traced, device), launch)
+    return Phases(forward, data, weights, both, _gradient_sum(traced, device, gradient), through_autograd.launch)
+
+
+def _inputs(traced: TracedLayer, device: torch.device) -> list[Tensor]:
+    return [x.tensor(device).requires_grad_(x.needs_gradient) for x in traced.inputs]
 
 
 def _forward(module: nn.Module, inputs: list[Tensor], precision: str, device: torch.device) -> Tensor:
@@ -108,6 +110,10 @@ class _Backward:
         if self.output is None:
             self.output = self.forward()
         return partial(torch.autograd.grad, self.output, wanted, self.gradient, retain_graph=True)
+
+    def launch(self) -> tuple[Call, Call | None]:
+        """Return the forward pass, and the backward pass that gives every gradient."""
+        return self.forward, self.of(self.leaves + self.parameters)
 
 
 def _out_of_place(module: nn.Module) -> nn.Module:
@@ -156,15 +162,15 @@ def _product(module: Any, inputs: list[Tensor], gradient: Tensor, precision: str
     return data, weights, None
 
 
-def _gradient_sum(traced: TracedLayer, device: torch.device) -> Call | None:
+def _gradient_sum(traced: TracedLayer, device: torch.device, gradient: Tensor) -> Call | None:
     """Return the adding of the gradients that come back where several layers read the output."""
     if traced.num_uses < 2:
         return None
-    total, one = traced.output.tensor(device), traced.output.tensor(device)
+    total = traced.output.tensor(device)
 
     def add() -> None:
         for _ in range(traced.num_uses - 1):
-            total.add_(one)
+            total.add_(gradient)
 
     return add
 

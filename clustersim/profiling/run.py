@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from torch import Tensor
 
 from clustersim.profiling.campaign import NO_LAYOUT, Campaign, Point
 from clustersim.profiling.cuda_timer import CudaTimer
-from clustersim.profiling.device import Device, open_device, software
-from clustersim.profiling.document import TOOL_VERSION, assemble, file_stem, write_document
+from clustersim.profiling.device import Device, keep_memory, open_device, software
+from clustersim.profiling.document import TOOL_VERSION, assemble, file_stem, in_round, write_document
 from clustersim.profiling.layers import TracedLayer, trace_layers
 from clustersim.profiling.ledger import Ledger
 from clustersim.profiling.measure import measure_layer
@@ -65,6 +66,7 @@ class _Run:
             "cudnn_benchmark": campaign.autotune if device.is_cuda else None,
             "cudnn_deterministic": False,
             "num_threads": torch.get_num_threads(),
+            "keeps_memory": device.is_cuda or keep_memory(),
         }
         self.identity = {
             "model": campaign.model,
@@ -77,6 +79,8 @@ class _Run:
         stem = file_stem(campaign.model, device.record["name"], campaign.autotune or not device.is_cuda)
         self.path = folder / f"{stem}.json"
         self.ledger = Ledger(folder / f"{stem}.ledger.jsonl", self.identity)
+        self.round = 1
+        self.graphs: dict[str, Graph] = {}  # the last layout's
         self.skipped: list[dict[str, Any]] = []
         self.full: set[tuple[str, str]] = set()  # precisions and layouts at which a batch did not fit
 
@@ -87,9 +91,10 @@ class _Run:
         """
         points = self._points()
         try:
-            self._facts()
-            for number, point in enumerate(points):
-                self._try(point, number / len(points))
+            for number, (turn, point) in enumerate(product(range(self.campaign.rounds), points)):
+                self.round = turn + 1
+                self._facts(points[0].layout)
+                self._try(point, number / (self.campaign.rounds * len(points)))
         except OutOfTime:
             self._skip_rest(points)
         return self._write()
@@ -99,11 +104,11 @@ class _Run:
         points = [point if has_images else point._replace(layout=NO_LAYOUT) for point in self.campaign.points()]
         return list(dict.fromkeys(points))
 
-    def _facts(self) -> None:
+    def _facts(self, layout: str) -> None:
         """Measure what depends on no batch: the node, and the optimizers' steps."""
         self._once("node", lambda: measure_node(self.device, self.timer))
         try:
-            self._once("optimizers", lambda: list(measure_optimizers(self._graph(NO_LAYOUT), self.timer)))
+            self._once("optimizers", lambda: list(measure_optimizers(self._graph(layout), self.timer)))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -131,7 +136,8 @@ class _Run:
         use_precision(point.precision, self.campaign.autotune)
         graph = self._graph(point.layout)
         batch = graph.batch(point.batch, self.device.torch, point.layout)
-        traced = () if self.campaign.whole_only else trace_layers(graph, batch, point.precision)
+        is_check = point.batch not in self.campaign.batches
+        traced = () if is_check else trace_layers(graph, batch, point.precision)
         distinct = {_short(layer.key): layer for layer in traced}
         for number, (key, layer) in enumerate(distinct.items()):
             self.tell(share, f"{point}: {layer.layer.name} ({number + 1} of {len(distinct)} kinds of layers)")
@@ -144,26 +150,39 @@ class _Run:
             {"name": layer.layer.name, "op": layer.layer.op, "fused": list(layer.layer.fused), "key": key}
             for layer, key in keys
         ]
-        kind = "whole only" if self.campaign.whole_only else "whole"
-        self.ledger.record(f"{point}: {kind}", {"point": point._asdict(), "layers": layers, "whole": whole})
+        kind = "whole only" if is_check else "whole"
+        self.ledger.record(self._key(f"{point}: {kind}"), {"point": point._asdict(), "layers": layers, "whole": whole})
 
     def _is_known(self, point: Point) -> bool:
-        return f"{point}: whole" in self.ledger or (self.campaign.whole_only and f"{point}: whole only" in self.ledger)
+        kinds = ("whole",) if point.batch in self.campaign.batches else ("whole", "whole only")
+        return any(self._key(f"{point}: {kind}") in self.ledger for kind in kinds)
+
+    def _key(self, key: str) -> str:
+        """Return a measurement's key in this round."""
+        return in_round(key, self.round)
 
     def _layer(self, layer: TracedLayer, point: Point) -> dict[str, Any]:
-        times = measure_layer(layer, point.precision, self.device.torch, self.timer, self.device.cache_bytes)
+        times = measure_layer(
+            layer, point.precision, self.device.torch, self.timer, self.device.cache_bytes, self.round == 1
+        )
         return {"shape": layer.shape(), **times}
 
     def _whole(self, graph: Graph, batch: tuple[Tensor, Tensor], point: Point) -> dict[str, Any]:
         self._check_time()
         row = measure_whole(graph, batch, point.precision, self.device, self.campaign.kernel_s)
-        return {**row, "input_copy": self.ledger[f"{point}: copy"], "date": time.strftime("%Y-%m-%d")}
+        return {**row, "input_copy": self.ledger[self._key(f"{point}: copy")], "date": time.strftime("%Y-%m-%d")}
 
     def _graph(self, layout: str) -> Graph:
-        torch.manual_seed(0)
-        return build_model(self.campaign.model).materialise(self.device.torch, layout)
+        """Return the model with its weights, and without gradients."""
+        if layout not in self.graphs:
+            self.graphs.clear()
+            torch.manual_seed(0)
+            self.graphs[layout] = build_model(self.campaign.model).materialise(self.device.torch, layout)
+        self.graphs[layout].zero_grad(set_to_none=True)
+        return self.graphs[layout]
 
     def _once(self, key: str, measure: Callable[[], Any]) -> None:
+        key = self._key(key)
         if key not in self.ledger:
             self._check_time()
             self.ledger.record(key, measure())
@@ -173,7 +192,9 @@ class _Run:
             raise OutOfTime
 
     def _skip(self, point: Point, reason: str) -> None:
-        self.skipped.append({**point._asdict(), "reason": reason})
+        row = {**point._asdict(), "reason": reason}
+        if row not in self.skipped:
+            self.skipped.append(row)
 
     def _skip_rest(self, points: list[Point]) -> None:
         known = [tuple(row[key] for key in Point._fields) for row in self.skipped]

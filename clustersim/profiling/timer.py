@@ -72,7 +72,7 @@ class Timer:
         """Time one call; several do the same with different memory, so that it is not in a cache every time."""
         turns = RoundRobin(calls)
         turns.play(len(calls))
-        estimate_s = self.once(partial(turns.play, len(calls))) / len(calls)
+        estimate_s = self.once(partial(turns.play, 1))
         repeat = _repeat(estimate_s, len(calls))
         play: Call = partial(turns.play, repeat)
         method = "loop"

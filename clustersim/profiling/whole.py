@@ -17,8 +17,9 @@ from clustersim.profiling.optimizers import DEFAULT, make_optimizer, make_scaler
 from clustersim.profiling.precision import autocast
 from clustersim.profiling.timer import interquartile_range
 
-_WARM_UP = 3
-_MIN_ITERATIONS, _MAX_ITERATIONS = 5, 50
+_WARM_UP = 3  # cuDNN tries its algorithms in the first
+_HOST_WARM_UP = 1
+_MIN_ITERATIONS, _MAX_ITERATIONS = 3, 50
 _KERNELS_WORTH = 40  # whole iterations are given the time of so many kernels
 
 
@@ -58,7 +59,7 @@ def measure_whole(
     graph.train()
     iteration = Iteration(graph, batch, precision, device)
     clocks = device.clocks()
-    for _ in range(_WARM_UP):
+    for _ in range(_WARM_UP if device.is_cuda else _HOST_WARM_UP):
         iteration.run(lambda: None)
     laps = (_cuda_laps if device.is_cuda else _host_laps)(iteration, kernel_s * _KERNELS_WORTH)
     names = ("forward_s", "backward_s", "optimizer_s")

@@ -47,7 +47,7 @@ def test_written_out_gradients_are_autograds(name: str, precision: str, monkeypa
     layer = traced_layers(two_products, precision)[name]
     monkeypatch.setattr(Signature, "tensor", lambda self, device: torch.ones(self.shape, dtype=self.dtype))
     phases = phases_on_cpu(layer, precision)
-    backward = phases.launch[1]
+    backward = phases.launch()[1]
     assert backward is not None
     data, weight, bias = backward()
     assert phases.backward_data is not None

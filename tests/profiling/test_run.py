@@ -150,13 +150,13 @@ def test_what_was_measured_with_other_care_is_refused(profile: Any, monkeypatch:
     from clustersim.profiling import run
     from clustersim.profiling.trouble import ProfilingError
 
-    document = profile("tiny-images", whole_only=True)
+    document = profile("tiny-images")
     with pytest.raises(ProfilingError, match=r"measured with kernel_s = 0\.0001, and this is 0\.02; .*never mixed"):
-        profile("tiny-images", whole_only=True, kernel_ms=20.0)
-    assert profile("tiny-images", whole_only=True) == document
+        profile("tiny-images", kernel_ms=20.0)
+    assert profile("tiny-images") == document
     monkeypatch.setattr(run, "TOOL_VERSION", "0")
     with pytest.raises(ProfilingError, match="measured with tool = '1', and this is '0'"):
-        profile("tiny-images", whole_only=True)
+        profile("tiny-images")
 
 
 def test_a_batch_that_does_not_fit_is_skipped_with_the_larger_ones(
@@ -202,13 +202,42 @@ def test_time_that_is_up_leaves_whole_points_and_a_list_of_the_rest(
 
 def test_a_batch_to_check_with_has_whole_iterations_only_until_it_is_profiled(profile: Any) -> None:
     profile("tiny-images", "2")
-    document = profile("tiny-images", "3", whole_only=True)
+    document = profile("tiny-images", "2", check="3")
     assert {row["batch"] for row in document["layers"]} == {2}
     assert [(row["batch"], row["sum_of_layers"] is None) for row in document["whole"]] == [(2, False), (3, True)]
-    assert profile("tiny-images", "3", whole_only=True) == document
+    assert profile("tiny-images", "2", check="3") == document
     document = profile("tiny-images", "3")
     assert {row["batch"] for row in document["layers"]} == {2, 3}
     assert [(row["batch"], row["sum_of_layers"] is None) for row in document["whole"]] == [(2, False), (3, False)]
+
+
+def test_rounds_are_averaged_and_an_interrupted_one_goes_on(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clustersim.profiling import run
+
+    seconds = iter([1.0, 2.0, 6.0])
+    real = run.measure_whole
+    monkeypatch.setattr(run, "measure_whole", lambda *each: {**real(*each), "iteration_s": next(seconds)})
+    (row,) = profile("tiny-images")["whole"]
+    assert row["iteration_s"] == 1.0
+    (third,) = profile("tiny-images", rounds=3)["whole"]
+    assert third["iteration_s"] == 3.0, "the first round was not measured again"
+    assert third["samples"] > row["samples"]
+    assert profile("tiny-images", rounds=3)["whole"] == [third]
+
+
+def test_rounds_and_batches_to_check_that_are_none_are_refused(profile: Any) -> None:
+    from clustersim.profiling.trouble import ProfilingError
+
+    with pytest.raises(ProfilingError, match=r"--rounds is a number from 1 \(got 0\)"):
+        profile("tiny-images", rounds=0)
+    with pytest.raises(ProfilingError, match="'x' of --check x is no batch"):
+        profile("tiny-images", check="x")
+
+
+def test_a_processor_keeps_the_memory_of_its_tensors_as_a_gpu_does(profile: Any) -> None:
+    import ctypes
+
+    assert profile("tiny-images")["flags"]["keeps_memory"] == hasattr(ctypes.CDLL(None), "mallopt")
 
 
 def test_what_torch_refuses_is_a_reason_and_not_a_crash(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
