@@ -11,15 +11,24 @@ from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.validation.measured import Measured, read_measured
 from clustersim.validation.question import Question
 
+CHOSEN_AFTER = "**Chosen after errors had been seen.**"
+CHOSEN_BEFORE = "**Chosen before errors had been seen.**"
+"""What a case's `source.md` says of how it was set up: one of the two, and what was chosen."""
+
 
 @dataclass(frozen=True)
 class Case:
-    """One source of figures: its folder's name, its title, and a row for each figure."""
+    """One source of figures: its folder's name, its title, and a row for each figure.
+
+    `is_chosen_after` tells whether something of the case, or a mechanism put into the simulator for its sake, was
+    chosen after its errors had been seen, as its `source.md` says.
+    """
 
     name: str
     title: str
     folder: Path
     rows: tuple[Measured, ...]
+    is_chosen_after: bool = False
 
     def question(self, row: Measured) -> Question:
         """Return what a row asks the simulator."""
@@ -73,12 +82,13 @@ def load_case(folder: Path) -> Case:
             known = ", ".join(sorted(found.stem for found in folder.glob("*.yaml"))) or "none"
             mistakes.append(row.mistake(message, "scenario", name, known))
     mistakes += _repeated(rows)
-    title = _title(folder / "source.md")
-    if isinstance(title, Mistake):
-        mistakes.append(title)
+    source = _source(folder / "source.md")
+    if isinstance(source, Mistake):
+        raise InputError([*mistakes, source])
     if mistakes:
         raise InputError(mistakes)
-    return Case(folder.resolve().name, str(title), folder, rows)
+    title, is_chosen_after = source
+    return Case(folder.resolve().name, title, folder, rows, is_chosen_after)
 
 
 def _folder(name: str, shipped: dict[str, Path]) -> Path:
@@ -90,15 +100,15 @@ def _folder(name: str, shipped: dict[str, Path]) -> Path:
     raise unknown_name("case", name, shipped)
 
 
-def _title(path: Path) -> str | Mistake:
-    """Return the first heading of a case's `source.md`."""
+def _source(path: Path) -> tuple[str, bool] | Mistake:
+    """Return the first heading of a case's `source.md`, and whether it says that something was chosen after errors."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return Mistake("a case says where its figures are from; this file is missing or no text", file=str(path))
-    for line in lines:
+    for line in text.splitlines():
         if line.startswith("# "):
-            return line[2:].strip()
+            return line[2:].strip(), CHOSEN_AFTER in text
     return Mistake("expected a first heading such as '# FireCaffe on Titan'", file=str(path), line=1)
 
 

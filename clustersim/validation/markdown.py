@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clustersim.results.budget import BudgetPoint, Kind
-from clustersim.validation.text import number_text, percent_text, summary_cells, summary_text
-from clustersim.validation.verdict import CaseVerdict, Compared, Verdict
+from clustersim.validation.text import chosen_lines, number_text, percent_text, summary_cells, summary_text
+from clustersim.validation.verdict import CHOSEN_AFTER_MARK, CaseVerdict, Compared, Verdict
 
 _INTRODUCTION = """\
 # How right the forecasts are
@@ -24,6 +24,11 @@ Orderings are pairs of ways to synchronise, alike in all else, that differ by mo
 
 The cases were chosen by what could be read of published sources, not by how they come out. Where a forecast is off,
 the case says why as far as that is known.
+
+\N{DAGGER} marks the cases of which something (a setting, or a mechanism put into the simulator for their sake) was
+chosen after their errors had been seen; their `source.md` says what. Nothing was fitted to them either, but they are
+no blind forecasts, so the overall figures are given without them as well. The simulator itself went on being written
+while all cases could be seen.
 """
 
 
@@ -54,10 +59,21 @@ def _summary(verdict: Verdict) -> Iterator[str]:
     yield "## All cases"
     yield ""
     yield f"Predicted: {summary_text(verdict.summary())}."
+    yield from (f"{line[0].upper()}{line[1:]}." for line in chosen_lines(verdict))
     yield f"Calibration: {summary_text(verdict.calibration())}."
     yield ""
-    rows = [[f"[{case.name}](#{case.name})", case.title, *summary_cells(case.summary())] for case in verdict.cases]
+    rows = [
+        [
+            case.marked_name.replace(case.name, f"[{case.name}](#{case.name})"),
+            case.title,
+            *summary_cells(case.summary()),
+        ]
+        for case in verdict.cases
+    ]
     rows.append(["all cases", "", *summary_cells(verdict.summary())])
+    if any(case.is_chosen_after for case in verdict.cases):
+        blind = verdict.summary(is_chosen_after=False)
+        rows.append([f"all without {CHOSEN_AFTER_MARK}", "", *summary_cells(blind)])
     yield from _table(["case", "what", "points", "median", "90th", "bias", "orderings"], rows)
     for each in verdict.skipped:
         yield f"\n**Skipped**: {each.case}: {each.reason}"

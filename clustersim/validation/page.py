@@ -19,7 +19,7 @@ from clustersim.validation.figures import (
     draw_scatter,
     scatter_data,
 )
-from clustersim.validation.text import number_text, percent_text, summary_cells, summary_text
+from clustersim.validation.text import chosen_lines, number_text, percent_text, summary_cells, summary_text
 from clustersim.validation.verdict import CaseVerdict, Verdict
 
 
@@ -67,9 +67,10 @@ def _panels(verdict: Verdict) -> list[Panel]:
 
 def _cases(verdict: Verdict) -> str:
     headings = ["case", "what", "points", "median", "90th", "bias", "orderings"]
-    rows = [[case.name, case.title, *summary_cells(case.summary())] for case in verdict.cases]
+    rows = [[case.marked_name, case.title, *summary_cells(case.summary())] for case in verdict.cases]
     rows.append(["all cases", "every case weighs the same", *summary_cells(verdict.summary())])
-    said = f"Predicted: {summary_text(verdict.summary())}. Calibration: {summary_text(verdict.calibration())}."
+    chosen = "".join(f" {line[0].upper()}{line[1:]}." for line in chosen_lines(verdict))
+    said = f"Predicted: {summary_text(verdict.summary())}.{chosen} Calibration: {summary_text(verdict.calibration())}."
     return card("How far off, case by case", said, grid(headings, rows, ("case", "what")))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from clustersim.validation.score import Summary
-from clustersim.validation.verdict import CaseVerdict, Compared, Verdict
+from clustersim.validation.verdict import CHOSEN_AFTER_MARK, CaseVerdict, Compared, Verdict
 
 _HEADINGS = ("GPUs", "metric", "simulated", "measured", "unit", "error", "")
 _WORDS = ("case", "metric", "unit", "")
@@ -47,14 +47,30 @@ def point_cells(point: Compared) -> tuple[str, ...]:
 def summary_lines(verdict: Verdict) -> Iterator[str]:
     """Yield the table of cases, the overall figures, and what was skipped."""
     headings = ("case", "points", "median", "90th", "bias", "orderings")
-    rows = [(case.name, *summary_cells(case.summary())) for case in verdict.cases]
+    rows = [(case.marked_name, *summary_cells(case.summary())) for case in verdict.cases]
     overall = verdict.summary()
     yield from aligned([headings, *rows, ("all cases", *summary_cells(overall))], _WORDS)
     yield ""
     yield f"predicted: {summary_text(overall)}"
+    yield from chosen_lines(verdict)
     yield f"calibration: {summary_text(verdict.calibration())}"
     for each in verdict.skipped:
         yield f"skipped: {each.case}: {each.reason}"
+
+
+def chosen_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield the overall figures without and of the cases of which something was chosen after errors, if there are any.
+
+    A forecast that was mended after its error had been seen is no blind one, whatever it was mended with.
+    """
+    marked = [case for case in verdict.cases if case.is_chosen_after and case.errors()]
+    if marked:
+        some = f"{len(marked)} case{'s' if len(marked) > 1 else ''}"
+        yield f"without {CHOSEN_AFTER_MARK}: {summary_text(verdict.summary(is_chosen_after=False))}"
+        yield (
+            f"{CHOSEN_AFTER_MARK} alone, {some} of which something was chosen after errors had been seen: "
+            f"{summary_text(verdict.summary(is_chosen_after=True))}"
+        )
 
 
 def summary_cells(summary: Summary) -> tuple[str, ...]:

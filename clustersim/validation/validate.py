@@ -30,7 +30,7 @@ def validate(names: Sequence[str] = (), tell: Tell = lambda share, what: None, w
     verdicts, skipped = [], []
     for case in cases:
         points, failed = _compare(case, answers)
-        verdicts.append(CaseVerdict(case.name, case.title, points))
+        verdicts.append(CaseVerdict(case.name, case.title, points, case.is_chosen_after))
         skipped += failed
     return Verdict(__version__, worst_first(verdicts), tuple(skipped))
 

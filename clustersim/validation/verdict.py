@@ -11,6 +11,9 @@ from clustersim.validation.score import Ranked, Summary, orderings, summarise
 
 VALIDATION_SCHEMA = "clustersim.validation/1"
 
+CHOSEN_AFTER_MARK = "\N{DAGGER}"
+"""Stands by a case of which something was chosen after its errors had been seen."""
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -64,11 +67,17 @@ class Skipped:
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """One case with its points in the order of the table."""
+    """One case with its points in the order of the table, and whether something of it was chosen after its errors."""
 
     name: str
     title: str
     points: tuple[Compared, ...]
+    is_chosen_after: bool = False
+
+    @property
+    def marked_name(self) -> str:
+        """The name, with a dagger where something was chosen after errors had been seen."""
+        return f"{self.name} {CHOSEN_AFTER_MARK}" if self.is_chosen_after else self.name
 
     def errors(self, role: str = "prediction") -> list[float]:
         """Return the errors of the points of a role that were read in their source."""
@@ -92,6 +101,7 @@ class CaseVerdict:
         return {
             "name": self.name,
             "title": self.title,
+            "chosen_after_errors": self.is_chosen_after,
             "points": [point.to_dict() for point in self.points],
             "summary": asdict(self.summary()),
             "calibration": asdict(summarise([self.errors("calibration")])),
@@ -106,10 +116,14 @@ class Verdict:
     cases: tuple[CaseVerdict, ...]
     skipped: tuple[Skipped, ...] = ()
 
-    def summary(self) -> Summary:
-        """Return the summary over all predicted points, every case weighing the same."""
-        ranked = [right for case in self.cases for right in case.orderings()]
-        return summarise([case.errors() for case in self.cases], ranked)
+    def summary(self, is_chosen_after: bool | None = None) -> Summary:
+        """Return the summary over all predicted points, every case weighing the same.
+
+        With `is_chosen_after`, over the cases of which something was chosen after errors alone, or over the others.
+        """
+        cases = [case for case in self.cases if is_chosen_after in (None, case.is_chosen_after)]
+        ranked = [right for case in cases for right in case.orderings()]
+        return summarise([case.errors() for case in cases], ranked)
 
     def calibration(self) -> Summary:
         """Return how near the forecasts come to the figures that they were given."""
@@ -122,6 +136,8 @@ class Verdict:
             "version": self.version,
             "cases": [case.to_dict() for case in self.cases],
             "summary": {**asdict(self.summary()), "skipped": [asdict(each) for each in self.skipped]},
+            "summary_chosen_before": asdict(self.summary(is_chosen_after=False)),
+            "summary_chosen_after": asdict(self.summary(is_chosen_after=True)),
             "calibration": asdict(self.calibration()),
         }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clustersim.validation.figures import by_case_data, by_size_data, curves_data, draw_by_size, scatter_data
@@ -101,6 +103,17 @@ def test_the_markdown_has_a_row_for_each_point_and_says_which_do_not_count(verdi
     assert "| calibrates |" in text
     assert "stated, not scored" in text
     assert "**Skipped**: bad: num_gpus=64: it broke" in text
+
+
+def test_pages_mark_cases_chosen_after_errors_and_give_the_score_without(verdict: Verdict) -> None:
+    assert "\N{DAGGER}" not in validation_page(verdict).partition("## All cases")[2]
+    marked = replace(verdict, cases=tuple(replace(case, is_chosen_after=case.name == "bad") for case in verdict.cases))
+    text = validation_page(marked)
+    assert "| [bad](#bad) \N{DAGGER} | Far & off |" in text
+    assert "Without \N{DAGGER}: 2 points, median error 3.6%" in text
+    assert "| all without \N{DAGGER} |  | 2 | 3.6% |" in text
+    assert "bad \N{DAGGER}" in validation_html(marked)
+    assert marked.summary(is_chosen_after=True).num_points == 1
 
 
 def test_the_budget_has_the_scored_points_alone(verdict: Verdict) -> None:

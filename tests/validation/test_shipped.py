@@ -10,6 +10,7 @@ import pytest
 from clustersim.data import data_folder
 from clustersim.results.budget import shipped_budget
 from clustersim.validation import load_case, load_cases, shipped_cases, validate
+from clustersim.validation.case import CHOSEN_AFTER, CHOSEN_BEFORE
 from clustersim.validation.markdown import SPEEDS
 from clustersim.validation.text import number_text
 
@@ -26,6 +27,16 @@ def test_a_case_says_hardware_calibration_prediction_and_what_is_left_out(name: 
     assert "left out" in text or "leaves out" in text
     predicted = [row for row in load_case(shipped_cases()[name]).rows if row.role == "prediction"]
     assert "What is predicted" in text or not any(row.provenance == "read" for row in predicted)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_says_whether_something_was_chosen_after_its_errors_had_been_seen(name: str) -> None:
+    text = (shipped_cases()[name] / "source.md").read_text(encoding="utf-8")
+    said = [line for line in text.splitlines() if line.startswith((CHOSEN_AFTER, CHOSEN_BEFORE))]
+    assert len(said) == text.count("errors had been seen.**") == 1, (
+        f"begin a paragraph with {CHOSEN_BEFORE} or {CHOSEN_AFTER}"
+    )
+    assert len(said[0].partition("** ")[2]) > 10, "and what"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -71,6 +82,11 @@ def test_the_page_has_what_the_simulator_says_today() -> None:
     for case in validate(QUICK, workers=1).cases:
         for point, row in zip(case.points, section(case.name), strict=True):
             assert float(row[3]) == pytest.approx(point.simulated, rel=0.02), (case.name, row)
+
+
+def test_the_page_marks_the_cases_of_which_something_was_chosen_after_errors() -> None:
+    marked = set(re.findall(r"^\| \[(\S+)\]\(\S+\) \N{DAGGER} \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    assert marked == {name for name in CASES if load_case(shipped_cases()[name]).is_chosen_after}
 
 
 def test_the_budget_is_that_of_the_page() -> None:

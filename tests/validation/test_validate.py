@@ -10,6 +10,7 @@ import pytest
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.validation import load_cases, validate
+from clustersim.validation.case import CHOSEN_AFTER
 from clustersim.validation.measured import read_measured
 
 HEADER = "scenario,num_gpus,metric,value,unit,role,provenance,where\n"
@@ -206,6 +207,32 @@ def test_a_row_of_a_sweep_must_name_its_point(make_case) -> None:
 def test_a_case_that_is_not_there_is_status_3(name: str, words: str, capsys) -> None:
     assert main(["validate", name]) == 3
     assert words in capsys.readouterr().err
+
+
+def test_a_case_says_whether_something_was_chosen_after_its_errors(make_case, capsys) -> None:
+    blind, seen = make_case(name="blind"), make_case(name="seen")
+    seen.joinpath("source.md").write_text(f"# Seen\n\n{CHOSEN_AFTER} The link.\n", encoding="utf-8")
+    table = blind.joinpath("measured.csv").read_text(encoding="utf-8")
+    seen.joinpath("measured.csv").write_text(table.replace("1.25", "3"), encoding="utf-8")
+    assert main(["validate", str(blind), str(seen), "--workers", "1"]) == 0
+    text = capsys.readouterr().out
+    assert "seen \N{DAGGER}  " in text
+    assert "without \N{DAGGER}: 1 point, median error 20.0%" in text
+    alone = (
+        "\N{DAGGER} alone, 1 case of which something was chosen after errors had been seen: 1 point, median error 50.0%"
+    )
+    assert alone in text
+    assert main(["validate", str(blind), str(seen), "--json", "--workers", "1"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [case["chosen_after_errors"] for case in document["cases"]] == [True, False]
+    assert document["summary"]["median_abs_error"] == pytest.approx(0.35)
+    assert document["summary_chosen_before"]["median_abs_error"] == pytest.approx(0.2)
+    assert document["summary_chosen_after"]["median_abs_error"] == pytest.approx(0.5)
+
+
+def test_without_a_marked_case_there_is_one_score(make_case, capsys) -> None:
+    assert main(["validate", str(make_case()), "--workers", "1"]) == 0
+    assert "\N{DAGGER}" not in capsys.readouterr().out
 
 
 def test_a_case_without_its_source_is_refused(make_case) -> None:
