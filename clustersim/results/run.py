@@ -98,7 +98,9 @@ class Run:
     `more_updates` are the update logs of the other replicates that were played. `adapters` are how many of its network
     adapters messages leave a host by, and how many it has for the GPUs in use, where they leave one.
     `iteration_dollars` is what all GPUs of the workers cost for `iteration_s`, and `iteration_joules` what they take at
-    their full power; None where a sheet does not say. `gpu_memory_bytes` is what a GPU has room for, and `memory_lines`
+    their full power; None where a sheet does not say. `layout` says how ranks lie where each does not train a
+    whole copy by itself: its `kind`, and how many there are along each axis (`tensor`, `context`, `expert`, `data`,
+    `pipeline`); empty else. `gpu_memory_bytes` is what a GPU has room for, and `memory_lines`
     what the stages of a layout hold over time.
     """
 
@@ -140,6 +142,7 @@ class Run:
     gpu_memory_bytes: float | None = None
     iteration_dollars: float | None = None
     iteration_joules: float | None = None
+    layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
 
     @property

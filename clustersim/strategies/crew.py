@@ -211,11 +211,12 @@ class Crew:
         if now_s <= start_s:
             return
         turn_s = min(max(set_off_s, start_s), now_s)
+        cause = "waited for the rank that sends it" if kind == "bubble" else "waited for others of its group"
+        kind = "waiting" if self._grid.tiled else kind  # tiles and paths are no pipeline
         column = job.times.bubble_s if kind == "bubble" else job.times.called_waiting_s
         column[place, iteration] += turn_s - start_s
         job.times.called_s[place, iteration] += now_s - turn_s
         name = f"{key.what}, micro-batch {key.micro_batch}"
-        cause = "waited for the rank that sends it" if kind == "bubble" else "waited for others of its group"
         self._note(rank, kind, start_s, name, cause, turn_s)
         self._note(rank, "exposed", turn_s, name)
 

@@ -73,6 +73,17 @@ def test_a_module_takes_as_long_as_the_gpu_with_most_to_do(
     assert run.iteration_s == pytest.approx(3 * (0.02 + longest) / scale, abs=2e-4 + updates)
 
 
+def test_a_path_that_is_done_early_waits_and_is_in_no_bubble(tmp_path: Path) -> None:
+    model = written(tmp_path / "m.workload.yaml", {"a": 0.01, "b": 0.05})
+    run = clustersim.simulate(scenario(model, 2))
+    assert run.breakdown_s["bubble"] == 0
+    assert run.breakdown_s["waiting"] > 0.2 * run.iteration_s
+    kinds = {kind for kind, *_ in run.spans.rows()}
+    assert "waiting" in kinds
+    assert "bubble" not in kinds
+    assert (run.layout["kind"], run.layout["pipeline"], run.layout["data"]) == ("paths", 2, 1)
+
+
 def test_one_gpu_of_paths_is_plain_training() -> None:
     plain = clustersim.simulate(scenario("googlenet", 1) | {"parallelism": {}})
     run = clustersim.simulate(scenario("googlenet", 1))

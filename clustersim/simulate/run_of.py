@@ -1,0 +1,212 @@
+"""What came of playing a point's replicates, as a `Run`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from clustersim.hardware import load_gpu
+from clustersim.results import (
+    Cycles,
+    Interval,
+    Published,
+    Run,
+    Spans,
+    breakdown,
+    busiest_links,
+    confidence_interval,
+    iteration_spans,
+    link_classes,
+    mean_jobs,
+    staleness_summary,
+    stretch_spans,
+)
+from clustersim.scenario import Point
+from clustersim.simulate.memory_time import memory_lines
+from clustersim.simulate.outcome import Outcome, mean_cycle, mean_parts
+from clustersim.simulate.own_updates import facts_of
+from clustersim.simulate.price import dollars, joules
+from clustersim.simulate.setup import Setup
+
+_DETAILED_RANKS = 16
+_LEVEL = 0.95
+
+
+def run_of(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
+    """Return the run of a point, from what came of playing its replicates."""
+    return _with_detail(_with_links(_figures(setup, axes, outcomes), setup, outcomes[0]), setup, outcomes)
+
+
+def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
+    """Return a run with the figures of all its replicates."""
+    point = setup.point
+    iteration_s = mean_cycle(outcomes, [outcome.iteration_s for outcome in outcomes])
+    samples_per_s = point.global_batch * _applied_share(outcomes) / iteration_s
+    kinds = setup.kinds(setup.gpus(0))
+    fullest = max((setup.memory_bytes(kind) for kind in setup.kinds_in_use), key=lambda held: sum(held.values()))
+    return Run(
+        axes=dict(axes),
+        num_gpus=point.num_gpus,
+        batch_per_gpu=point.per_gpu_batch,
+        iteration_s=iteration_s,
+        update_s=float(np.mean([outcome.update_s for outcome in outcomes])),
+        samples_per_s=samples_per_s,
+        efficiency=samples_per_s / (point.num_gpus * setup.one_gpu_samples_per_s),
+        speedup=_speedup(setup, samples_per_s),
+        speedup_basis=_basis(setup),
+        time_to_train_s=_time_to_train_s(point, samples_per_s),
+        breakdown_s=breakdown(mean_parts(outcomes), iteration_s),
+        interval=_interval(setup, outcomes),
+        staleness=staleness_summary(np.concatenate([outcome.staleness for outcome in outcomes])),
+        memory_bytes=sum(fullest.values()),
+        memory_parts=fullest,
+        provenance=setup.reference.provenance(),
+        published=tuple(
+            Published(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
+            for figure in point.published
+            if figure.num_gpus == point.num_gpus
+        ),
+        gradients=_gradients(outcomes),
+        window_s=sum(outcome.window_s for outcome in outcomes),
+        jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
+        facts={**point.strategy.facts(point.num_gpus), **facts_of(setup.laid_out)},
+        iteration_dollars=dollars(kinds, iteration_s),
+        iteration_joules=joules(kinds, iteration_s),
+        gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
+        layout={} if point.is_plain else {"kind": point.parallelism.kind, **asdict(point.grid)},
+    )
+
+
+def _with_links(run: Run, setup: Setup, first: Outcome) -> Run:
+    """Return a run with what its links carried in the first replicate."""
+    topology = setup.topology
+    bytes_per_s = topology.links.bytes_per_s
+    return replace(
+        run,
+        adapters=_adapters(setup, first),
+        link_classes=link_classes(*topology.link_kinds, bytes_per_s, first.link_bytes, first.iteration_s),
+        links=busiest_links(topology.describe_link, bytes_per_s, first.link_bytes, first.iteration_s),
+    )
+
+
+def _with_detail(run: Run, setup: Setup, outcomes: list[Outcome]) -> Run:
+    """Return a run with what there is a row of for each rank, layer, iteration or gradient of the first replicate."""
+    first, names = outcomes[0], setup.topology.node_names
+    return replace(
+        run,
+        iterations_s=first.iterations_s(),
+        worker_breakdown_s=first.worker_parts(),
+        worker_staleness=first.worker_staleness(),
+        updates=first.updates,
+        more_updates=tuple(outcome.updates for outcome in outcomes[1:]),
+        cycles=Cycles.of(first.times, first.weights > 0),
+        layers=_layers(setup),
+        buckets=tuple(
+            (bucket.name, bucket.num_bytes, algorithm)
+            for bucket, algorithm in zip(setup.first_plan.buckets, first.algorithms, strict=True)
+        ),
+        rank_names=tuple(str(names[node]) for node in setup.topology.gpus[first.gpus]),
+        spans=_spans(setup, first),
+        memory_lines=() if setup.laid_out is None or first.spans is None else memory_lines(setup.laid_out, first.spans),
+    )
+
+
+def _applied_share(outcomes: list[Outcome]) -> float:
+    """Return which share of the gradients came in time to be applied: 1 where none is ever dropped."""
+    applied, dropped = _gradients(outcomes).values()
+    return applied / (applied + dropped)
+
+
+def _gradients(outcomes: list[Outcome]) -> dict[str, int]:
+    """Return how many gradients were applied, and how many dropped, in all replicates."""
+    applied, dropped = (sum(counts) for counts in zip(*(outcome.gradients for outcome in outcomes), strict=True))
+    return {"applied": applied, "dropped": dropped}
+
+
+def _layers(setup: Setup) -> tuple[tuple[str, str, float, float, str, float], ...]:
+    """Return what each layer takes in an iteration on a GPU that has a whole copy, and the bytes of its gradient."""
+    size, times = setup.reference.gradient_bytes_per_parameter, setup.point.parallelism.micro_batches
+    return tuple(
+        (
+            time.layer.name,
+            time.layer.op,
+            times * time.forward_s,
+            times * time.backward_s,
+            time.provenance,
+            time.layer.num_parameters * size,
+        )
+        for time in setup.reference.layers
+    )
+
+
+def _time_to_train_s(point: Point, samples_per_s: float) -> float | None:
+    if point.epochs is None or point.dataset_size is None:
+        return None
+    return point.epochs * point.dataset_size / samples_per_s
+
+
+def _speedup(setup: Setup, samples_per_s: float) -> float | None:
+    """Return hours over hours where the baseline gives hours, else samples per second over the baseline's."""
+    baseline = setup.point.baseline
+    if baseline is not None and baseline.hours is not None:
+        total_s = _time_to_train_s(setup.point, samples_per_s)
+        return None if total_s is None else baseline.hours * 3600 / total_s
+    return samples_per_s / (
+        baseline.samples_per_s if baseline and baseline.samples_per_s else setup.one_gpu_samples_per_s
+    )
+
+
+def _basis(setup: Setup) -> str:
+    baseline = setup.point.baseline
+    if baseline is None:
+        gpu = load_gpu(setup.kinds_in_use[0]).title
+        return f"samples per second of one {gpu} at a batch of {setup.one_gpu_batch}, forecast"
+    if baseline.hours is not None:
+        return f"{baseline.source} ({baseline.hours:g} h)"
+    return f"{baseline.source} ({baseline.samples_per_s:g} samples per second)"
+
+
+def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
+    """Return the confidence interval over replicates, of the logarithm, since a time is never negative."""
+    logarithms = confidence_interval([math.log(outcome.iteration_s) for outcome in outcomes], _LEVEL)
+    if logarithms is None:
+        return None
+    low_s, high_s = (math.exp(end) for end in logarithms)
+    batch = setup.point.global_batch * _applied_share(outcomes)
+    slow, fast = batch / high_s, batch / low_s
+    ends = _speedup(setup, slow), _speedup(setup, fast)
+    speedup = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+    return Interval(_LEVEL, (low_s, high_s), (slow, fast), speedup)
+
+
+def _spans(setup: Setup, outcome: Outcome) -> Spans:
+    """Return the spans of the last iteration, or of a stretch as long; layer by layer for a few ranks."""
+    layers = [(time.layer.name, time.backward_s) for time in reversed(setup.reference.layers) if time.backward_s > 0]
+    buckets = [bucket.name for bucket in setup.plan(setup.reference).buckets]
+    if outcome.spans is not None:
+        return outcome.spans
+    detailed = set(range(min(_DETAILED_RANKS, setup.point.num_gpus)))
+    if not outcome.in_step:
+        return stretch_spans(outcome.times, outcome.weights > 0, outcome.iteration_s, layers, buckets, detailed)
+    iteration = outcome.times.end_s.shape[1] - 1
+    slowest = int(outcome.times.computed_s[:, iteration].argmax())
+    return iteration_spans(outcome.times, iteration, layers, buckets, {*detailed, slowest})
+
+
+def _adapters(setup: Setup, outcome: Outcome) -> tuple[int, int] | None:
+    """Return by how many links messages leave a host, and how many it has, at most one a GPU in use; None if none do.
+
+    It is the host that has most of them.
+    """
+    links, hosts = setup.topology.links, setup.topology.node_hosts
+    leaves = (hosts[links.src] >= 0) & (hosts[links.src] != hosts[links.dst])
+    host, num_hosts = hosts[links.src[leaves]], int(hosts.max()) + 1
+    used = np.bincount(host, outcome.link_bytes[leaves] > 0, num_hosts)
+    gpus = np.bincount(hosts[setup.topology.gpus[outcome.gpus]], minlength=num_hosts)
+    there = np.where(used > 0, np.minimum(np.bincount(host, minlength=num_hosts), gpus), 0)
+    most = int(there.argmax())
+    return (int(used[most]), int(there[most])) if there[most] else None
