@@ -86,7 +86,7 @@ class InputStage:
     as in a ring of three servers with prefetch + 1 customers. `copied_bytes` of a batch go from there to the GPU.
     """
 
-    def __init__(self, env: simpy.Environment, spec: Input, hosts: np.ndarray, batch: int, seed: int):
+    def __init__(self, env: simpy.Environment, spec: Input, hosts: np.ndarray, batch: float, seed: int):
         self.prefetch = spec.prefetch
         self.copied_bytes = batch * (spec.copied_bytes or 0.0)
         storage = None if spec.storage is None else SharedRate(env, spec.storage)
@@ -110,7 +110,7 @@ class _Loader:
         storage: SharedRate | None,
         decoder: SharedRate | None,
         spec: Input,
-        batch: int,
+        batch: float,
         rng: np.random.Generator,
     ):
         self._samples, self._bytes = float(batch), batch * (spec.sample_bytes or 0.0)

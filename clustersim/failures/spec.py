@@ -56,7 +56,9 @@ class Checkpoint(Spec):
         default=None, description="instead of `write`: host of the cluster whose memory is written to, over the network"
     )
     writers: Literal["first", "all"] = Field(
-        default="first", description="who writes: the `first` rank everything, or `all` ranks an equal share"
+        default="first",
+        description="who writes: the `first` rank everything, or `all` ranks an equal share; where a copy of the model "
+        "lies on several GPUs, the first or all of those that have the same part of it",
     )
 
     @model_validator(mode="after")

@@ -254,7 +254,7 @@ class _Writer:
         self._send(ACTIVATIONS, number, number + 1, micro)
 
     def _read(self, number: int, micro: int) -> None:
-        """Have the samples of a pass: the first of the GPUs that split a layer reads them, and gives them to the others.
+        """Have the samples of a pass: the first of the GPUs that split a layer reads them and gives them to the others.
 
         That is how Megatron-LM does it (`broadcast_data` in megatron/core/tensor_parallel/data.py).
         """

@@ -126,7 +126,7 @@ class Pass:
         return (_of_micro_batch(op, self.micro_batch) for op in self.body)
 
 
-Op = Compute | Send | Receive | Call | Wait | Copy | HostUpdate | Ready
+Op = Compute | Send | Receive | Call | Wait | Copy | HostUpdate | Read | Ready
 
 
 def _of_micro_batch(op: Op, number: int) -> Op:

@@ -16,14 +16,12 @@ LAID_OUT_STRATEGIES = ("all-reduce", "server", "local")
 
 def beside_layout_mistakes(point: Point) -> list[Mistake]:
     """Return what a scenario has that does not go with its layout; keys are as seen from `parallelism`."""
-    return [*_compression_mistakes(point), *_plain_alone(point)]
+    return [*_compression_mistakes(point), *_input_mistakes(point), *_plain_alone(point)]
 
 
 def _plain_alone(point: Point) -> Iterator[Mistake]:
     """Yield what is simulated only where each GPU trains a copy of the whole model on all of its batch at once."""
     others = {
-        "input": point.input is not None,
-        "failures": point.failures is not None,
         "stragglers per layer": any(getattr(each, "per", None) == "layer" for each in point.stragglers),
         f"strategy {point.strategy.kind}": point.strategy.kind not in LAID_OUT_STRATEGIES,
     }
@@ -36,6 +34,14 @@ def _plain_alone(point: Point) -> Iterator[Mistake]:
             yield Mistake(
                 f"{name}: simulated only {told}", key=key, got=name, allowed="data: num_gpus and nothing else"
             )
+
+
+def _input_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield that it is not known which GPU of a copy reads what."""
+    kind = point.parallelism.kind
+    if point.input is not None and kind in ("local-fields", "paths"):
+        message = f"{kind}: which GPU of a copy reads which part of a sample is not simulated; leave input out"
+        yield Mistake(message, "kind", got=kind, allowed="kind: grid or one-weird-trick")
 
 
 def _compression_mistakes(point: Point) -> Iterator[Mistake]:

@@ -68,4 +68,5 @@ def _coded(plan: StagePlan, encode_s: list[float], decode_s: float, share: float
     names = [bucket.name for bucket in iteration.buckets]
     program = with_codec_ops(plan.program, names, encode_s, decode_s if at_servers else 0.0)
     buckets = [(bucket.name, bucket.num_bytes * share) for bucket in iteration.buckets]
-    return StagePlan(program, iteration_of(program, buckets, iteration.update_s + (0.0 if at_servers else decode_s)))
+    update_s = iteration.update_s + (0.0 if at_servers else decode_s)
+    return replace(plan, program=program, iteration=iteration_of(program, buckets, update_s))

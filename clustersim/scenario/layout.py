@@ -37,6 +37,7 @@ def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
         library=point.compute.library,
         caps=bucket_caps(point.strategy.buckets),
         overlap=point.strategy.overlap,
+        copied_bytes=None if point.input is None else point.input.copied_bytes or 0.0,
         work_at=lambda batch: of_a_batch(
             point, work_of(point, whole.model, whole.gpu, batch, given_times), batch, given_times
         ),

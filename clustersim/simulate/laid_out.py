@@ -26,9 +26,9 @@ _MOST_WATCHED = 64
 def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Network] | None) -> tuple[list[Job], Crew]:
     """Return a job for each place of a copy, whose ranks are those that stand there in every copy; and all their crew.
 
-    `job` has all ranks; each of those returned exchanges the gradients of its part of the model. Ranks that do the same
-    are played as one where `again` is given, which makes another network like the job's; then there is no job of those
-    for whom others stand in.
+    `job` has all ranks; each of those returned exchanges the gradients of its part of the model, and the ranks of the
+    first one read samples. Ranks that do the same are played as one where `again` is given, which makes another network
+    like the job's; then there is no job of those for whom others stand in.
     """
     grid, transport = laid_out.grid, job.transport.name
     programs = [plan.program for plan in laid_out.plans]
@@ -39,14 +39,23 @@ def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Net
     crew = Crew(job.network, job.gpus, grid, programs, algorithm, transport, watched)
     if fold is not None:
         crew = FoldedCrew(job.network, job.gpus, grid, algorithm, transport, watched, fold)
-    jobs = []
+    jobs: list[Job] = []
+    num_settling = _num_settling(job, laid_out)
     for ranks in laid_out.replicas():
         plan = laid_out.plans[grid.stage(int(ranks[0]))].iteration
         if crew.stands_in(int(ranks[0])) == ranks[0]:
-            own = _job_of(job, ranks, plan, partial(crew.work, ranks), laid_out.num_settling)
+            own = _job_of(job, ranks, plan, partial(crew.work, ranks), num_settling)
+            own.input_stage = None if jobs else job.input_stage
             own.plays_as_one = fold is not None
             jobs.append(own)
     return jobs, crew
+
+
+def _num_settling(job: Job, laid_out: LaidOut) -> int:
+    """Return how many iterations it takes until as much is prefetched as can be, and ranks have found their pace."""
+    if job.input_stage is None:
+        return laid_out.num_settling
+    return max(laid_out.num_settling, -(-job.input_stage.prefetch // laid_out.plans[0].program.num_micro_batches))
 
 
 def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: Work, num_settling: int) -> Job:

@@ -22,6 +22,7 @@ from clustersim.failures import (
     young_s,
 )
 from clustersim.failures.lifetimes import Kinds
+from clustersim.parallelism.checkpoint import checkpoint_bytes
 from clustersim.results import FailureTimes
 from clustersim.seeding import stream
 from clustersim.simulate.outcome import Outcome
@@ -139,19 +140,32 @@ def checkpoint_s(setup: Setup, failures: Failures, gpus: np.ndarray) -> float:
     """Return how long writing a checkpoint takes: as given, or by sending weights and optimizer state.
 
     To storage of a rate, the bytes first go to the memory of the writers' hosts and then out at that rate;
-    to a host's memory they go over the network, all writers at once.
+    to a host's memory they go over the network, all writers at once. An optimizer's state that a host keeps is in its
+    memory already, with the weights that it updates.
     """
     target, topology = failures.checkpoint, setup.topology
     if target.write is not None:
         return target.write
-    memory = setup.reference.memory_bytes
-    num_bytes = memory["weights"] + memory["optimizer"]
-    writers = gpus[:1] if target.writers == "first" else gpus
+    num_bytes = written_bytes(setup, failures)
+    is_in_hosts = setup.point.parallelism.offloads("optimizer")
     env = simpy.Environment()
     network = network_over(env, topology, setup.transport, exact=False)
     sent = []
-    for gpu in writers.tolist():
+    for rank in np.flatnonzero(num_bytes).tolist():
+        gpu = int(gpus[rank])
         to = gpu if target.host is None else int(np.flatnonzero(topology.gpu_hosts == target.host)[0])
-        sent.append(network.transfer(Node(topology.gpus[gpu]), Node(topology.memory[to]), num_bytes / len(writers)))
+        source = topology.memory[gpu] if is_in_hosts else topology.gpus[gpu]
+        sent.append(network.transfer(Node(source), Node(topology.memory[to]), float(num_bytes[rank])))
     env.run(simpy.AllOf(env, sent))
-    return float(env.now) + (0.0 if target.rate is None else num_bytes / target.rate)
+    return float(env.now) + (0.0 if target.rate is None else float(num_bytes.sum()) / target.rate)
+
+
+def written_bytes(setup: Setup, failures: Failures) -> np.ndarray:
+    """Return how many bytes of a checkpoint each rank writes [num_ranks]."""
+    point, by_all = setup.point, failures.checkpoint.writers == "all"
+    if setup.laid_out is not None:
+        return checkpoint_bytes(setup.laid_out, point.parallelism, setup.reference, point.optimizer, by_all)
+    memory = setup.reference.memory_bytes
+    num_writers, num_bytes = point.num_gpus if by_all else 1, np.zeros(point.num_gpus)
+    num_bytes[:num_writers] = (memory["weights"] + memory["optimizer"]) / num_writers
+    return num_bytes

@@ -85,7 +85,8 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
     def again() -> Network:
         return network_over(Environment(), setup.topology, setup.transport, exact)
 
-    if not exact and not setup.point.stragglers and isinstance(strategy, AmongThemselves):
+    may_fold = not exact and not setup.point.stragglers and setup.point.input is None
+    if may_fold and isinstance(strategy, AmongThemselves):
         folded = _played_by_crew(setup, job, again, tell)
         crew = folded.crew
         if crew is None or not crew.shortcuts:  # nobody is played as another
@@ -152,10 +153,23 @@ def job_on(network: Network, setup: Setup, replicate: int, num_iterations: int, 
         seed=seed,
         paces=paces(stragglers, seed, hosts),
         wire=setup.wire,
-        input_stage=None
-        if point.input is None
-        else InputStage(network.env, point.input, hosts, point.per_gpu_batch, seed),
+        input_stage=_input_stage(network, setup, hosts, seed),
     )
+
+
+def _input_stage(network: Network, setup: Setup, hosts: np.ndarray, seed: int) -> InputStage | None:
+    """Return the loaders of a job's ranks [num_ranks], which are on `hosts`; None where samples are there.
+
+    Where a copy of the model lies on several GPUs, one of them has a loader: the first of those that split the layers
+    of the first stage. It reads what goes through the stages at once.
+    """
+    point, laid_out = setup.point, setup.laid_out
+    if point.input is None:
+        return None
+    if laid_out is None:
+        return InputStage(network.env, point.input, hosts, point.per_gpu_batch, seed)
+    samples = point.micro_batch / point.parallelism.time_chunks
+    return InputStage(network.env, point.input, hosts[laid_out.replicas()[0]], samples, seed)
 
 
 def network_over(env: simpy.Environment, topology: Topology, transport: Transport, exact: bool) -> Network:

@@ -11,6 +11,7 @@ import simpy
 from clustersim.collectives import Schedule
 from clustersim.network import Collective, Network
 from clustersim.parallelism import REPLICAS, Grid
+from clustersim.parallelism.compile import SAMPLES
 from clustersim.program import Bucket
 from clustersim.program.ops import (
     FORWARD,
@@ -21,6 +22,7 @@ from clustersim.program.ops import (
     HostUpdate,
     Key,
     Program,
+    Read,
     Ready,
     Receive,
     Send,
@@ -28,13 +30,20 @@ from clustersim.program.ops import (
 )
 from clustersim.results import Spans
 from clustersim.strategies.algorithm import schedule_collective, switches
-from clustersim.strategies.day import Process
+from clustersim.strategies.day import Process, send_for_samples, take_samples
 from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import ENDLESS, Job
 from clustersim.topology import Node
 
 _AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
 """Axes of a program's groups that are several of the grid's; copies of an expert are along `data`."""
+
+_CAUSES = {
+    "bubble": "waited for the rank that sends it",
+    "waiting": "waited for others of its group",
+    "input": "its samples were not read and decoded yet",
+}
+"""Why a rank has been idle, by what the time counts as."""
 
 
 class Letter:
@@ -112,6 +121,8 @@ class Crew:
         buckets = job.plans(place, iteration).buckets
         times.make_room(iteration)
         times.begin_s[place, iteration] = times.forward_s[place, iteration] = env.now
+        if job.input_stage is not None:
+            times.fetched_s[place, iteration] = env.now
         self._day[rank] = []
         waits: dict[Key, tuple[Meeting, simpy.Event]] = {}
         aside: dict[Key, simpy.Event] = {}  # copies and updates on the host
@@ -147,12 +158,17 @@ class Crew:
                 meeting, done = waits[op.key]
                 if not done.processed:
                     yield done
-                self._idle(job, place, iteration, rank, start_s, meeting.last_s, "waiting", op.key)
+                kind = "input" if op.key.what == SAMPLES else "waiting"
+                self._idle(job, place, iteration, rank, start_s, meeting.last_s, kind, op.key)
+            elif isinstance(op, Read) and job.input_stage is not None:
+                yield from take_samples(job, place)
+                self._idle(job, place, iteration, rank, start_s, float(env.now), "input", op.key)
             elif isinstance(op, Ready) and hand_over is not None:
                 hand_over(op.bucket, buckets[op.bucket])
         if ahead:
             yield from self._compute(job, place, rank, iteration, ahead)
         times.computed_s[place, iteration] = env.now
+        send_for_samples(job, place)
         if rank in self._spans and iteration <= self.last_noted:
             self._spans[rank] = self._day[rank]
 
@@ -210,11 +226,14 @@ class Crew:
         now_s = float(self._env.now)
         if now_s <= start_s:
             return
-        turn_s = min(max(set_off_s, start_s), now_s)
-        cause = "waited for the rank that sends it" if kind == "bubble" else "waited for others of its group"
-        kind = "waiting" if self._grid.tiled else kind  # tiles and paths are no pipeline
-        column = job.times.bubble_s if kind == "bubble" else job.times.called_waiting_s
-        column[place, iteration] += turn_s - start_s
+        turn_s, cause = min(max(set_off_s, start_s), now_s), _CAUSES[kind]
+        kind = "waiting" if kind == "bubble" and self._grid.tiled else kind  # tiles and paths are no pipeline
+        if kind == "input":
+            so_far_s = np.fmax(job.times.fetched_s[place, iteration], job.times.begin_s[place, iteration])
+            job.times.fetched_s[place, iteration] = so_far_s + turn_s - start_s
+        else:
+            column = job.times.bubble_s if kind == "bubble" else job.times.called_waiting_s
+            column[place, iteration] += turn_s - start_s
         job.times.called_s[place, iteration] += now_s - turn_s
         name = f"{key.what}, micro-batch {key.micro_batch}"
         self._note(rank, kind, start_s, name, cause, turn_s)

@@ -45,11 +45,7 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     times.make_room(iteration)
     times.begin_s[rank, iteration] = clock.now
     if job.input_stage is not None:
-        on_its_way = job.samples.pop(rank, None)
-        if on_its_way is None:
-            yield from _samples(job, rank)
-        else:
-            yield on_its_way
+        yield from take_samples(job, rank)
         times.fetched_s[rank, iteration] = clock.now
     yield from gpu.compute(plan.forward_s * slowdown)
     times.forward_s[rank, iteration] = clock.now
@@ -62,8 +58,22 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     if plan.backward_s > done_s:
         yield from gpu.compute((plan.backward_s - done_s) * slowdown)
     times.computed_s[rank, iteration] = clock.now
+    send_for_samples(job, rank)
+
+
+def take_samples(job: Job, rank: int) -> Process:
+    """Wait for the next batch: for one that is on its way already, or ask for it."""
+    on_its_way = job.samples.pop(rank, None)
+    if on_its_way is None:
+        yield from _samples(job, rank)
+    else:
+        yield on_its_way
+
+
+def send_for_samples(job: Job, rank: int) -> None:
+    """Let the next batch set off to a GPU that has computed with the one before, where its copy is simulated."""
     if job.input_stage is not None and job.input_stage.copied_bytes:
-        job.samples[rank] = clock.process(_samples(job, rank))
+        job.samples[rank] = job.clock.process(_samples(job, rank))
 
 
 def _samples(job: Job, rank: int) -> Process:

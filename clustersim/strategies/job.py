@@ -127,7 +127,8 @@ class Job:
 
         Or until ranks have found their pace that wait for each other from one iteration to the next.
         """
-        return self.num_settling if self.input_stage is None else self.input_stage.prefetch
+        is_crew = self.work is not None
+        return self.num_settling if is_crew or self.input_stage is None else self.input_stage.prefetch
 
     @property
     def num_ranks(self) -> int:

@@ -13,6 +13,8 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
+from clustersim.simulate.long_run import written_bytes
+from clustersim.simulate.setup import Setup
 from clustersim.workload import COMPRESSIONS, load_model
 
 STAR = {"kind": "star", "num_hosts": 8, "gpu": "p100", "link": "10 Gbit/s", "hop": "1 us"}
@@ -176,6 +178,127 @@ def test_a_layout_beside_a_plain_job_is_the_same_with_shortcuts_and_without(stra
         assert job.slowdown == pytest.approx(other.slowdown, rel=1e-9)
 
 
+def failing(**checkpoint: Any) -> dict[str, Any]:
+    return {"gpu": {"mtbf": "1000 h"}, "checkpoint": checkpoint, "restart": "5 min", "length": "100 h"}
+
+
+@pytest.mark.parametrize("checkpoint", [{"rate": "1 GB/s"}, {"host": 3, "writers": "all"}])
+def test_one_stage_fails_and_recovers_as_plain_training_does(checkpoint: dict[str, Any]) -> None:
+    asked = scenario(failures=failing(**checkpoint))
+    plain, laid_out = clustersim.simulate(asked), clustersim.simulate({**asked, "parallelism": ONE_STAGE})
+    assert_fails_alike(laid_out.failures, plain.failures)
+    assert_alike(laid_out, plain)
+
+
+def assert_fails_alike(one: Any, other: Any) -> None:
+    assert (one.num_failures, one.num_checkpoints) == (other.num_failures, other.num_checkpoints)
+    told = [(each.write_s, each.lost_s, each.total_s, each.best_s) for each in (one, other)]
+    assert told[0] == pytest.approx(told[1], rel=1e-9)
+
+
+def written(asked: dict[str, Any], writers: str) -> list[float]:
+    """Return the bytes of a checkpoint that each rank writes."""
+    point = load_scenario({**asked, "failures": failing(rate="1 GB/s", writers=writers)}).points()[0].point
+    return written_bytes(Setup(point), point.failures).tolist()
+
+
+def test_each_stage_is_written_once_by_the_first_of_its_ranks_or_shared_out_among_them() -> None:
+    asked = scenario(num_gpus=8, parallelism={"pipeline": 4})
+    first, all_of_them = written(asked, "first"), written(asked, "all")
+    state = 2 * 4 * load_model("squeezenet-1.0").num_parameters  # weights, and a momentum for each
+    assert sum(first) == pytest.approx(state)
+    assert first[1::2] == [0.0] * 4
+    assert all_of_them == pytest.approx([size / 2 for size in first[::2] for _ in range(2)])
+
+
+def test_copies_that_share_out_the_state_each_write_their_share_of_it() -> None:
+    asked = scenario(parallelism={"sharding": "zero-1"})
+    state = 2 * 4 * load_model("squeezenet-1.0").num_parameters
+    assert written(asked, "first") == pytest.approx([state / 4] * 4)
+
+
+def test_every_expert_is_written_once() -> None:
+    asked = scenario(model="mixtral-8x7b", parallelism={"expert": 2}, batch={"global": 4}, memory_check=False)
+    sizes, state = written(asked, "first"), 2 * 4 * load_model("mixtral-8x7b").num_parameters
+    experts = 32 * 8 * 3 * 4096 * 14_336 * 2 * 4.0
+    assert sum(sizes) == pytest.approx(state)
+    assert sizes[1:] == pytest.approx([experts / 2, 0.0, 0.0])
+
+
+def test_fully_connected_layers_of_one_weird_trick_are_written_by_all_who_have_them() -> None:
+    sizes = written(scenario(model="alexnet", parallelism={"kind": "one-weird-trick"}), "first")
+    assert sizes[1] == sizes[2] == sizes[3] > 0
+    assert sizes[0] - sizes[1] == pytest.approx(2_469_696 * 2 * 4)
+
+
+def test_a_failed_gpu_of_any_stage_stops_all() -> None:
+    asked = scenario(num_gpus=8, parallelism={"pipeline": 2, "micro_batches": 2}, failures=failing(rate="1 GB/s"))
+    folded, exact = both(asked)
+    assert_fails_alike(folded.run.failures, exact.run.failures)
+    assert folded.run.failures.mtbf_s == pytest.approx(1000 * 3600 / 8)
+    assert folded.run.breakdown_s["recovery"] > 0
+
+
+BOXES = {**STAR, "num_hosts": 4, "host": {"template": "dual-socket", "gpu": "p100", "num_gpus": 2}}
+BOXES.pop("gpu")
+INPUTS: list[dict[str, Any]] = [
+    {"decode": "300 samples/s"},
+    {"decode": "600 samples/s", "cv": 0.4, "prefetch": 0},
+    {"storage": "100 MB/s", "sample_bytes": "110 kB"},
+    {"decode": "500 samples/s", "copied_bytes": "6 MB"},
+]
+
+
+@pytest.mark.parametrize("samples", INPUTS)
+@pytest.mark.parametrize("strategy", ["all-reduce", "server", "local"])
+def test_one_stage_waits_for_its_samples_as_plain_training_does(samples: dict[str, Any], strategy: str) -> None:
+    asked = scenario(topology=BOXES, strategy={"kind": strategy}, input=samples)
+    plain, laid_out = clustersim.simulate(asked), clustersim.simulate({**asked, "parallelism": ONE_STAGE})
+    assert plain.breakdown_s["input"] > 0
+    assert_alike(laid_out, plain)
+
+
+READERS = [
+    ({"pipeline": 2, "micro_batches": 4}, 1),
+    ({"pipeline": 2, "micro_batches": 4, "schedule": "interleaved"}, 1),
+    ({"pipeline": 2, "micro_batches": 4, "schedule": "pipedream"}, 1),
+    ({"tensor": 2}, 2),
+    ({"sharding": "zero-3"}, 2),
+    ({"kind": "one-weird-trick"}, 2),
+]
+
+
+@pytest.mark.parametrize(("layout", "num_hosts"), READERS)
+def test_hosts_of_the_first_stage_set_the_pace_that_they_decode_at(layout: dict[str, Any], num_hosts: int) -> None:
+    """Each copy of a batch is decoded once, however many GPUs a copy of the model lies on."""
+    samples = {"decode": "20 samples/s", "copied_bytes": "600 kB"}
+    run = clustersim.simulate(scenario(model="alexnet", topology=BOXES, parallelism=layout, input=samples))
+    assert run.samples_per_s == pytest.approx(20 * num_hosts, rel=1e-6)
+    assert sum(run.breakdown_s.values()) == pytest.approx(run.iteration_s, rel=1e-9)
+    assert run.breakdown_s["input"] > 0.4 * run.iteration_s
+    assert "input" in run.spans.kind
+
+
+@pytest.mark.parametrize(
+    "layout", [{"tensor": 2, "pipeline": 2, "data": 1, "micro_batches": 2}, {"sharding": "zero-1"}]
+)
+def test_samples_that_come_in_time_change_nothing_of_a_layout(layout: dict[str, Any]) -> None:
+    asked = scenario(model="alexnet", topology=BOXES, parallelism=layout)
+    plain, fed = (clustersim.simulate({**asked, **more}) for more in ({}, {"input": {"decode": "1e9 samples/s"}}))
+    assert fed.breakdown_s["input"] == pytest.approx(0, abs=1e-6 * plain.iteration_s)
+    assert fed.iteration_s == pytest.approx(plain.iteration_s, rel=1e-4)
+
+
+def test_the_gpu_that_reads_gives_its_samples_to_those_that_split_layers_with_it() -> None:
+    asked = scenario(model="alexnet", topology=STAR, parallelism={"tensor": 4}, batch={"global": 32})
+    plain, fed = (
+        clustersim.simulate({**asked, "input": {"decode": "1 samples/s", "copied_bytes": size}})
+        for size in ("1 B", "1 MB")
+    )
+    sent = [sum(each.num_bytes for each in run.link_classes if each.kind == "access") / 2 for run in (plain, fed)]
+    assert sent[1] - sent[0] == pytest.approx(3 * 32 * (1e6 - 1), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("layout", "added", "key", "words"),
     [
@@ -186,6 +309,7 @@ def test_a_layout_beside_a_plain_job_is_the_same_with_shortcuts_and_without(stra
             "schedule",
             "the gradients of every micro-batch",
         ),
+        ({"kind": "local-fields"}, {"input": {"decode": "9 samples/s"}}, "kind", "which GPU of a copy reads"),
     ],
 )
 def test_what_does_not_go_beside_a_layout_is_told(layout, added, key: str, words: str) -> None:

@@ -1,0 +1,70 @@
+"""What each rank of a layout writes into a checkpoint: weights and optimizer state of its part of the model.
+
+Ranks that have the same parameters write them once: the first of them everything, or all of them an equal share. Where
+copies share out what the optimizer keeps, nobody has all of it, and each writes its share (PyTorch's distributed
+checkpoints do so, and Megatron-LM's distributed optimizer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clustersim.parallelism.compile import Part
+from clustersim.parallelism.experts import OP
+from clustersim.parallelism.layout import LaidOut
+from clustersim.parallelism.memory import HeldPart, HeldRules, stage_state
+from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.spec import Parallelism
+from clustersim.workload import OptimizerSpec, Workload
+
+
+def checkpoint_bytes(
+    laid_out: LaidOut, layout: Parallelism, whole: Workload, optimizer: OptimizerSpec, by_all: bool
+) -> np.ndarray:
+    """Return the bytes that each rank writes [num_ranks]; `by_all` shares out what several have.
+
+    Copies of an expert are along `data` and `context`; fully connected layers of one-weird-trick have none.
+    """
+    grid, num_bytes = laid_out.grid, np.zeros(laid_out.grid.num_ranks)
+    rules = HeldRules(whole.batch, whole.precision, optimizer, weight_share=whole.model.weight_share)
+    by_all |= layout.sharding is not None
+    for ranks in laid_out.replicas():
+        parts = laid_out.parts[grid.stage(int(ranks[0])) :: grid.pipeline]
+        total = _state_bytes(parts, rules)
+        own = total * _own_share(parts, layout.kind == "one-weird-trick")
+        _write(num_bytes, ranks, total - own, by_all)
+        axes = () if layout.kind == "one-weird-trick" else ("context", "data")
+        for group in dict.fromkeys(grid.group(int(rank), axes) for rank in ranks) if own else ():
+            _write(num_bytes, np.array(group), own, by_all)
+    return num_bytes
+
+
+def _write(num_bytes: np.ndarray, ranks: np.ndarray, size: float, by_all: bool) -> None:
+    """Let all of some ranks write an equal share of what they have, or the first of them everything."""
+    if by_all:
+        num_bytes[ranks] += size / len(ranks)
+    else:
+        num_bytes[ranks[0]] += size
+
+
+def _state_bytes(parts: Sequence[Part], rules: HeldRules) -> float:
+    """Return the bytes of weights and optimizer state of parts, nothing of them shared out."""
+    state = stage_state([HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts], rules)
+    return state["weights"] + state["optimizer"]
+
+
+def _own_share(parts: Sequence[Part], is_trick: bool) -> float:
+    """Return the share of the parameters of parts that the ranks which have copies of the rest have for themselves."""
+    pieces = [piece for part in parts for piece in part.pieces]
+    if is_trick:
+        own = [piece for part in parts[1:] for piece in part.pieces]
+    else:
+        own = [piece for piece in pieces if piece.layer.op == OP]
+    total = _num_parameters(pieces)
+    return _num_parameters(own) / total if total else 0.0
+
+
+def _num_parameters(pieces: Sequence[Piece]) -> float:
+    return float(sum(piece.layer.num_parameters for piece in pieces))
