@@ -16,7 +16,7 @@ from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
 from clustersim.scenario.offloaded import host_memory_mistakes
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
-from clustersim.scenario.remedies import what_fits
+from clustersim.scenario.remedies import offload_that_fits, what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
@@ -170,7 +170,9 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
     """Yield that a model cannot be laid over GPUs of these kinds as the scenario says, or does not fit into one."""
     model, given_times = load_workload(point.model)
     if point.is_plain:
-        yield from memory_mistakes(point, model, gpus)
+        for mistake in memory_mistakes(point, model, gpus):
+            remedy = offload_that_fits(point, model, given_times, gpus[0]) if len(gpus) == 1 else None
+            yield replace(mistake, message=f"{mistake.message}; {remedy}") if remedy else mistake
         return
     if len(gpus) > 1:
         kinds = ", ".join(gpu.name for gpu in gpus)

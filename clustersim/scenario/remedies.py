@@ -7,7 +7,9 @@ from typing import Any
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
+from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.scenario.layout import layout_of, work_of
+from clustersim.scenario.offloaded import offload_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
 from clustersim.workload import LayerTime, Model
@@ -16,17 +18,14 @@ from clustersim.workload import LayerTime, Model
 def what_fits(point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu) -> str:
     """Return the least change of a layout with which it fits, or that none of them does; and who looks at all others.
 
-    Tried are more recomputation, more sharding, and both; and with all of it, micro-batches of one sample.
+    Tried are more recomputation, more sharding, and both; with all of it, micro-batches of one sample; and offload.
     """
     plan = f"`clustersim plan SCENARIO --gpus {point.num_gpus}` goes through all layouts"
     least: tuple[float, str] | None = None
     for changes in _changes(point):
         told = ", ".join(f"{key}: {value}" for key, value in changes.items())
-        changed = point.model_copy(update={"parallelism": point.parallelism.model_copy(update=changes)})
-        try:
-            work = work_of(changed, model, gpu, changed.micro_batch, given_times)
-            held = sum(layout_of(changed, work, given_times).fullest.values())
-        except InputError:
+        held = _held_bytes(point, changes, model, given_times, gpu)
+        if held is None:
             continue
         if held <= gpu.memory_bytes:
             return f"it fits with parallelism {{{told}}}, which takes {format_size(held)}; {plan}"
@@ -34,6 +33,34 @@ def what_fits(point: Point, model: Model, given_times: Sequence[LayerTime | None
     if least is None:
         return plan
     return f"even parallelism {{{least[1]}}} takes {format_size(least[0])}; {plan}"
+
+
+def offload_that_fits(
+    point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu
+) -> str | None:
+    """Return that a copy on each GPU fits with the optimizer's state in the host's memory; None where it does not."""
+    held = _held_bytes(point, {"offload": OPTIMIZER}, model, given_times, gpu)
+    if held is None or held > gpu.memory_bytes:
+        return None
+    return f"it fits with parallelism {{offload: {OPTIMIZER}}}, which takes {format_size(held)}"
+
+
+def _held_bytes(
+    point: Point,
+    changes: dict[str, Any],
+    model: Model,
+    given_times: Sequence[LayerTime | None] | None,
+    gpu: Gpu,
+) -> float | None:
+    """Return what a GPU holds with another layout, None where that cannot be."""
+    changed = point.model_copy(update={"parallelism": point.parallelism.model_copy(update=changes)})
+    try:
+        if any(offload_mistakes(changed)):
+            return None
+        work = work_of(changed, model, gpu, changed.micro_batch, given_times)
+        return sum(layout_of(changed, work, given_times).fullest.values())
+    except InputError:
+        return None
 
 
 def _changes(point: Point) -> Iterator[dict[str, Any]]:
@@ -48,6 +75,14 @@ def _changes(point: Point) -> Iterator[dict[str, Any]]:
     yield from recompute
     yield from shardings[1:]
     both = {**(shardings[-1] if shardings else {}), **(recompute[0] if recompute else {})}
-    yield both
+    if both:
+        yield both
+    smallest = both
     if point.micro_batch > 1:
-        yield {**both, "micro_batches": layout.micro_batches * point.micro_batch}
+        smallest = {**both, "micro_batches": layout.micro_batches * point.micro_batch}
+        yield smallest
+    if layout.offload in ("none", ACTIVATIONS):
+        away = OPTIMIZER if layout.offload == "none" else f"{OPTIMIZER}+{ACTIVATIONS}"
+        yield from ({**change, "offload": away} for change in ({}, both, smallest))
+    if not layout.offloads(ACTIVATIONS):
+        yield {**smallest, "offload": f"{OPTIMIZER}+{ACTIVATIONS}"}

@@ -33,6 +33,7 @@ def told(**changes: Any) -> str:
     [
         ("gpt2-medium", {"pipeline": 2, "schedule": "gpipe", "micro_batches": 4}, {"recompute": "full"}),
         ("gpt2-xl", {"micro_batches": 2}, {"sharding": "zero-3", "recompute": "full"}),
+        ("megatron-8.3b", {"tensor": 8, "recompute": "full", "micro_batches": 64}, {"offload": "optimizer"}),
     ],
 )
 def test_the_change_that_is_told_makes_it_fit(model: str, layout: dict[str, Any], with_it: dict[str, Any]) -> None:
@@ -44,11 +45,22 @@ def test_the_change_that_is_told_makes_it_fit(model: str, layout: dict[str, Any]
 
 def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> None:
     message = told(model="megatron-175b", parallelism={"tensor": 8})
-    assert "; even parallelism {recompute: full, micro_batches: 64} takes " in message
+    least = "{recompute: full, micro_batches: 64, offload: optimizer+activations}"
+    assert f"; even parallelism {least} takes " in message
     assert message.endswith("`clustersim plan SCENARIO --gpus 8` goes through all layouts")
 
 
 def test_copies_that_do_not_fit_are_told_of_plans() -> None:
     assert "`clustersim plan` finds how to lay it over several GPUs so that it fits" in told(batch={"per_gpu": 64})
+    assert "it fits with" not in told(batch={"per_gpu": 64})
     served = told(batch={"per_gpu": 64}, strategy={"kind": "server", "servers": {"on": "workers"}})
     assert "clustersim plan" not in served
+
+
+def test_a_copy_that_fits_without_the_state_of_its_optimizer_is_told_of_offload() -> None:
+    alone = {"num_gpus": 1, "batch": {"global": 1}, "model": "megatron-1.2b"}
+    assert "; it fits with parallelism {offload: optimizer}, which takes " in told(**alone)
+    point = load_scenario({**SCENARIO, **alone, "parallelism": {"offload": "optimizer"}}).points()[0].point
+    assert Setup(point).memory_warnings() == ()
+    served = {"kind": "server", "servers": {"on": "workers"}}
+    assert "it fits with" not in told(**alone, strategy=served)
