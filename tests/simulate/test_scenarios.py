@@ -128,3 +128,14 @@ def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradi
     assert interleaved.iteration_s == pytest.approx(longest_s * 5.5 / 4, rel=0.02)
     assert interleaved.iteration_s < 0.85 * next(run.iteration_s for run in runs if run is not interleaved)
     assert share["zero-bubble"] < 0.75 * share["1f1b"]
+
+
+def test_a_ring_hides_behind_long_sequences_and_gathering_is_quicker_for_short_ones():
+    runs = {
+        (run.axes["model"], run.axes["parallelism.context_method"]): run
+        for run in clustersim.sweep(clustersim.load_scenario("long-context")).runs
+    }
+    short, long = "llama-3.1-8b", "llama-3.1-8b-seq131072"
+    assert 1.0 < runs[short, "ring"].iteration_s / runs[short, "all-gather"].iteration_s < 1.05
+    assert 0.85 < runs[long, "ring"].iteration_s / runs[long, "all-gather"].iteration_s < 0.95
+    assert runs[long, "all-gather"].memory_bytes - runs[long, "ring"].memory_bytes > 1.5e9
