@@ -61,7 +61,7 @@ def _error(sweep: Sweep, run: Run) -> Tile:
         return Tile("Error of the model", percent(worst.error, signed=True), error_summary(rows))
     such = error_of_such(sweep, run)
     if such is None:
-        return Tile("Error of the model", "–", "no published figure to compare with")
+        return Tile("Error of the model", "–", "unknown: no validated case is like this one")
     return Tile("Error of the model", f"± {percent(such.median)}", told(such))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from clustersim.report.words import percent, plural
 from clustersim.results import Run, Sweep
-from clustersim.results.budget import Kind, KnownError, known_error, model_kind
+from clustersim.results.budget import Kind, KnownError, compute_kind, known_error, layout_kind, model_kind, nearest_case
 
 
 def error_of_such(sweep: Sweep, run: Run) -> KnownError | None:
@@ -32,6 +32,8 @@ def kind_of(sweep: Sweep, run: Run) -> Kind | None:
         num_gpus=run.num_gpus,
         num_hosts=len({name.rpartition("/")[0] or name for name in run.rank_names}),
         model=model_kind(_value(sweep, run, "model")),
+        layout=layout_kind(run.layout),
+        compute=compute_kind(run.provenance),
     )
 
 
@@ -59,4 +61,17 @@ def sentence(found: KnownError) -> str:
     return (
         f"Of the {plural(found.num_points, 'validated forecast')} nearest to this one, half were within "
         f"{percent(found.median)} of what was measured and nine in ten within {percent(found.p90)}."
+    )
+
+
+def why_none(sweep: Sweep, run: Run) -> str:
+    """Say why no validated forecast is like this one: in what the nearest differs."""
+    kind = kind_of(sweep, run)
+    found = None if kind is None else nearest_case(kind)
+    unknown = "How far off this forecast is, nobody has measured"
+    if found is None or not found[1]:
+        return f"{unknown}."
+    *others, last = found[1]
+    return (
+        f"{unknown}; the nearest case, {found[0]}, differs in {' and '.join(filter(None, [', '.join(others), last]))}."
     )

@@ -7,7 +7,7 @@ from html import escape
 from shlex import quote
 
 from clustersim.report.answer import Tile, answer, rows, tiles
-from clustersim.report.known_error import error_of_such, sentence
+from clustersim.report.known_error import error_of_such, sentence, why_none
 from clustersim.report.page import bullets, card, grid
 from clustersim.report.published import METRICS, comparisons
 from clustersim.report.series import headline, run_label, varied
@@ -103,7 +103,7 @@ def nearest(sweep: Sweep, run: Run) -> str:
     """Return how right validated forecasts like this one were, and which those are; empty where none is near."""
     found = error_of_such(sweep, run)
     if found is None:
-        return card("No validated case is like this one", "How far off this forecast is, nobody has measured.", "")
+        return card("No validated case is like this one", why_none(sweep, run), "")
     under = "Published measurements that clustersim is held against; clustersim validate reruns them."
     return card(sentence(found), under, bullets(found.cases))
 

@@ -23,7 +23,7 @@ NUM_NEAREST = 12
 """How many points a statement stands on, where so many are near."""
 
 FURTHEST = 2.0
-"""Points further away than this say nothing about a forecast: another strategy does only where all else is alike."""
+"""Points further away than this say nothing about a forecast: another strategy does only where all else is alike, a layout never."""
 
 
 FEWEST = 4
@@ -32,27 +32,41 @@ FEWEST = 4
 
 @dataclass(frozen=True)
 class Kind:
-    """What kind of training a point is: strategy, transport, GPUs, hosts that they are on, and model."""
+    """What kind of training a point is: strategy, transport, GPUs, hosts that they are on, and model.
+
+    `layout` is that of `layout_kind`, and `compute` says whether layer times were measured or follow a published rate
+    (`given`), or are `estimated` from kernel shapes.
+    """
 
     strategy: str
     transport: str
     num_gpus: int
     num_hosts: int
     model: str
+    layout: str = "copies"
+    compute: str = "given"
+
+    def apart(self, other: Kind) -> dict[str, float]:
+        """Return in what two trainings are unlike, and how much each of that counts.
+
+        2 for another strategy, 3 for another layout, 1 for another transport, 1 for one host against several, 1 for
+        another model, 1 for layer times of another origin, and half of the powers of two between the numbers of GPUs.
+        The weights are a judgement and no fit.
+        """
+        counted = {
+            "strategy": 2.0 * (self.strategy != other.strategy),
+            "layout": 3.0 * (self.layout != other.layout),
+            "transport": 1.0 * (self.transport != other.transport),
+            "one host against several": 1.0 * ((self.num_hosts > 1) != (other.num_hosts > 1)),
+            "model": 1.0 * (self.model != other.model),
+            "origin of the layer times": 1.0 * (self.compute != other.compute),
+            "number of GPUs": 0.5 * abs(log2(self.num_gpus / other.num_gpus)),
+        }
+        return {what: weight for what, weight in counted.items() if weight}
 
     def distance(self, other: Kind) -> float:
-        """Return how unlike two trainings are; 0 is the same kind, and 1 about as much as one thing that matters.
-
-        2 for another strategy, 1 for another transport, 1 for one host against several, 1 for another model, and half
-        of the powers of two between the numbers of GPUs. The weights are a judgement and no fit.
-        """
-        return (
-            2.0 * (self.strategy != other.strategy)
-            + 1.0 * (self.transport != other.transport)
-            + 1.0 * ((self.num_hosts > 1) != (other.num_hosts > 1))
-            + 1.0 * (self.model != other.model)
-            + 0.5 * abs(log2(self.num_gpus / other.num_gpus))
-        )
+        """Return how unlike two trainings are; 0 is the same kind, and 1 about as much as one thing that matters."""
+        return sum(self.apart(other).values())
 
 
 def model_kind(model: Any) -> str:
@@ -66,6 +80,28 @@ def model_kind(model: Any) -> str:
         if name.endswith(ending):
             name = name.removesuffix(ending).removesuffix(".workload")
     return name
+
+
+def layout_kind(layout: Mapping[str, Any]) -> str:
+    """Return how a run's `layout` uses its GPUs: whole `copies`, layers `split`, `stages`, or a kind of its own.
+
+    >>> layout_kind({}), layout_kind({"kind": "grid", "tensor": 8, "pipeline": 2}), layout_kind({"kind": "paths"})
+    ('copies', 'stages', 'paths')
+    """
+    if layout.get("kind", "grid") != "grid":
+        return str(layout["kind"])
+    if layout.get("pipeline", 1) > 1:
+        return "stages"
+    return "split" if any(layout.get(axis, 1) > 1 for axis in ("tensor", "context", "expert")) else "copies"
+
+
+def compute_kind(provenance: Mapping[str, float]) -> str:
+    """Return where most of a run's compute time is from: `given` or `estimated`.
+
+    >>> compute_kind({"measured": 0.2, "published": 0.5, "estimated": 0.3}), compute_kind({"estimated": 1.0})
+    ('given', 'estimated')
+    """
+    return "estimated" if provenance.get("estimated", 0.0) > 0.5 else "given"
 
 
 @dataclass(frozen=True)
@@ -103,6 +139,15 @@ def known_error(kind: Kind, points: Sequence[BudgetPoint] | None = None) -> Know
     sizes = sorted(abs(error) for _, _, error in chosen)
     ninetieth = sizes[max(0, -(-9 * len(sizes) // 10) - 1)]
     return KnownError(median(sizes), ninetieth, len(sizes), tuple(dict.fromkeys(case for _, case, _ in chosen)))
+
+
+def nearest_case(kind: Kind, points: Sequence[BudgetPoint] | None = None) -> tuple[str, tuple[str, ...]] | None:
+    """Return the case nearest to a kind of training, however far, and in what it differs; None where there is none."""
+    known = shipped_budget() if points is None else points
+    if not known:
+        return None
+    nearest = min(known, key=lambda point: (kind.distance(point.kind), point.case))
+    return nearest.case, tuple(kind.apart(nearest.kind))
 
 
 @cache

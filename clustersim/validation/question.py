@@ -14,7 +14,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
 from clustersim.reading.tree import Node
 from clustersim.results import Run, Spans
-from clustersim.results.budget import model_kind
+from clustersim.results.budget import compute_kind, layout_kind, model_kind
 from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
@@ -145,4 +145,6 @@ def features(point: Point, run: Run) -> dict[str, Any]:
         "num_gpus": point.num_gpus,
         "num_hosts": len({name.rpartition("/")[0] or name for name in run.rank_names}),
         "model": model_kind(point.model),
+        "layout": layout_kind(run.layout),
+        "compute": compute_kind(run.provenance),
     }

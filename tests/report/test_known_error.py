@@ -8,7 +8,7 @@ import pytest
 
 from clustersim.report import known_error
 from clustersim.report.answer import tiles
-from clustersim.report.known_error import error_of_such, kind_of, sentence, told
+from clustersim.report.known_error import error_of_such, kind_of, sentence, told, why_none
 from clustersim.report.sections import nearest
 from clustersim.report.words import THIN
 from clustersim.results.budget import Kind, KnownError
@@ -33,6 +33,19 @@ def test_an_axis_wins_over_the_scenario_and_a_map_on_an_axis_is_labelled_by_its_
     run = make_run(8, axes={"strategy": "all-reduce algorithm=ring", "transport": "nccl"})
     kind = kind_of(asking(strategy=[{"kind": "all-reduce"}], transport=["nccl", "mpi"]), run)
     assert (kind.strategy, kind.transport) == ("all-reduce", "nccl")
+
+
+def test_layout_and_origin_of_the_layer_times_are_those_of_the_run() -> None:
+    run = replace(make_run(8), layout={"kind": "grid", "pipeline": 4, "data": 2}, provenance={"estimated": 1.0})
+    kind = kind_of(asking(strategy={"kind": "all-reduce"}), run)
+    assert (kind.layout, kind.compute) == ("stages", "estimated")
+
+
+def test_a_layout_that_nobody_measured_says_what_the_nearest_case_differs_in() -> None:
+    run = replace(make_run(8), layout={"kind": "paths", "pipeline": 4, "data": 2})
+    sweep = asking(strategy={"kind": "all-reduce"}, transport="nccl", model="resnet50")
+    assert error_of_such(sweep, run) is None
+    assert "differs in layout" in why_none(sweep, run)
 
 
 def test_gpus_of_one_host_are_on_one_host() -> None:

@@ -16,6 +16,7 @@ from clustersim.results.budget import (
     Kind,
     budget_document,
     known_error,
+    nearest_case,
     read_budget,
     shipped_budget,
 )
@@ -58,10 +59,24 @@ def test_nine_in_ten_lie_within_the_90th_percentile(errors: list[float]) -> None
 
 def test_what_is_unlike_every_case_has_no_known_error() -> None:
     point = BudgetPoint("case", RING, 0.1)
-    for unlike in (replace(RING, strategy="gossip", model="vgg16"), replace(RING, num_gpus=256)):
+    beside = replace(RING, layout="stages", compute="estimated")
+    for unlike in (replace(RING, strategy="gossip", model="vgg16"), replace(RING, num_gpus=256), beside):
         assert unlike.distance(RING) > FURTHEST
         assert known_error(unlike, [point] * FEWEST) is None
     assert known_error(RING, []) is None
+
+
+def test_the_nearest_case_is_told_with_what_it_differs_in() -> None:
+    points = [BudgetPoint("far", replace(RING, strategy="gossip"), 0.1), BudgetPoint("near", RING, 0.2)]
+    asked = replace(RING, num_gpus=4, compute="estimated")
+    assert nearest_case(asked, points) == ("near", ("origin of the layer times", "number of GPUs"))
+    assert nearest_case(asked, []) is None
+
+
+def test_no_layout_of_paths_or_tiles_quotes_the_errors_of_whole_copies() -> None:
+    for layout in ("paths", "local-fields", "stages"):
+        known = known_error(Kind("all-reduce", "nccl", 4, 1, "resnet50", layout), shipped_budget())
+        assert known is None or not set(known.cases) & {"hkbu-ddl-benchmarks", "tensorflow-dgx-1", "nvidia-dgx"}
 
 
 def test_a_few_points_are_no_ground_for_a_statement() -> None:
