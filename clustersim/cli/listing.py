@@ -67,6 +67,12 @@ def _gpus() -> Mapping[str, str]:
     return GPUS
 
 
+def _profiles() -> Mapping[str, str]:
+    from clustersim.workload.profile import read_profile, shipped_profiles
+
+    return {name: read_profile(path).title for name, path in shipped_profiles().items()}
+
+
 def _links() -> Mapping[str, str]:
     from clustersim.hardware import LINKS
 
@@ -132,6 +138,7 @@ SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
     "precisions": _precisions,
     "clusters": _clusters,
     "gpus": _gpus,
+    "profiles": _profiles,
     "links": _links,
     "cpus": _cpus,
     "transports": _transports,

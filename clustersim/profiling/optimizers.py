@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import nn
 
+from clustersim.profiling.copies import num_copies
 from clustersim.profiling.timer import Timer
 from clustersim.profiling.trouble import is_out_of_memory
 
@@ -16,6 +18,7 @@ IMPLEMENTATIONS = ("foreach", "fused")
 DEFAULT = ("momentum", "foreach")
 """What whole iterations are measured with."""
 
+_MOVED = 2  # weights and gradients, which every rule reads
 _RATE = 1e-6  # so small that weights stay what they are, however often a step is repeated
 
 
@@ -27,21 +30,27 @@ def make_optimizer(parameters: list[nn.Parameter], rule: str, implementation: st
     return torch.optim.SGD(parameters, lr=_RATE, momentum=0.9 if rule == "momentum" else 0.0, **how)
 
 
-def measure_optimizers(model: nn.Module, timer: Timer) -> Iterator[dict[str, Any]]:
-    """Yield one row for each rule and implementation: seconds of a step, of launching it, and the state it keeps."""
-    parameters = list(model.parameters())
-    for parameter in parameters:
+def measure_optimizers(model: nn.Module, timer: Timer, cache_bytes: int) -> Iterator[dict[str, Any]]:
+    """Yield one row for each rule and implementation: seconds of a step, of launching it, and the state it keeps.
+
+    Steps go in turn over so many copies of the weights that a cache has none of them, as after a backward pass.
+    """
+    own = list(model.parameters())
+    num_bytes = _MOVED * sum(parameter.numel() * parameter.element_size() for parameter in own)
+    sets = [own, *([*map(_copy, own)] for _ in range(num_copies(num_bytes, cache_bytes) - 1))]
+    for parameter in chain.from_iterable(sets):
         parameter.grad = torch.zeros_like(parameter)
     for rule in RULES:
         for implementation in IMPLEMENTATIONS:
             try:
-                optimizer = make_optimizer(parameters, rule, implementation)
-                optimizer.step()
+                optimizers = [make_optimizer(parameters, rule, implementation) for parameters in sets]
+                for optimizer in optimizers:
+                    optimizer.step()
             except (RuntimeError, TypeError, ValueError) as error:
                 if is_out_of_memory(error):
                     raise
                 continue  # this torch, or this device, has no such implementation
-            timing = timer.time([optimizer.step])
+            timing = timer.time([optimizer.step for optimizer in optimizers])
             yield {
                 "rule": rule,
                 "implementation": implementation,
@@ -50,8 +59,12 @@ def measure_optimizers(model: nn.Module, timer: Timer) -> Iterator[dict[str, Any
                 "host_s": timer.host_s(optimizer.step),
                 "state_bytes": state_bytes(optimizer),
             }
-    for parameter in parameters:
+    for parameter in own:
         parameter.grad = None
+
+
+def _copy(parameter: nn.Parameter) -> nn.Parameter:
+    return nn.Parameter(parameter.detach().clone())
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:

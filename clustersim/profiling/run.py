@@ -108,7 +108,9 @@ class _Run:
         """Measure what depends on no batch: the node, and the optimizers' steps."""
         self._once("node", lambda: measure_node(self.device, self.timer))
         try:
-            self._once("optimizers", lambda: list(measure_optimizers(self._graph(layout), self.timer)))
+            self._once(
+                "optimizers", lambda: list(measure_optimizers(self._graph(layout), self.timer, self.device.cache_bytes))
+            )
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

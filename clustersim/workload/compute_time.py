@@ -59,7 +59,8 @@ class ComputeSpec(Spec):
     )
     profile: str | None = Field(
         default=None,
-        description="layer times measured on the cluster's kind of GPU: a clustersim.profile/1 file",
+        description="layer times measured on the cluster's kind of GPU: a clustersim.profile/1 file, or the name "
+        "of a shipped one",
     )
 
     layout: Literal["nchw", "nhwc"] | None = Field(

@@ -1,4 +1,7 @@
-"""Layer times measured on a real GPU: reads `clustersim.profile/1` and finds a model's layers in it."""
+"""Layer times measured on a real device: reads `clustersim.profile/1` and finds a model's layers in it.
+
+Profiles that ship with clustersim lie in `clustersim/profiles` and are called after model and device sheet.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clustersim.errors import InputError, Mistake
+from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.hardware import GPUS, load_gpu
 from clustersim.hardware.sheet import Gpu
-from clustersim.reading import explain, from_python
+from clustersim.reading import explain, from_python, looks_like_path
 from clustersim.workload.between_batches import BatchCurve
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.layer_times import as_issued
 
+SHIPPED = Path(__file__).resolve().parent.parent / "profiles"
 MAX_BYTES = 100_000_000
 PHASES = ("forward_s", "backward_data_s", "backward_weights_s")
 
@@ -89,8 +93,11 @@ class ProfileFile(BaseModel):
         return self.device if isinstance(self.device, str) else str(self.device.get("name", ""))
 
     @property
-    def num_multiprocessors(self) -> object:
-        return None if isinstance(self.device, str) else self.device.get("num_multiprocessors")
+    def parallel(self) -> tuple[object, str]:
+        """A GPU's multiprocessors, or a processor's threads: their number (None where it is not said), and the word."""
+        device = {} if isinstance(self.device, str) else self.device
+        word = "threads" if "num_threads" in device else "multiprocessors"
+        return device.get(f"num_{word}"), word
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,17 @@ class Profile:
 
     path: Path
     content: ProfileFile
+
+    @property
+    def title(self) -> str:
+        """What was measured: model, device, precisions and batches.
+
+        >>> read_profile("alexnet-xeon-2-50ghz").title
+        'alexnet on Intel(R) Xeon(R) Processor @ 2.50GHz: fp32, batch 1, 2, 4, 8, 16'
+        """
+        precisions = ", ".join(sorted({row.precision for row in self.content.layers}))
+        batches = ", ".join(map(str, sorted({row.batch for row in self.content.layers})))
+        return f"{self.content.model} on {self.content.device_name}: {precisions}, batch {batches}"
 
     def layer_times(
         self, model: Model, gpu: Gpu, batch: int, precision: str, layout: str | None = None
@@ -178,14 +196,12 @@ class Profile:
 
     def _check_device(self, gpu: Gpu) -> None:
         device = self.content.device_name
-        cores = self.content.num_multiprocessors
+        cores, word = self.content.parallel
         wrong = ""
         if not set(_words(gpu.name)) <= set(_words(device)):
             wrong = f"was measured on '{device}', and the cluster has {gpu.title} ({gpu.name})"
         elif cores is not None and cores != gpu.num_multiprocessors:
-            wrong = (
-                f"was measured on {cores} multiprocessors, and {gpu.title} ({gpu.name}) has {gpu.num_multiprocessors}"
-            )
+            wrong = f"was measured on {cores} {word}, and {gpu.title} ({gpu.name}) has {gpu.num_multiprocessors}"
         else:
             nearer = [name for name in GPUS if set(_words(gpu.name)) < set(_words(name)) <= set(_words(device))]
             if any(not _same_speed(load_gpu(name), gpu) for name in nearer):
@@ -200,9 +216,22 @@ class Profile:
         return InputError(Mistake(f"the profile {message}", file=str(self.path), got=got, allowed=allowed))
 
 
+def shipped_profiles() -> dict[str, Path]:
+    """Return the files of the profiles that ship with clustersim by name, in alphabetical order."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.json"))}
+
+
 def read_profile(path: str | Path) -> Profile:
-    """Return a profile; a file that is none is an InputError, and one that has changed is read again."""
+    """Return a profile by the name of a shipped one, or by its file, which is read again when it has changed.
+
+    A file that is none is an InputError.
+    """
     file = Path(path)
+    if isinstance(path, str) and not looks_like_path(path) and not file.exists():
+        shipped = shipped_profiles()
+        if path not in shipped:
+            raise unknown_name("profile", path, shipped)
+        file = shipped[path]
     try:
         stat = file.stat()
     except OSError as error:

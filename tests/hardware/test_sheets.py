@@ -20,6 +20,7 @@ from clustersim.hardware import (
 )
 
 SHELVES: dict[str, Shelf] = {"gpu": GPUS, "link": LINKS, "cpu": CPUS, "transport": TRANSPORTS}
+CORES = ("xeon-2-50ghz",)  # workers that are a processor's core
 EVERY = [(kind, name) for kind, shelf in SHELVES.items() for name in shelf]
 
 
@@ -100,7 +101,7 @@ def test_a_gpu_names_links_that_exist_and_has_plausible_peaks(name: str) -> None
     assert gpu.pcie in LINKS
     assert (gpu.nvlink is None) == (gpu.num_nvlinks == 0)
     assert gpu.nvlink is None or gpu.nvlink in LINKS
-    assert 1e12 < gpu.flop_per_s["fp32"] <= max(gpu.flop_per_s.values()) < 1e16
+    assert (1e11 if name in CORES else 1e12) < gpu.flop_per_s["fp32"] <= max(gpu.flop_per_s.values()) < 1e16
     assert 2 < gpu.flop_per_s["fp32"] / gpu.memory_bytes_per_s < 60
     assert 1e9 < gpu.memory_bytes < 300e9
     assert 1e-6 < gpu.launch_s < 20e-6
@@ -202,7 +203,7 @@ def test_dgx_gpus_have_the_nvlink_rate_of_their_data_sheet() -> None:
 def test_every_gpu_says_what_power_it_takes(name: str) -> None:
     power_w = load_gpu(name).power_w
     assert power_w is not None
-    assert 50 <= power_w <= 1200
+    assert (5 if name in CORES else 50) <= power_w <= 1200
 
 
 @pytest.mark.parametrize("name", [name for name in GPUS if load_gpu(name).dollars_per_hour is not None])
