@@ -11,7 +11,7 @@ from clustersim.errors import InputError
 from clustersim.parallelism import AXES, REPLICAS, Grid
 from clustersim.parallelism.compile import Part, StagePlan
 from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Node, Task, Work, tags_of, tasks_of
-from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Op, Program
+from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Copy, HostUpdate, Op, Program
 from clustersim.program.plain import plain_program
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.setup import Setup
@@ -51,6 +51,12 @@ class Programs:
                 "export it with another schedule"
             )
             raise InputError(message, key="parallelism.schedule", got="pipedream", allowed="a schedule with a flush")
+        if any(isinstance(op, Copy | HostUpdate) for plan in self.plans for op in plan.program.distinct()):
+            message = (
+                "a trace has no node for what a host does beside the GPU: copies to its memory, and updates there; "
+                "export it without offload"
+            )
+            raise InputError(message, key="parallelism.offload", allowed="none")
         tags = tags_of([plan.program for plan in self.plans])
         alone = {axis for axis in (*AXES, *_AXES, BUCKETS) if len(self.group(0, axis)) == 1}
         return [
