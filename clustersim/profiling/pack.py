@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOM = Path(__file__).resolve().parent
-_MAIN = "import sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
+_MAIN = """import sys
+
+if sys.version_info < (3, 10):
+    sys.exit("this needs Python 3.10 or newer, and runs in %s" % sys.version.split()[0])
+
+from {module} import main
+
+sys.exit(main())
+"""
 _PACKAGE = '"""The part of clustersim that measures on real devices."""\n'
 _DATE = (1980, 1, 1, 0, 0, 0)  # the archive of one source is always the same file
 
