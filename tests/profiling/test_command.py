@@ -46,12 +46,12 @@ def test_the_single_file_is_the_same_every_time_and_has_nothing_but_the_room(tmp
     assert rest == ["__main__.py", "clustersim/__init__.py"]
 
 
-def test_the_single_file_says_which_python_it_needs(tmp_path: Path) -> None:
+def test_the_single_file_says_which_python_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import runpy
 
     file = write_profiler(tmp_path / "a.pyz")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit, match="this needs Python 3.10 or newer"):
-        patch.setattr(sys, "version_info", (3, 9, 2))
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
+    with pytest.raises(SystemExit, match=r"this needs Python 3\.10 or newer"):
         runpy.run_path(str(file), run_name="__main__")
 
 
