@@ -10,6 +10,7 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.workload.convolution_kernels import convolution_products, unrolled_products
 from clustersim.workload.eager import eager_traffic
+from clustersim.workload.eight_bits import eight_bit_product, in_eight_bits
 from clustersim.workload.fused_attention import fused_products, is_fused
 from clustersim.workload.kernel_constants import KernelConstants, Traffic, constants_of
 from clustersim.workload.kernel_model import (
@@ -25,7 +26,7 @@ from clustersim.workload.kernel_model import (
 )
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.local_kernels import local_products, transposed_local_products
-from clustersim.workload.precision import Precision, precision_on
+from clustersim.workload.precision import PRECISIONS, Precision, precision_on
 
 OPERATOR_S = 10e-6
 """What a framework's thread takes to issue one operator. Assumed: eager PyTorch on a current host. One that waits for
@@ -59,12 +60,16 @@ def estimate_layers(
         raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
     number = precision_on(gpu, precision)
     constants = constants_of(gpu, number.units)
-    rates = rates_of(gpu, precision)
+    rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)
+    gain = gpu.flop_per_s[precision] / rates.flop_per_s
+    readers = [*model.layers[1:], None]
     products: list[Product] = []
     owners: list[tuple[int, int]] = []
     for index, layer in enumerate(model.layers):
         for phase_index, phase in enumerate(PHASES):
             found = _products(layer, batch, phase, constants, number, library, gpu.architecture)
+            if number.beside and in_eight_bits(layer, readers[index]):
+                found = [eight_bit_product(product, layer, phase, batch, gain) for product in found]
             products += found
             owners += [(index, phase_index)] * len(found)
     best: dict[tuple[int, int], float] = {}
@@ -179,6 +184,10 @@ def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConsta
         f"Layer times of {model.name} on {gpu.name} in {precision} are estimated from kernel shapes "
         f"(constants: {constants.source})."
     ]
+    if PRECISIONS[precision].beside:
+        sentences.append(
+            "Products in 8 bits are taken to reach as much of their peak as those in 16 bits do of theirs."
+        )
     unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape]
     if unshaped:
         sentences.append(

@@ -16,7 +16,8 @@ class Precision:
     `weight_bytes` is what kernels read, `master_bytes` an fp32 copy the optimizer keeps beside it (0 where
     the weights are that copy already), `wire_bytes` a gradient's size when it is exchanged unless compression
     says otherwise. `units` is `ordinary` or `tensor` (tensor cores). The amp kinds are automatic mixed
-    precision as in PyTorch's `torch.amp`: fp32 weights and gradients, 2-byte operands and activations.
+    precision as in PyTorch's `torch.amp`: fp32 weights and gradients, 2-byte operands and activations. Where only some
+    products are in a precision, `beside` names that of the others.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Precision:
     master_bytes: float = 0.0
     operand_bytes: float = 4.0
     title: str = ""
+    beside: str = ""
 
 
 PRECISIONS: Registry[Precision] = Registry(
@@ -45,6 +47,11 @@ PRECISIONS: Registry[Precision] = Registry(
         ),
         "amp-bf16": Precision(
             "amp-bf16", "tensor", 4.0, 2.0, 4.0, 4.0, 0.0, 2.0, "fp32 weights, bfloat16 operands on tensor cores"
+        ),
+        "amp-fp8": Precision(
+            *("amp-fp8", "tensor", 4.0, 2.0, 4.0, 4.0, 0.0, 2.0),
+            title="amp-bf16 with the operands of linear layers cast to 8 bits",
+            beside="amp-bf16",
         ),
     },
 )

@@ -191,7 +191,7 @@ def test_a_llama_named_by_its_tokens_is_the_one_on_so_many():
     assert load_model("llama-3.1-8b-seq8192").layers == load_model("llama-3.1-8b").layers
     assert load_model("llama-3.1-70b-seq32768").num_parameters == PARAMETERS["llama-3.1-70b"]
     assert "llama-3.1-8b-seq131072" in MODELS
-    with pytest.raises(InputError, match="a number of tokens, as in llama-3.1-8b-seq131072"):
+    with pytest.raises(InputError, match=r"a number of tokens, as in llama-3\.1-8b-seq131072"):
         load_model("llama-3.1-8b-seq0")
 
 
