@@ -20,11 +20,10 @@ class Pausing(Protocol):
 
 
 class Sharing(Protocol):
-    """A way of sharing links. `num_solves`, `num_levels` and `num_looked`, flows on these, count the work done."""
+    """A way of sharing links. `num_solves` and `num_levels` count the work done."""
 
     num_solves: int
     num_levels: int
-    num_looked: int
 
     def share(
         self, now_s: float, started: Iterable[Flow], left: Iterable[Link], retuned: Iterable[Link] = ()
@@ -66,11 +65,6 @@ class Engine:
     @property
     def counts(self) -> Counts:
         return Counts(self._num_instants, self._num_flows, self._sharing.num_solves, self._sharing.num_levels)
-
-    @property
-    def num_looked(self) -> int:
-        """How many flows have been looked at on links whose level was worked out."""
-        return self._sharing.num_looked
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""

@@ -21,12 +21,11 @@ FULL = 1e-12  # a link is not overloaded by less than this part of its capacity,
 
 
 class MaxMin:
-    """Fair rates of the flows on links. `num_solves`, `num_levels` and `num_looked` count the work done."""
+    """Fair rates of the flows on links. `num_solves` and `num_levels` count the work done."""
 
     def __init__(self) -> None:
         self.num_solves = 0
         self.num_levels = 0
-        self.num_looked = 0  # flows on links whose level was worked out
         self._now_s = 0.0
         self._rising = 0  # the mark of flows that rise in this solve; one more is the mark of those fixed
         self._num_rising = 0
@@ -202,7 +201,6 @@ class MaxMin:
         counting them in lifts it, until no more of them are above.
         """
         self.num_levels += 1
-        self.num_looked += len(link.flows)
         rising = self._rising
         room, weight, highest = link.bytes_per_s, 0.0, 0.0
         for flow in link.flows:

@@ -28,10 +28,9 @@ from clustersim.topology import Topology, load_topology
 
 SIDES = ("plain", "compiled")
 MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
-_MESSAGES_PER_LEVEL = 2  # that share no link take the plain side as long as the level of a link
+_MESSAGES_PER_LEVEL = 3  # that share no link take the plain side as long as the level of a link
 _MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
-_MESSAGES_PER_SENT = 7  # played by the plain side while the compiled one would be told of one, and tell of its end
-_LOOKS_PER_MESSAGE = 15  # at flows that share a link, in the time of a message
+_MESSAGES_PER_SENT = 4  # more than itself, for one that a process sends
 
 
 class Network:
@@ -322,10 +321,9 @@ class Network:
         if self._may_compile and is_known:
             side = self.side
             assert isinstance(side, PlainSide)
-            counts, num_looked = side.counts, side.engine.num_looked
-            together = self._num_ahead + counts.flows
-            is_worth_it = together + num_looked / _LOOKS_PER_MESSAGE >= _MESSAGES_PER_SENT * self._num_sent
-            if is_worth_it and together + _MESSAGES_PER_LEVEL * counts.levels > MOST_PLAIN_MESSAGES:
+            counts = side.counts
+            played = counts.flows + _MESSAGES_PER_SENT * self._num_sent + _MESSAGES_PER_LEVEL * counts.levels
+            if self._num_ahead + played > MOST_PLAIN_MESSAGES:
                 self._compile()
 
     def _compile(self) -> None:

@@ -35,8 +35,8 @@ class Player:
         self._inner = inner
         self._look_at_work = look_at_work
         self._shortcut = shortcut
-        self._alarm: simpy.Event | None = None
-        self._alarm_s = INFINITE
+        self._alarms_s = [INFINITE]  # when it will be woken; each was set for a time before all others
+        self._due_s = INFINITE  # when the next thing happens, as far as is known
 
     def before_acting(self) -> None:
         """Bring the side to SimPy's time, which cannot be before its own."""
@@ -85,12 +85,14 @@ class Player:
         if self._inner.is_playing:
             return  # the side looks for itself
         time_s = self.side.now_s if self.side.told else self._next_s()
-        if time_s < self._alarm_s:
-            alarm = self._env.event()
+        self._due_s = time_s
+        if time_s < self._alarms_s[-1]:
+            env = self._env
+            alarm = simpy.Event(env)
             alarm._ok, alarm._value = True, None  # as a SimPy timeout does, which has no priority to choose
             alarm.callbacks.append(self._on_alarm)
-            self._env.schedule(alarm, priority=_AFTER_ALL_OTHERS, delay=max(0.0, time_s - self._env.now))
-            self._alarm, self._alarm_s = alarm, time_s
+            env.schedule(alarm, _AFTER_ALL_OTHERS, max(0.0, time_s - env.now))
+            self._alarms_s.append(time_s)
 
     def _play(self, now_s: float) -> None:
         """Play up to something to tell, or to the next event that anybody else has on the clock."""
@@ -127,11 +129,12 @@ class Player:
                 event.succeed(value)
 
     def _on_alarm(self, alarm: simpy.Event) -> None:
-        if alarm is not self._alarm:
-            return  # an earlier one has been set since
-        self._alarm, self._alarm_s = None, INFINITE
-        self._tell()  # what was found by playing ahead to this time
+        self._alarms_s.pop()
         now_s, side, shortcut = float(self._env.now), self.side, self._shortcut
+        if self._due_s > latest(now_s):
+            self.set_alarm()  # what this one was set for comes later, since somebody has acted
+            return
+        self._tell()  # what was found by playing ahead to this time
         if side.is_stale:
             side.play(max(now_s, side.now_s), now_s)  # until then, nobody knows when messages end
         if shortcut is not None and (shortcut.is_taken or (self._is_idle() and shortcut.take(side))):

@@ -27,15 +27,13 @@ _DESCENT = 1e-4  # part of the expected descent that a step must bring (Armijo)
 
 
 class Proportional:
-    """Proportionally fair rates of the flows on links. `num_solves`, `num_levels` (Newton steps) and `num_looked`
-    (flows in these) count the work.
+    """Proportionally fair rates of the flows on links. `num_solves` and `num_levels` (Newton steps) count the work.
 
     What changes is solved anew together with all that it is connected to by shared links, from the prices before.
     """
 
     def __init__(self) -> None:
-        self.num_solves = 0
-        self.num_levels = self.num_looked = 0
+        self.num_solves = self.num_levels = 0
         self._prices: dict[Link, float] = {}  # of links in use whose price is above 0, per byte/s
 
     def share(
@@ -72,7 +70,6 @@ class Proportional:
         solved = _solve(routes, np.array([flow.weight for flow in flows]), capacity, before)
         self.num_solves += solved.num_steps > 0
         self.num_levels += solved.num_steps
-        self.num_looked += solved.num_steps * len(flows)
         for link, price in zip(links, solved.prices.tolist(), strict=False):
             if price > 0 and link.number >= 0:  # a private one does not come again
                 self._prices[link] = price

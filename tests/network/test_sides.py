@@ -33,8 +33,9 @@ def play_one_by_one(num_messages: int, gap_s: float) -> Network:
     return network
 
 
-def test_messages_sent_one_by_one_are_compiled_only_where_they_crowd(monkeypatch):
-    monkeypatch.setattr("clustersim.network.network.MOST_PLAIN_MESSAGES", 100)
+def test_messages_sent_one_by_one_are_compiled_sooner_where_they_crowd(monkeypatch):
+    """200 of them, which count as five each, and more where levels have to be worked out."""
+    monkeypatch.setattr("clustersim.network.network.MOST_PLAIN_MESSAGES", 1000)
     alone, crowded = play_one_by_one(200, 2e-3), play_one_by_one(200, 1e-5)
     assert alone.counts.flows == crowded.counts.flows == 200
     assert isinstance(alone.side, PlainSide)

@@ -30,16 +30,15 @@ class CompiledEngine:
         self._groups = Blocks(GROUP, growth)
         self._most_flows: dict[int, int] = {}  # of each collective in progress
         self._programs: dict[int, Program] = {}  # of each collective in progress
+        self._rank_of: dict[int, int] = {}  # row of each message that is a group by itself
+        self._idle: list[tuple[int, int]] = []  # groups and ranks of such messages that have ended
         self._num_flows = 0  # that there may be
         self.has_shared = False  # whether links were shared when it played last
         self._memory = Memory()
         self._state = self._memory.state
+        self.now_s = 0.0  # up to which it has played
         self.next_s = np.inf
         self._refresh()
-
-    @property
-    def now_s(self) -> float:
-        return float(self._state["now_s"][0])
 
     @property
     def clock(self) -> np.ndarray:
@@ -113,13 +112,14 @@ class CompiledEngine:
 
     def send_one(self, path: int, num_bytes: float, weight: float, now_s: float) -> tuple[int, int]:
         """Send a message; return its group and its flow."""
-        group, rank = self._groups.take(1), self._ranks.take(1)
-        self._most_flows[group] = 1
+        group, rank = self._idle.pop() if self._idle else (self._groups.take(1), self._ranks.take(1))
+        self._rank_of[group] = rank
         self._expect_flows(1)
         self._refresh()
-        flow = instants.send_one(self._state, now_s, group, rank, path, num_bytes, weight)
-        self.next_s = now_s
-        return group, int(flow)
+        flow, arrives_s = instants.send_one(self._state, now_s, group, rank, path, num_bytes, weight)
+        if arrives_s < self.next_s:
+            self.next_s = arrives_s
+        return group, flow
 
     def cancel(self, flow: int, now_s: float) -> float:
         """Call off a message that is on its way; return the share of it that has been moved."""
@@ -141,10 +141,9 @@ class CompiledEngine:
         all of a group is done.
         """
         self._refresh()
-        num_shares = int(self._state["num_shares"][0])
-        self.next_s = float(instants.play(self._state, now_s, until_s, 1 if one_share else _MOST_INSTANTS))
-        self.has_shared = int(self._state["num_shares"][0]) > num_shares
-        return self._take_told()
+        most = 1 if one_share else _MOST_INSTANTS
+        self.now_s, self.next_s, num_told, self.has_shared = instants.play(self._state, now_s, until_s, most)
+        return self._memory["told"][:num_told].tolist() if num_told else []
 
     def pause(self, groups: np.ndarray, ranks: np.ndarray, times_s: np.ndarray) -> None:
         """Let ranks of groups go on at their times, which they spend in a pause until then."""
@@ -220,6 +219,11 @@ class CompiledEngine:
 
     def release(self, group: int) -> None:
         """Forget a group that is done."""
+        rank = self._rank_of.pop(group, None)
+        if rank is not None:
+            self._idle.append((group, rank))
+            self._num_flows -= 1
+            return
         row = self.groups[group]
         self._ranks.release(int(row["first_rank"]), int(row["num_ranks"]))
         if self._early is not None and row["num_messages"]:
@@ -227,12 +231,6 @@ class CompiledEngine:
         self._groups.release(group, 1)
         self._programs.pop(group, None)
         self._num_flows -= self._most_flows.pop(group)
-
-    def _take_told(self) -> list[tuple[int, int]]:
-        num_told = int(self._state["num_told"][0])
-        self._state["num_told"] = 0
-        rows = self._memory["told"][:num_told]
-        return rows.tolist()
 
     def _add_group(self, num_ranks: int, num_steps: int, most_flows: int) -> int:
         group, first_rank = self._groups.take(1), self._ranks.take(num_ranks)
@@ -246,7 +244,8 @@ class CompiledEngine:
 
     def _expect_flows(self, num_flows: int) -> None:
         self._num_flows += num_flows
-        self._growth.has_been |= self._num_flows > len(self._memory["flows"])
+        if self._num_flows > len(self._memory["flows"]):
+            self._growth.has_been = True
 
     def _refresh(self) -> None:
         """Take over arrays that have grown, and make room for all flows that there may be."""

@@ -27,12 +27,14 @@ _SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one
 
 
 @kernel
-def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> float:
-    """Play what is due now, and on, up to something to tell, but not to `until_s`; return when the next thing happens.
+def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> tuple[float, float, int, bool]:
+    """Play what is due now, and on, up to something to tell, but not to `until_s`.
 
-    No more than `most` instants are played, so that Python may look after other things.
+    Return the time, when the next thing happens, how many rows there are to tell, which are forgotten here, and whether
+    links have been shared. No more than `most` instants are played, so that Python may look after other things.
     """
     state = states[0]
+    num_shares = state.num_shares
     state.now_s = max(state.now_s, now_s)
     next_s = _next_s(state)
     if next_s <= _latest_s(state) or state.num_started > 0:  # what was received when a rank entered
@@ -44,7 +46,9 @@ def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> float:
         _play_due(state)
         next_s = _next_s(state)
         most -= 1
-    return max(next_s, state.now_s)
+    num_told = state.num_told
+    state.num_told = 0
+    return state.now_s, max(next_s, state.now_s), num_told, state.num_shares > num_shares
 
 
 @part
@@ -143,8 +147,8 @@ def send(
 @kernel
 def send_one(
     states: np.ndarray, now_s: float, number: int, rank: int, path: int, num_bytes: float, weight: float
-) -> int:
-    """Send a message that is a group by itself; return its row."""
+) -> tuple[int, float]:
+    """Send a message that is a group by itself; return its row, and when it comes to its links."""
     state = states[0]
     state.now_s = max(state.now_s, now_s)
     group = tables.group(state, number)
@@ -152,7 +156,7 @@ def send_one(
     group.num_steps = NONE
     slot = new_flow(state, number, FIRST, path, num_bytes, weight)
     post(state, slot, state.now_s)
-    return slot
+    return slot, tables.flow(state, slot).since_s
 
 
 @kernel

@@ -97,8 +97,7 @@ class Wiring:
     def path_over(self, links: np.ndarray, latency_s: float) -> int:
         """Return a path over links, after a latency."""
         self._expect(len(links))
-        row = np.array([(self.path_links.add(links), len(links), self._lane(latency_s), latency_s)], PATH)
-        return self.paths.add(row)
+        return self.paths.add_one((self.path_links.add(links), len(links), self._lane(latency_s), latency_s))
 
     def _add_links(self, bytes_per_s: np.ndarray) -> int:
         rows = np.zeros(len(bytes_per_s), LINK)
@@ -123,10 +122,13 @@ class Wiring:
 
     def _lane(self, latency_s: float) -> int:
         """Return the lane of a latency; those that come late have none."""
-        if latency_s not in self._lanes and len(self._lanes) == NUM_LANES:
+        lane = self._lanes.get(latency_s)
+        if lane is None and len(self._lanes) == NUM_LANES:
             return NONE
-        self._growth.has_been |= latency_s not in self._lanes
-        return self._lanes.setdefault(latency_s, len(self._lanes))
+        if lane is None:
+            self._growth.has_been = True
+            lane = self._lanes[latency_s] = len(self._lanes)
+        return lane
 
 
 class Programs:

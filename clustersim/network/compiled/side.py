@@ -61,7 +61,10 @@ class CompiledSide:
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
-        return max(self.now_s, min(self.engine.next_s, self.inner.next_s))
+        time_s, inner = self.engine.next_s, self.inner
+        if inner.due or inner.times:
+            time_s = min(time_s, inner.next_s)
+        return time_s if time_s > self.now_s else self.now_s
 
     def play(self, now_s: float, until_s: float) -> None:
         """Play what is due now, and on up to something to tell, but not to `until_s`."""
@@ -77,10 +80,11 @@ class CompiledSide:
         self.now_s = engine.now_s
         for group, rank in told:
             self.listeners[group](rank)
-        if not (told or self.told) and inner.next_s <= engine.next_s and inner.next_s < until_s:
-            self.now_s = max(self.now_s, inner.next_s)
-        if inner.next_s <= self.now_s:
-            inner.play(self.now_s)
+        if inner.due or inner.times:
+            if not (told or self.told) and inner.next_s <= engine.next_s and inner.next_s < until_s:
+                self.now_s = max(self.now_s, inner.next_s)
+            if inner.next_s <= self.now_s:
+                inner.play(self.now_s)
         if engine.has_shared or self._has_acted:
             self._has_acted = False
             for look in self._looks:

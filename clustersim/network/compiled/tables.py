@@ -157,11 +157,21 @@ class Pool:
 
     def add(self, rows: np.ndarray) -> int:
         """Add rows; return the number of the first."""
-        first, last = self.num_rows, self.num_rows + len(rows)
+        first = self._take(len(rows))
+        self.array[first : self.num_rows] = rows
+        return first
+
+    def add_one(self, row: tuple[Any, ...]) -> int:
+        """Add a row; return its number."""
+        number = self._take(1)
+        self.array[number] = row
+        return number
+
+    def _take(self, num_rows: int) -> int:
+        first, last = self.num_rows, self.num_rows + num_rows
         if last > len(self.array):
             self.array = grown(self.array, last)
             self._growth.has_been = True
-        self.array[first:last] = rows
         self.num_rows = last
         return first
 
