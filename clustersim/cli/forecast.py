@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,14 +96,15 @@ def _print_json(result: Sweep) -> None:
 def _print_table(result: Sweep) -> None:
     from rich.console import Console
 
-    from clustersim.report import table
+    from clustersim.report import tables
     from clustersim.report.failures import failure_table
     from clustersim.report.jobs import job_table
 
-    console = Console()
-    for part in (table(result), job_table(result), failure_table(result)):
+    is_told = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(width=None if is_told else _PIPED_WIDTH)
+    for part in (*tables(result, console.width), job_table(result), failure_table(result)):
         if part is not None:
-            console.print(part, width=None if console.is_terminal else _PIPED_WIDTH)
+            console.print(part)
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
 

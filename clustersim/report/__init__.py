@@ -8,6 +8,6 @@ all figures in the order of the page.
 from clustersim.report.cluster import write_topology
 from clustersim.report.figures import FIGURES
 from clustersim.report.report import report_html, write_report
-from clustersim.report.table import table
+from clustersim.report.table import table, tables
 
-__all__ = ["FIGURES", "report_html", "table", "write_report", "write_topology"]
+__all__ = ["FIGURES", "report_html", "table", "tables", "write_report", "write_topology"]

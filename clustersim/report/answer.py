@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clustersim.report.known_error import error_of_such, told
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.series import axis_cell, axis_headings, headline, series, setting, varied
+from clustersim.report.series import axis_cell, axis_headings, has_one_baseline, headline, series, setting, varied
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times
 from clustersim.results import BREAKDOWN, Run, Sweep
 
@@ -97,16 +97,21 @@ def _time_to_train(sweep: Sweep, run: Run) -> Tile | None:
 
 
 def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
-    """Return the table of all runs: its headings, and a row of texts for each run, series by series."""
+    """Return the table of all runs: its headings, and a row of texts for each run, series by series.
+
+    Where runs have baselines of their own, a column says what each trains, in samples per second.
+    """
     keys = varied(sweep)
     runs = [run for one in series(sweep) for run in one.runs]
     timed, sped = any(run.time_to_train_s for run in runs), any(run.speedup is not None for run in runs)
-    headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s"]
+    based = sped and not has_one_baseline(sweep)
+    headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s"] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
     body = []
     for run in runs:
         cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)]
+        cells += ["–" if run.speedup is None else count(run.samples_per_s / run.speedup)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
         cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed
         body.append(cells)

@@ -27,6 +27,9 @@ MICRO_BATCH = ", micro-batch "
 _PASSES = {"forward": 0, "recompute": 1, "backward": 1, "weights": 2}
 """Which pass a kind of span belongs to; others belong to the one around them."""
 
+Row = tuple[str, int, int, float, float, str, str]
+"""A span: kind, rank, iteration, start and end in seconds, name and cause."""
+
 COMMUNICATION = ("communication", "copy", "host")
 """Kinds that run beside the compute, in a lane of their own."""
 
@@ -87,6 +90,8 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
     waited = {rank: _seconds(marks, "waiting") for rank, marks in by_rank.items()}
     exposed = {rank: _seconds(marks, "exposed") for rank, marks in by_rank.items()}
     bubble = {rank: _seconds(marks, "bubble") for rank, marks in by_rank.items()}
+    if run.layout.get("tiled"):
+        bubble = waited
     has_stages = any(bubble.values())
     each = dict.fromkeys(by_rank, 1) if in_step else {rank: _num_iterations(marks) for rank, marks in by_rank.items()}
     length = max(mark.end_s for marks in by_rank.values() for mark in marks)
@@ -237,14 +242,27 @@ def _same_micro_batch(one: str, other: str) -> str:
     return "".join(ends[0]) if ends[0] == ends[1] else ""
 
 
-def _iteration(run: Run) -> tuple[int, dict[int, list[Mark]]]:
-    """Return the last iteration that all ranks have, and its marks by rank from its start on."""
+def times_shown(run: Run) -> tuple[float, float] | None:
+    """Return from when to when a timeline shows a run's spans, on their own clock; None where there are none."""
+    if not len(run.spans):
+        return None
+    _, rows = _rows(run)
+    return min(row[3] for row in rows), max(row[4] for row in rows)
+
+
+def _rows(run: Run) -> tuple[int, list[Row]]:
+    """Return the last iteration that all ranks have, and its spans."""
     spans = run.spans
     ranks: dict[int, set[int]] = defaultdict(set)
     for rank, iteration in zip(spans.rank, spans.iteration, strict=True):
         ranks[iteration].add(rank)
     whole = max(ranks, key=lambda iteration: (len(ranks[iteration]), iteration))
-    rows = [row for row in spans.rows() if row[2] == whole]
+    return whole, [row for row in spans.rows() if row[2] == whole]
+
+
+def _iteration(run: Run) -> tuple[int, dict[int, list[Mark]]]:
+    """Return the last iteration that all ranks have, and its marks by rank from its start on."""
+    whole, rows = _rows(run)
     start = min(row[3] for row in rows)
     by_rank: dict[int, list[Mark]] = defaultdict(list)
     for kind, rank, _, start_s, end_s, name, cause in rows:

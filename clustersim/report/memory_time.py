@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.lanes import times_shown
 from clustersim.report.palette import series_colour
+from clustersim.report.places import part_word
 from clustersim.report.series import run_label
 from clustersim.report.words import percent, size, time_unit
 from clustersim.results import MemoryLine, Run, Sweep
@@ -34,17 +36,17 @@ def memory_time_data(sweep: Sweep, run: Run, max_stages: int = MAX_STAGES) -> Me
     lines = run.memory_lines
     if not lines:
         return None
-    begin_s = min(line.time_s[0] for line in lines)
-    end_s = max(line.time_s[-1] for line in lines)
+    begin_s, end_s = _shown(run)
+    steps = [_within(line, begin_s, end_s) if run.stashes_weights else line for line in lines]
     last = len(lines) - 1
     shown = sorted({round(number * last / (max_stages - 1)) for number in range(max_stages)})
     shown = shown if last >= max_stages else list(range(last + 1))
-    times_s = [[begin_s, *lines[number].time_s, end_s] for number in shown]
-    held = [[lines[number].num_bytes[-1], *lines[number].num_bytes, lines[number].num_bytes[-1]] for number in shown]
+    times_s = [[begin_s, *steps[number].time_s, end_s] for number in shown]
+    held = [[steps[number].num_bytes[-1], *steps[number].num_bytes, steps[number].num_bytes[-1]] for number in shown]
     return MemoryTime(
-        title=_title(lines, run.gpu_memory_bytes),
+        title=_title(run, lines),
         run=run_label(sweep, run),
-        names=[f"stage {lines[number].stage}" for number in shown],
+        names=[f"{part_word(run)} {lines[number].stage}" for number in shown],
         times_s=[[time_s - begin_s for time_s in each] for each in times_s],
         held_bytes=held,
         room_bytes=run.gpu_memory_bytes,
@@ -52,10 +54,32 @@ def memory_time_data(sweep: Sweep, run: Run, max_stages: int = MAX_STAGES) -> Me
     )
 
 
-def _title(lines: tuple[MemoryLine, ...], room: float | None) -> str:
+def _shown(run: Run) -> tuple[float, float]:
+    """Return from when to when memory is shown: as in the timeline, or for an iteration's time where they overlap."""
+    first = min(line.time_s[0] for line in run.memory_lines)
+    last = max(line.time_s[-1] for line in run.memory_lines)
+    begin_s, end_s = times_shown(run) or (first, last)
+    if not begin_s <= first <= last <= end_s:  # spans of something else than what is held
+        begin_s, end_s = first, last
+    return begin_s, begin_s + run.iteration_s if run.stashes_weights else end_s
+
+
+def _within(line: MemoryLine, begin_s: float, end_s: float) -> MemoryLine:
+    """Return what a stage holds within one iteration of many: what comes after its end came before, too."""
+    length_s = end_s - begin_s
+    steps = [
+        (begin_s + (time_s - begin_s) % length_s, held)
+        for time_s, held in zip(line.time_s, line.num_bytes, strict=True)
+    ]
+    steps.sort(key=lambda step: step[0])
+    return replace(line, time_s=tuple(time_s for time_s, _ in steps), num_bytes=tuple(held for _, held in steps))
+
+
+def _title(run: Run, lines: tuple[MemoryLine, ...]) -> str:
+    room = run.gpu_memory_bytes
     fullest = max(lines, key=lambda line: max(line.num_bytes))
     peak, least = max(fullest.num_bytes), min(fullest.num_bytes)
-    where = f"Stage {fullest.stage} is fullest:" if len(lines) > 1 else "A GPU holds"
+    where = f"{part_word(run).capitalize()} {fullest.stage} is fullest:" if len(lines) > 1 else "A GPU holds"
     share = f", {percent(peak / room)} of what a GPU has room for," if room else ""
     return f"{where} {size(peak)}{share} at its peak, of which {size(peak - least)} come and go with micro-batches"
 

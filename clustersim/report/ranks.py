@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from clustersim.report.figure import Figure, axis, layout, legend
 from clustersim.report.lanes import is_laid_out
 from clustersim.report.palette import LABELS, PARTS
+from clustersim.report.places import place_name
 from clustersim.report.series import run_label
 from clustersim.report.timeline import rank_name
 from clustersim.report.words import count, duration, percent, plot_text, time_unit
@@ -81,7 +82,7 @@ def _title(run: Run) -> str:
 def _label(run: Run, group: range) -> str:
     if len(group) > 1:
         return f"ranks {group[0]} to {group[-1]}"
-    name = rank_name(run, group[0])
+    name = ", ".join(filter(None, (place_name(run, group[0]), rank_name(run, group[0]))))
     return f"rank {group[0]} ({name})" if name else f"rank {group[0]}"
 
 

@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from clustersim.report.figure import Figure, Json, axis, layout, legend, merged
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.published import METRICS, compare, in_unit
-from clustersim.report.series import Series, headline, largest, run_label, series
+from clustersim.report.series import Series, basis, headline, largest, run_label, series
 from clustersim.report.words import count, gpus, percent, plot_text, times
 from clustersim.results import Run, Sweep
 
@@ -77,7 +77,7 @@ def scaling_data(sweep: Sweep) -> Scaling:
         points=tuple(point for one in found for run in one.runs for point in _points(sweep, run, one.label, metric)),
         ideal=_ideal(lines),
         one_size=len(lines) > 1 and all(len(line.num_gpus) == 1 for line in lines),
-        basis=headline(sweep).speedup_basis,
+        basis=basis(sweep),
         level=min(levels) if levels else None,
     )
 

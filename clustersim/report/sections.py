@@ -50,7 +50,10 @@ def all_runs(sweep: Sweep) -> str:
     title = "The one run" if len(body) == 1 else f"All {len(body)} runs"
     told = [key for key in varied(sweep) if any(isinstance(run.axes.get(key), str) for run in sweep.runs)]
     words = [key.rpartition(".")[2] for key in told]
-    return card(title, "Means over workers and iterations.", grid(headings, body, words))
+    under = "Means over workers and iterations."
+    if "baseline" in headings:
+        under += " The baseline, in samples/s, is each run's own: one GPU at its batch, or what the scenario gives."
+    return card(title, under, grid(headings, body, words))
 
 
 def sources(sweep: Sweep) -> str:

@@ -140,6 +140,18 @@ def axis_cell(key: str, value: Any) -> str:
     return count(value) if isinstance(value, int | float) else axis_value(key, value)
 
 
+def has_one_baseline(sweep: Sweep) -> bool:
+    """Say whether the speedups of all runs are over the same thing."""
+    return len({run.speedup_basis for run in sweep.runs}) == 1
+
+
+def basis(sweep: Sweep) -> str:
+    """Return what speedups are over: the baseline, or that each run has its own and where it stands."""
+    if has_one_baseline(sweep):
+        return headline(sweep).speedup_basis
+    return "each run's own baseline (in samples/s in the table of all runs)"
+
+
 def run_label(sweep: Sweep, run: Run) -> str:
     """Name a run: `128 GPUs, ring`."""
     return ", ".join(part for part in (gpus(run.num_gpus), setting(sweep, run)) if part)

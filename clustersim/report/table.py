@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clustersim.report.answer import METRIC_COLUMNS, rows, time_rows
 from clustersim.report.published import Comparison, compare
-from clustersim.report.series import series
+from clustersim.report.series import series, varied
 from clustersim.report.words import THIN, percent
 from clustersim.results import Sweep
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+_UNLIMITED = 10_000
+"""Columns, more than any table has."""
 
-def table(sweep: Sweep) -> Table:
-    """Return a rich table with a row for each run: `rich.print(table(sweep))`.
+
+def tables(sweep: Sweep, columns: int) -> list[Table]:
+    """Return the runs as one table where that many columns hold it, else where their time goes in a second one."""
+    from rich.console import Console
+
+    whole = table(sweep)
+    if Console(width=_UNLIMITED).measure(whole).maximum <= columns:
+        return [whole]
+    return [table(sweep, shares=False), share_table(sweep)]
+
+
+def table(sweep: Sweep, shares: bool = True) -> Table:
+    """Return a rich table with a row for each run, with the shares of its time: `rich.print(table(sweep))`.
 
     Below a run stand the figures published for it, each in the column of its metric, and the error of the
     forecast, forecast / published - 1. Without other axes than the number of GPUs it fits 80 columns.
     """
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     headings, body = rows(sweep)
-    parts, shares = time_rows(sweep)
-    result = Table(title=Text(sweep.name), title_justify="left", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    for heading in [*headings, *parts]:
-        result.add_column(heading, justify="right")
+    parts, found = time_rows(sweep) if shares else ([], [[] for _ in body])
+    result = _table(sweep.name, [*headings, *parts], varied(sweep))
     runs = [run for one in series(sweep) for run in one.runs]
-    for run, cells, share in zip(runs, body, shares, strict=True):
+    for run, cells, share in zip(runs, body, found, strict=True):
         result.add_row(*(Text(_plain(text)) for text in [*cells, *share]))
         compared = [row for point in run.published if (row := compare(sweep, run, point))]
         for label, texts in _published_lines(compared):
@@ -39,6 +49,32 @@ def table(sweep: Sweep) -> Table:
             result.add_row(
                 *(Text(_plain(text), style) for text in [label, *(texts.get(name, "") for name in headings[1:])])
             )
+    return result
+
+
+def share_table(sweep: Sweep) -> Table:
+    """Return a rich table of where the time of each run goes."""
+    from rich.text import Text
+
+    keys = varied(sweep)
+    (headings, body), (parts, shares) = rows(sweep), time_rows(sweep)
+    named = 1 + len(keys)
+    result = _table("where the time goes", [*headings[:named], *parts], keys)
+    for cells, share in zip(body, shares, strict=True):
+        result.add_row(*(Text(_plain(text)) for text in [*cells[:named], *share]))
+    return result
+
+
+def _table(title: str, headings: list[str], keys: Sequence[str]) -> Table:
+    """Return an empty table in which the columns of axes alone break, and none is cut."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    result = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    for number, heading in enumerate(headings):
+        is_axis = 0 < number <= len(keys)
+        result.add_column(heading, justify="right", no_wrap=not is_axis, overflow="fold")
     return result
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, MICRO_BATCH, Chosen, Mark, choose
 from clustersim.report.palette import KIND_PATTERNS, LABELS, PARTS, text_on
+from clustersim.report.places import part_word, place_name
 from clustersim.report.series import run_label
 from clustersim.report.words import duration, percent, plot_text, time_unit
 from clustersim.results import Run, Sweep
@@ -24,11 +25,12 @@ _LANE_PX = 40
 
 @dataclass(frozen=True)
 class Lane:
-    """One rank: its number, what it is called, and whether it is the last, for which the others wait."""
+    """One rank: its number, its GPU, whether it is the last, for which others wait, and its place in a layout."""
 
     rank: int
     name: str
     last: bool
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timelin
         title=timeline_title(run, chosen),
         run=run_label(sweep, run),
         iteration=chosen.iteration if chosen.in_step and not chosen.laid_out else None,
-        lanes=tuple(Lane(rank, rank_name(run, rank), rank == chosen.last) for rank in chosen.ranks),
+        lanes=tuple(
+            Lane(rank, rank_name(run, rank), rank == chosen.last, place_name(run, rank)) for rank in chosen.ranks
+        ),
         marks=tuple(chosen.marks),
         length_s=chosen.length_s,
         note=chosen.note,
@@ -77,7 +81,7 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     if not chosen.in_step:
         return _stretch_title(chosen)
     if chosen.bubble_s > max(chosen.exposed_s, 0.01 * chosen.iteration_s):
-        return _stages_title(chosen)
+        return _stages_title(part_word(run), chosen)
     late = ""
     if chosen.last is not None:
         late = f"rank {chosen.last} is ready {duration(chosen.late_s)} after the median, others wait up to " + duration(
@@ -94,10 +98,10 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     )
 
 
-def _stages_title(chosen: Chosen) -> str:
-    """Say how long stages wait for one another, and for communication where that can be seen."""
+def _stages_title(part: str, chosen: Chosen) -> str:
+    """Say how long the parts of a copy wait for one another, and for communication where that can be seen."""
     share = percent(chosen.bubble_s / chosen.iteration_s)
-    title = f"Stages wait for one another up to {duration(chosen.bubble_s)}, {share} of the iteration"
+    title = f"{part.capitalize()}s wait for one another up to {duration(chosen.bubble_s)}, {share} of the iteration"
     if chosen.exposed_s > 0.01 * chosen.iteration_s:
         return f"{title}; up to {duration(chosen.exposed_s)} more they wait for communication"
     return f"{title}; communication is hidden"
@@ -166,7 +170,7 @@ def _subtitle(data: Timeline, unit: str) -> str:
 
 def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, data: Timeline) -> Json:
     thin = kind in COMMUNICATION
-    names = {lane.rank: lane.name for lane in data.lanes}
+    names = {lane.rank: ", ".join(filter(None, (lane.place, lane.name))) for lane in data.lanes}
     return {
         "type": "bar",
         "orientation": "h",
@@ -226,7 +230,8 @@ def _hover(mark: Mark, name: str) -> str:
 
 
 def _label(lane: Lane, long: bool) -> str:
-    text = f"{lane.rank} · {plot_text(lane.name)}" if long and lane.name else str(lane.rank)
+    name = lane.place or plot_text(lane.name)
+    text = f"{lane.rank} · {name}" if long and name else str(lane.rank)
     return f"<b>{'last ▸ ' if long else '▸ '}{text}</b>" if lane.last else text
 
 

@@ -23,7 +23,7 @@ NUM_NEAREST = 12
 """How many points a statement stands on, where so many are near."""
 
 FURTHEST = 2.0
-"""Points further away than this say nothing: those of another strategy do where all else is alike, of a layout never."""
+"""Points further away than this say nothing: another strategy does where all else is alike, a layout never."""
 
 
 FEWEST = 4

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from clustersim.report.memory_time import MAX_STAGES, draw_memory_time, memory_time_data
+from clustersim.report.timeline import timeline_data
 from clustersim.report.words import THIN
-from clustersim.results import MemoryLine, Run
+from clustersim.results import MemoryLine, Run, Spans
+from clustersim.results.run import WEIGHT_VERSIONS
 from tests.report.cycles import alone, run_of, sweep_of
 
 
@@ -43,6 +45,26 @@ def test_a_stage_holds_before_its_first_pass_and_after_its_last_what_it_holds_th
     assert figure.traces[-1]["y"] == [8.0, 8.0]
     assert figure.layout["yaxis"]["title"]["text"] == "memory (GB)"
     assert figure.note == ""
+
+
+def test_it_begins_and_ends_with_the_timeline() -> None:
+    spans = Spans()
+    spans.add("bubble", 0, 0, 0.5, 1.0, "activations, micro-batch 0")
+    spans.add("forward", 2, 0, 1.0, 4.5, "layer, micro-batch 0")
+    run = replace(holding(2), spans=spans)
+    data, timeline = memory_time_data(sweep_of(run), run), timeline_data(sweep_of(run), run)
+    assert data is not None
+    assert timeline is not None
+    assert [(times_s[0], times_s[-1]) for times_s in data.times_s] == [(0.0, timeline.length_s)] * 2
+    assert data.times_s[0][1] == 0.5
+
+
+def test_where_iterations_overlap_it_is_as_long_as_one_and_what_comes_after_came_before() -> None:
+    run = replace(holding(3), iteration_s=2.5, facts={WEIGHT_VERSIONS: 3})
+    data = memory_time_data(sweep_of(run), run)
+    assert data is not None
+    assert data.times_s[2] == [0.0, 0.5, 2.0, 2.5]
+    assert data.held_bytes[2] == [3e9, 2e9, 3e9, 3e9]
 
 
 @pytest.mark.parametrize("num_stages", [MAX_STAGES, MAX_STAGES + 1, 16, 64])

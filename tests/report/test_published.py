@@ -70,7 +70,7 @@ def test_the_first_screen_gives_interval_and_known_error():
     assert "of all 4 published figures" in found["Error of the model"].note
     alone = {tile.label: tile for tile in tiles(make_sweep((8,), interval=0.0))}
     assert alone["Samples per second"].note == "one replicate, no interval"
-    assert alone["Error of the model"].note == "no published figure to compare with"
+    assert alone["Error of the model"].note == "unknown: no validated case is like this one"
 
 
 def test_the_table_leaves_out_what_no_run_has():
