@@ -33,6 +33,8 @@ SCENARIO: dict[str, Any] = {
         {"pipeline": 2, "micro_batches": 4, "schedule": "zero-bubble"},
         {"pipeline": 2, "micro_batches": 4, "schedule": "pipedream"},
         {"tensor": 2, "pipeline": 1, "micro_batches": 2, "sharding": "zero-3"},
+        {"pipeline": 2, "micro_batches": 4, "schedule": "interleaved", "chunks": 2, "offload": "optimizer+activations"},
+        {"micro_batches": 2, "recompute": "full", "offload": "optimizer+activations"},
     ],
 )
 def test_the_peak_of_each_stage_is_the_sum_that_refuses_plans(layout: dict[str, Any]) -> None:
@@ -63,3 +65,14 @@ def test_lines_survive_a_file() -> None:
     assert Run.from_dict(run.to_dict()).memory_lines == run.memory_lines
     assert "memory_lines" not in run.to_dict(detail=False)
     assert run.to_dict(detail=False)["gpu_memory_bytes"] == run.gpu_memory_bytes
+
+
+def test_what_is_offloaded_does_not_grow_with_the_micro_batches_under_way() -> None:
+    def lines(offload: str) -> list[tuple[float, float]]:
+        layout = {"pipeline": 4, "micro_batches": 8, "schedule": "gpipe", "offload": offload}
+        run = clustersim.simulate({**SCENARIO, "parallelism": layout})
+        return [(min(line.num_bytes), max(line.num_bytes)) for line in run.memory_lines]
+
+    for (least, most), (flat, flat_too) in zip(lines("none"), lines("activations"), strict=True):
+        assert flat == pytest.approx(flat_too)
+        assert flat < least + (most - least) / 2

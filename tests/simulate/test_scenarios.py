@@ -139,3 +139,16 @@ def test_a_ring_hides_behind_long_sequences_and_gathering_is_quicker_for_short_o
     assert 1.0 < runs[short, "ring"].iteration_s / runs[short, "all-gather"].iteration_s < 1.05
     assert 0.85 < runs[long, "ring"].iteration_s / runs[long, "all-gather"].iteration_s < 0.95
     assert runs[long, "all-gather"].memory_bytes - runs[long, "ring"].memory_bytes > 1.5e9
+
+
+def test_offload_weighs_less_the_larger_the_batch_and_activations_nothing_where_blocks_keep_little():
+    seconds = {
+        (run.axes["batch.per_gpu"], run.axes["parallelism.offload"]): run.iteration_s
+        for run in clustersim.sweep(clustersim.load_scenario("offload")).runs
+    }
+    cost_s = {batch: seconds[batch, "optimizer"] - seconds[batch, "none"] for batch in (1, 8)}
+    assert 0.5 < cost_s[8] / cost_s[1] < 0.7  # more of it is hidden behind a longer backward
+    assert seconds[1, "optimizer"] > 3.5 * seconds[1, "none"]
+    assert seconds[8, "optimizer"] < 1.35 * seconds[8, "none"]
+    for batch in (1, 8):
+        assert seconds[batch, "optimizer+activations"] < 1.01 * seconds[batch, "optimizer"]
