@@ -9,6 +9,7 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.interchange.chakra import read_chakra, write_chakra
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.memory import HeldPart, part_activations
 from clustersim.parallelism.pieces import Piece
@@ -148,17 +149,23 @@ def test_ranks_of_a_ring_played_as_one_are_those_played_each(decoder: str, layou
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[1:])
-def test_a_ring_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_iteration(decoder: str, layout) -> None:
+def test_a_ring_exported_as_traces_takes_as_long_as_the_exact_run_of_one_iteration(decoder, tmp_path, layout) -> None:
+    """A turn is a message to the next rank of the ring and one from the rank before."""
     setup = Setup(load_scenario(scenario(decoder, 16, layout, topology=DGX, batch={"global": 16})).points()[0].point)
     run = _played(setup, 0, 1, True, 0.0, lambda share: None)
     run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
     programs = programs_of(setup)
-    stages = programs.tasks()
-    graphs = [
-        [programs.node(task, rank) for task in stages[programs.grid.stage(rank)]]
-        for rank in range(programs.grid.num_ranks)
-    ]
-    assert play_traces(graphs, setup.topology, "ideal", exact=True)["end_s"] == pytest.approx(run_s, rel=1e-9)
+    stage_of = [programs.grid.stage(rank) for rank in range(16)]
+    write_chakra(tmp_path / "out", "ring", programs.tasks(), stage_of, programs.node)
+    played = play_traces(read_chakra(tmp_path / "out"), setup.topology, "ideal", exact=True)
+    assert played["end_s"] == pytest.approx(run_s, rel=1e-9)
+
+
+def test_what_stages_of_a_ring_hold_over_time_ends_where_it_began_and_peaks_at_what_is_told(decoder: str) -> None:
+    layout = {"context": 2, "pipeline": 2, "micro_batches": 4, "recompute": "full"}
+    run = clustersim.simulate(scenario(decoder, 4, layout, batch={"global": 8}))
+    assert [line.stage for line in run.memory_lines] == [0, 1]
+    assert max(max(line.num_bytes) for line in run.memory_lines) == pytest.approx(run.memory_bytes, rel=1e-9)
 
 
 def test_the_flop_of_a_ring_are_those_of_the_attention(attention: str) -> None:
