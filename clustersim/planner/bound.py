@@ -26,13 +26,15 @@ from clustersim.workload import PRECISIONS
 class Passes:
     """The least that each part takes for one micro-batch [num_parts]: forward, backward, gradients of its weights.
 
-    `sent_s` is what the message takes that comes into a part.
+    `sent_s` is what the message takes that comes into a part, and `tail_s` what a pass backward through it takes at
+    most once its last gradients are complete: layers without any come first in it.
     """
 
     forward_s: np.ndarray
     backward_s: np.ndarray
     weights_s: np.ndarray
     sent_s: np.ndarray
+    tail_s: np.ndarray
 
     def seconds(self) -> dict[str, list[float]]:
         """Return the seconds of a pass through each part, by its phase."""
@@ -53,11 +55,9 @@ def least_iteration_s(material: Material, choice: Choice) -> float:
     """
     layout, grid = choice.layout, choice.grid
     timed = material.timed(choice)
-    split = material.split(grid.tensor, layout.sequence_parallel)
-    begins = material.begins(choice)
-    passes = _passes(material, choice, timed, split, begins)
+    passes = _passes(material, choice, timed, material.begins(choice))
     shapes = stage_shapes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
-    exchanges = [_Exchange(material, choice, timed, stage) for stage in range(grid.pipeline)]
+    exchanges = [_Exchange(material, choice, timed, stage, passes) for stage in range(grid.pipeline)]
     seconds = [passes.of_stage(stage, grid.pipeline) for stage in range(grid.pipeline)]
     own_s = [
         exchange.end_s(float((shape.every * each).sum()), [float((part * each).sum()) for part in shape.before])
@@ -67,23 +67,36 @@ def least_iteration_s(material: Material, choice: Choice) -> float:
     return max(*own_s, exchanges[0].end_s(*first_stage_s(order, passes.seconds(), passes.sent_s.tolist())))
 
 
-def _passes(material: Material, choice: Choice, timed: Timed, split: Split, begins: tuple[int, ...]) -> Passes:
-    layout, grid = choice.layout, choice.grid
+def _passes(material: Material, choice: Choice, timed: Timed, begins: tuple[int, ...]) -> Passes:
+    layout, grid, split = choice.layout, choice.grid, material.split(choice)
     again = np.array(split.again[layout.recompute], dtype=float)
     forward_s = timed.forward_s + timed.forward_calls_s
-    backward_s = timed.backward_data_s + timed.backward_calls_s + again * forward_s
+    backward_s = timed.backward_data_s + timed.backward_calls_s + timed.backward_ring_s + again * forward_s
     puts_off = layout.schedule == "zero-bubble"
     weights_s = timed.backward_weights_s if puts_off else np.zeros_like(forward_s)
     if not puts_off:
         backward_s = backward_s + timed.backward_weights_s
     at = np.array(begins)
-    sums = [np.add.reduceat(column, at) for column in (forward_s, backward_s, weights_s)]
+    sums = [np.add.reduceat(column, at) for column in (forward_s + timed.forward_ring_s, backward_s, weights_s)]
+    tail_s = np.zeros(len(begins)) if puts_off else _tails(split, choice, begins, backward_s)
     sent_s, joined_s = _handed_over(material, choice, begins)
     sums[0] = sums[0] + joined_s
     sums[1] = sums[1] + np.append(joined_s[1:], 0.0)
-    if layout.sharding == "zero-3" and grid.data > 1:
+    if layout.sharding == "zero-3" and grid.num_replicas > 1:
         _with_gathers(material, choice, sums)
-    return Passes(sums[0], sums[1], sums[2], sent_s)
+    return Passes(sums[0], sums[1], sums[2], sent_s, tail_s)
+
+
+def _tails(split: Split, choice: Choice, begins: tuple[int, ...], backward_s: np.ndarray) -> np.ndarray:
+    """Return the seconds backward of the first layers of each part that copies exchange no gradients of [num_parts]."""
+    exchanged = split.parameters > 0
+    if choice.grid.expert > 1:
+        exchanged &= ~split.are_experts
+    firsts = np.append(np.flatnonzero(exchanged), len(exchanged))
+    ends = np.minimum(firsts[np.searchsorted(firsts, begins)], [*begins[1:], len(exchanged)])
+    total_s = np.append(0.0, np.cumsum(backward_s))
+    tails: np.ndarray = total_s[ends] - total_s[list(begins)]
+    return tails
 
 
 def _handed_over(material: Material, choice: Choice, begins: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -95,21 +108,22 @@ def _handed_over(material: Material, choice: Choice, begins: tuple[int, ...]) ->
     for number, first in enumerate(begins):
         if not number:
             continue
-        size = handed_over(layers, first) * sample_bytes
+        size = handed_over(layers, first) * sample_bytes / grid.context
         src, dst = ((number + step) % grid.pipeline * each for step in (-1, 0))
         ways = tuple((src + place, dst + place) for place in range(each))
         sent_s[number] = links.message_s(ways, size / grid.tensor)
         if grid.tensor > 1 and not choice.layout.sequence_parallel:
-            joined_s[number] = links.collective_s("all-gather", "auto", material.tensor_groups(grid.tensor), size)
+            joined_s[number] = links.collective_s("all-gather", "auto", material.groups(choice, ("tensor",)), size)
     return sent_s, joined_s
 
 
 def _with_gathers(material: Material, choice: Choice, sums: list[np.ndarray]) -> None:
     """Let each pass wait for the weights of its first unit, and for the gathering of all."""
     bytes_each = PRECISIONS[material.point.precision].operand_bytes
+    algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
     for number, sizes in enumerate(material.units(choice)):
         groups = material.replica_groups(choice, number % choice.grid.pipeline)
-        gather_s = [material.links.collective_s("all-gather", "auto", groups, size * bytes_each) for size in sizes]
+        gather_s = [material.links.collective_s("all-gather", algorithm, groups, size * bytes_each) for size in sizes]
         sums[0][number] = max(sums[0][number] + gather_s[0], sum(gather_s))
         sums[1][number] = max(sums[1][number] + gather_s[-1], sum(gather_s))
 
@@ -117,13 +131,15 @@ def _with_gathers(material: Material, choice: Choice, sums: list[np.ndarray]) ->
 class _Exchange:
     """What a stage does when its passes are over: gradients or their shares meet, weights are updated and given out."""
 
-    def __init__(self, material: Material, choice: Choice, timed: Timed, stage: int):
+    def __init__(self, material: Material, choice: Choice, timed: Timed, stage: int, passes: Passes):
         self._links, self._choice, whole = material.links, choice, timed.training.whole
         self._groups: tuple[Group, ...] = material.replica_groups(choice, stage)
+        self._expert_groups = material.groups_of_stage(choice, ("context", "data"), stage)
         self._load = material.load(choice, stage)
-        self._algorithm = str(getattr(material.point.strategy, "algorithm", "auto"))
+        self._algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
         self._update_s = whole.optimizer_s * self._load.share
         self._overlap = timed.training.overlap
+        self._tail_s = float(passes.tail_s[stage])
         self._gradient_bytes = whole.gradient_bytes_per_parameter
         self._weight_bytes = PRECISIONS[whole.precision].operand_bytes
 
@@ -132,26 +148,30 @@ class _Exchange:
 
         The gradients of chunk c become complete in a pass that begins at `starts_s[c]` at the earliest.
         """
-        sharding, replicas = self._choice.layout.sharding, self._choice.grid.data
-        if replicas == 1 or not self._load.buckets:
+        sharding, replicas = self._choice.layout.sharding, self._choice.grid.num_replicas
+        if replicas == 1:
             return passed_s + self._update_s
         if sharding is None:
-            return self._met_s("all-reduce", self._algorithm, passed_s, starts_s) + self._update_s
-        if sharding == "zero-1":
-            met_s = self._met_s("reduce-scatter", "auto", passed_s, starts_s)
-        else:
-            met_s = self._streamed_s(passed_s)
+            apart_s = self._links.one_after_another_s(
+                "all-reduce", self._algorithm, self._expert_groups, self._load.experts
+            )
+            met_s = self._met_s("all-reduce", passed_s, starts_s)
+            return max(met_s, passed_s, min(starts_s) + apart_s) + self._update_s
+        met_s = (
+            self._met_s("reduce-scatter", passed_s, starts_s) if sharding == "zero-1" else self._streamed_s(passed_s)
+        )
         return met_s + self._update_s / replicas + self._given_out_s()
 
-    def _met_s(self, op: str, algorithm: str, passed_s: float, starts_s: list[float]) -> float:
+    def _met_s(self, op: str, passed_s: float, starts_s: list[float]) -> float:
         """Return when the last bucket is exchanged, one after the other."""
-        every_s = self._all_s(op, algorithm, self._load.buckets)
+        every_s = self._all_s(op, self._load.buckets)
         if not self._overlap:
             return passed_s + every_s
         return max(
-            passed_s + self._all_s(op, algorithm, self._load.buckets[-1:]),
+            passed_s,
+            passed_s - self._tail_s + self._all_s(op, self._load.buckets[-1:]),
             min(starts_s) + every_s,
-            starts_s[0] + self._all_s(op, algorithm, self._load.of_first_chunk),
+            starts_s[0] + self._all_s(op, self._load.of_first_chunk),
         )
 
     def _streamed_s(self, passed_s: float) -> float:
@@ -159,18 +179,19 @@ class _Exchange:
         units = [size for part in self._load.units for size in part if size]
         shared = [size * self._gradient_bytes for size in units]
         last = [size for size in self._load.units[0] if size][:1]
-        last_s = self._all_s("reduce-scatter", "auto", [size * self._gradient_bytes for size in last])
-        stream_s = self._all_s("reduce-scatter", "auto", shared)
+        last_s = self._all_s("reduce-scatter", [size * self._gradient_bytes for size in last])
+        stream_s = self._all_s("reduce-scatter", shared)
         if self._choice.layout.sharding == "zero-3":
-            stream_s += 2 * self._all_s("all-gather", "auto", [size * self._weight_bytes for size in units])
-        return max(passed_s + last_s, self._choice.layout.micro_batches * stream_s)
+            stream_s += 2 * self._all_s("all-gather", [size * self._weight_bytes for size in units])
+        tail_s = self._tail_s if last else 0.0
+        return max(passed_s - tail_s + last_s, passed_s, self._choice.layout.micro_batches * stream_s)
 
     def _given_out_s(self) -> float:
         if self._choice.layout.sharding == "zero-3":
             return 0.0
         share = self._weight_bytes / self._gradient_bytes
-        return self._all_s("all-gather", "auto", [size * share for size in self._load.buckets])
+        return self._all_s("all-gather", [size * share for size in self._load.buckets])
 
-    def _all_s(self, op: str, algorithm: str, sizes: Sequence[float]) -> float:
+    def _all_s(self, op: str, sizes: Sequence[float]) -> float:
         """Return the least that collectives of these sizes take one after the other, of all groups of the stage."""
-        return self._links.one_after_another_s(op, algorithm, self._groups, sizes)
+        return self._links.one_after_another_s(op, self._algorithm, self._groups, sizes)

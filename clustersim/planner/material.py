@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from clustersim.hardware import load_gpu
-from clustersim.parallelism import Training
-from clustersim.parallelism.layout import begins_of
+from clustersim.parallelism import AXES, REPLICAS, Grid, Training
+from clustersim.parallelism.experts import OP
+from clustersim.parallelism.layout import begins_of, pieces_of
 from clustersim.parallelism.memory import block_starts, recomputed
 from clustersim.parallelism.pieces import GroupCall, Piece
-from clustersim.parallelism.split import split_model
+from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.work import piece_times
 from clustersim.planner.links import Group, LeastTimes
 from clustersim.planner.space import RECOMPUTES, Choice
 from clustersim.program import assign_buckets, bucket_caps
+from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
 from clustersim.simulate.setup import Setup, Workloads
+from clustersim.strategies import Strategy
 from clustersim.workload import PRECISIONS, Layer, LayerTime
 
 Found = TypeVar("Found")
@@ -29,7 +34,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A model split over GPUs of a tensor group: its pieces, where blocks begin, and which pieces are alike.
+    """What a GPU has of a model's layers: its pieces, where blocks begin, and which pieces are alike.
 
     `kinds` [num_layers] has the same number for pieces that differ in their name alone.
     """
@@ -48,6 +53,11 @@ class Split:
         return np.array([piece.layer.num_parameters for piece in self.pieces], dtype=float)
 
     @cached_property
+    def are_experts(self) -> np.ndarray:
+        """Whether each piece is one of experts [num_layers]."""
+        return np.array([piece.layer.op == OP for piece in self.pieces])
+
+    @cached_property
     def again(self) -> dict[str, tuple[bool, ...]]:
         """For each kind of recomputation, whose forward pass is repeated [num_layers]."""
         return {recompute: tuple(recomputed(self.layers, recompute)) for recompute in RECOMPUTES}
@@ -57,7 +67,8 @@ class Split:
 class Timed:
     """Seconds of each piece for one micro-batch on one GPU of the group, columns [num_layers].
 
-    `forward_calls_s` and `backward_calls_s` are the least that collectives of the group take around the two passes.
+    `forward_calls_s` and `backward_calls_s` are the least that collectives of groups take around the two passes, and
+    `forward_ring_s` and `backward_ring_s` how long blocks of an attention in a ring are awaited beyond its compute.
     """
 
     training: Training
@@ -67,17 +78,21 @@ class Timed:
     backward_weights_s: np.ndarray
     forward_calls_s: np.ndarray
     backward_calls_s: np.ndarray
+    forward_ring_s: np.ndarray
+    backward_ring_s: np.ndarray
 
 
 @dataclass(frozen=True)
 class StageLoad:
     """What a stage exchanges: bytes of its buckets, and of those with gradients of its first chunk alone.
 
-    `units` are the parameters of the units of each of its chunks, and `share` is its part of the model's parameters.
+    `experts` are the bytes of gradients that copies of experts exchange apart from the others. `units` are the
+    parameters of the units of each of its chunks, and `share` is its part of the model's parameters.
     """
 
     buckets: tuple[float, ...]
     of_first_chunk: tuple[float, ...]
+    experts: tuple[float, ...]
     units: tuple[tuple[float, ...], ...]
     share: float
 
@@ -96,50 +111,53 @@ class Material:
         self.links = LeastTimes(self.setup.topology, self.gpus, self.setup.transport, alike, swappable)
         self._known: dict[Hashable, Any] = {}
 
-    def split(self, tensor: int, sequence_parallel: bool) -> Split:
-        """Return the model split over so many GPUs; raise InputError where it cannot be."""
-        return self._once(("split", tensor, sequence_parallel), lambda: self._split(tensor, sequence_parallel))
+    def split(self, choice: Choice) -> Split:
+        """Return the pieces of a choice's model; raise InputError where it cannot be divided so."""
+        return self._once(("split", choice.cut), lambda: self._split(choice))
+
+    def strategy(self, choice: Choice) -> Strategy:
+        """Return how the copies of a choice exchange gradients."""
+        return self._once(
+            ("strategy", choice.exchange), lambda: self.point.strategy.model_copy(update=dict(choice.exchange))
+        )
 
     def timed(self, choice: Choice) -> Timed:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""
-        layout, given = choice.layout, self.setup.given_times
+        given = self.setup.given_times
         share = (choice.num_gpus, choice.batch) if given is not None and any(given) else None
-        key = "timed", layout.tensor, layout.sequence_parallel, choice.micro_batch, share
-        return self._once(key, lambda: self._timed(choice))
+        return self._once(("timed", choice.cut, choice.micro_batch, share), lambda: self._timed(choice))
 
     def begins(self, choice: Choice) -> tuple[int, ...]:
         """Return the layer that each part of a choice's model begins with; raise InputError where it cannot be cut."""
         layout = choice.layout
-        key = "begins", layout.tensor, layout.sequence_parallel, choice.micro_batch, layout.pipeline, layout.chunks
         kept = layout.micro_batches if layout.balance == "memory" else None
-        return self._once((*key, kept), lambda: self._begins(choice))
+        key = "begins", choice.cut, choice.micro_batch, layout.pipeline, layout.chunks, kept
+        return self._once(key, lambda: self._begins(choice))
 
     def load(self, choice: Choice, stage: int) -> StageLoad:
         """Return what a stage of a choice exchanges when its passes are over."""
-        layout = choice.layout
         begins = self.begins(choice)
-        key = "load", layout.tensor, layout.sequence_parallel, begins, layout.pipeline, stage
+        key = "load", choice.cut, begins, choice.layout.pipeline, stage, choice.exchange
         return self._once(key, lambda: self._load(choice, begins, stage))
 
     def units(self, choice: Choice) -> list[list[float]]:
         """Return the parameters of the units of each part, whose weights are gathered together."""
-        layout, begins = choice.layout, self.begins(choice)
-        key = "units", layout.tensor, layout.sequence_parallel, begins
-        return self._once(key, lambda: _units(self.split(layout.tensor or 1, layout.sequence_parallel), begins))
+        begins = self.begins(choice)
+        return self._once(("units", choice.cut, begins), lambda: _units(self.split(choice), begins))
 
-    def tensor_groups(self, tensor: int) -> tuple[Group, ...]:
-        """Return the ranks of every group that splits layers."""
-        return tuple(tuple(range(first, first + tensor)) for first in range(0, len(self.gpus), tensor))
+    def groups(self, choice: Choice, axes: tuple[str, ...]) -> tuple[Group, ...]:
+        """Return the ranks of every group along some axes, those of the first stage first."""
+        return self._once(("groups", choice.grid.sizes, axes), lambda: _groups(choice.grid, axes))
+
+    def groups_of_stage(self, choice: Choice, axes: tuple[str, ...], stage: int) -> tuple[Group, ...]:
+        """Return the groups along some axes, none of them the pipeline, whose ranks are on a stage."""
+        every = self.groups(choice, axes)
+        each = len(every) // choice.grid.pipeline
+        return every[stage * each : (stage + 1) * each]
 
     def replica_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same parameters."""
-        grid = choice.grid
-        each, tensor = grid.num_ranks // grid.pipeline, grid.tensor
-        key = "replicas", each, tensor, stage
-        return self._once(
-            key,
-            lambda: tuple(tuple(range(stage * each + place, (stage + 1) * each, tensor)) for place in range(tensor)),
-        )
+        return self.groups_of_stage(choice, REPLICAS, stage)
 
     def _once(self, key: Hashable, make: Callable[[], Found]) -> Found:
         if key not in self._known:
@@ -147,18 +165,16 @@ class Material:
         found: Found = self._known[key]
         return found
 
-    def _split(self, tensor: int, sequence_parallel: bool) -> Split:
+    def _split(self, choice: Choice) -> Split:
         number = PRECISIONS[self.point.precision]
-        pieces = tuple(split_model(self.setup.model, tensor, number.activation_bytes, sequence_parallel))
+        pieces = pieces_of(choice.layout, choice.grid, self.setup.model, number.activation_bytes)
         layers = [piece.layer for piece in pieces]
         known: dict[Hashable, int] = {}
         kinds = tuple(known.setdefault(_kind(piece), len(known)) for piece in pieces)
         return Split(pieces, tuple(block_starts(layers)), kinds)
 
     def _timed(self, choice: Choice) -> Timed:
-        layout, micro_batch = choice.layout, choice.micro_batch
-        split = self.split(layout.tensor or 1, layout.sequence_parallel)
-        given = self.setup.given_times
+        micro_batch, split, given = choice.micro_batch, self.split(choice), self.setup.given_times
         whole = self.setup.workload(self.kind, micro_batch)
         if given is not None and any(given):
             whole = of_a_batch(point_of(self.point, choice), whole, whole.batch, given)
@@ -170,15 +186,8 @@ class Material:
             overlap=self.point.strategy.overlap,
         )
         times = piece_times(whole, split.pieces, training.library)
-        groups = self.tensor_groups(layout.tensor or 1)
-
-        def least_s(calls: Sequence[GroupCall]) -> float:
-            return sum(
-                self.links.collective_s(call.op, "auto", groups, call.bytes_per_sample * micro_batch) for call in calls
-            )
-
-        forward = [least_s(piece.before_forward + piece.after_forward) for piece in split.pieces]
-        backward = [least_s(piece.before_backward + piece.after_backward) for piece in split.pieces]
+        forward = [self._called_s(choice, piece.before_forward + piece.after_forward) for piece in split.pieces]
+        backward = [self._called_s(choice, piece.before_backward + piece.after_backward) for piece in split.pieces]
         return Timed(
             training,
             times,
@@ -187,32 +196,75 @@ class Material:
             np.array([time.backward_weights_s for time in times]),
             np.array(forward),
             np.array(backward),
+            self._awaited_s(choice, times, FORWARD),
+            self._awaited_s(choice, times, BACKWARD),
         )
 
+    def _called_s(self, choice: Choice, calls: Sequence[GroupCall]) -> float:
+        """Return the least that collectives around a layer take for a micro-batch."""
+        return sum(
+            self.links.collective_s(
+                call.op, "auto", self.groups(choice, (call.axis,)), call.bytes_per_sample * choice.micro_batch
+            )
+            for call in calls
+        )
+
+    def _awaited_s(self, choice: Choice, times: Sequence[LayerTime], phase: str) -> np.ndarray:
+        """Return what is waited for at least in attentions in a ring, at the first layer of each [num_layers]."""
+        awaited_s, pieces = np.zeros(len(times)), self.split(choice).pieces
+        for is_ring, each in groupby(range(len(pieces)), lambda layer: in_ring(pieces[layer])):
+            layers = list(each)
+            if is_ring:
+                own = [pieces[layer] for layer in layers], [times[layer] for layer in layers]
+                sent_s = computed_s = 0.0
+                for op in (*ring_ops(*own, phase, 0, 0, choice.micro_batch), None):
+                    if isinstance(op, Compute):
+                        computed_s += op.seconds
+                    elif isinstance(op, Call) or op is None:
+                        awaited_s[layers[0]] += max(0.0, sent_s - computed_s)
+                        groups = self.groups(choice, ("context",))
+                        sent_s = 0.0 if op is None else self.links.collective_s(op.op, "auto", groups, op.num_bytes)
+                        computed_s = 0.0
+        return awaited_s
+
     def _load(self, choice: Choice, begins: tuple[int, ...], stage: int) -> StageLoad:
-        split = self.split(choice.grid.tensor, choice.layout.sequence_parallel)
-        training = self.timed(choice).training
-        whole, num_stages = training.whole, choice.grid.pipeline
+        split, whole, num_stages = self.split(choice), self.timed(choice).training.whole, choice.grid.pipeline
         own = [np.arange(*span) for span in zip(begins, (*begins[1:], len(split.pieces)), strict=True)]
         own = own[stage::num_stages]
         layers = np.concatenate([part[::-1] for part in reversed(own)])
         sizes = split.parameters[layers] * whole.gradient_bytes_per_parameter
+        apart = split.are_experts[layers] if choice.grid.expert > 1 else np.zeros(len(layers), dtype=bool)
+        together, last = np.flatnonzero(~apart & (sizes > 0)), int(own[0][-1])
+        caps = bucket_caps(self.strategy(choice).buckets)
         buckets = [
-            (float(sizes[members].sum()), int(layers[members[-1]]) <= int(own[0][-1]))
-            for members in assign_buckets(sizes.tolist(), training.caps)
+            (float(sizes[together[members]].sum()), int(layers[together[members[-1]]]) <= last)
+            for members in assign_buckets(sizes[together].tolist(), caps)
         ]
         every = whole.model.num_parameters
         return StageLoad(
             buckets=tuple(size for size, _ in buckets),
             of_first_chunk=tuple(size for size, is_of_first in buckets if is_of_first),
+            experts=tuple(sizes[apart & (sizes > 0)].tolist()),
             units=tuple(tuple(each) for each in self.units(choice)[stage::num_stages]),
             share=float(split.parameters[layers].sum()) / every if every else 0.0,
         )
 
     def _begins(self, choice: Choice) -> tuple[int, ...]:
-        timed, layout = self.timed(choice), choice.layout
-        split = self.split(layout.tensor or 1, layout.sequence_parallel)
-        return tuple(begins_of(layout, choice.grid, timed.training, split.pieces, timed.times))
+        timed = self.timed(choice)
+        return tuple(begins_of(choice.layout, choice.grid, timed.training, self.split(choice).pieces, timed.times))
+
+
+def _groups(grid: Grid, axes: Sequence[str]) -> tuple[Group, ...]:
+    """Return the ranks of every group along some axes of a grid, whose first axis counts fastest.
+
+    >>> _groups(Grid(tensor=2, data=2, pipeline=2), ("data",))
+    ((0, 2), (1, 3), (4, 6), (5, 7))
+    """
+    box = np.arange(grid.num_ranks).reshape(grid.sizes[::-1])
+    own = sorted(len(AXES) - 1 - AXES.index(axis) for axis in axes)
+    size = prod(box.shape[axis] for axis in own)
+    rows = np.moveaxis(box, own, range(-len(own), 0)).reshape(-1, size)
+    return tuple(tuple(row) for row in rows.tolist())
 
 
 def point_of(point: Point, choice: Choice) -> Point:
@@ -228,7 +280,7 @@ def _kind(piece: Piece) -> Hashable:
     sizes = layer.op, layer.num_parameters, layer.input_elements, layer.output_elements, layer.kept_bytes
     work = layer.flop, layer.flop_backward_data, layer.flop_backward_weights
     calls = piece.is_split, piece.before_forward, piece.after_forward, piece.before_backward, piece.after_backward
-    return sizes, work, tuple(layer.shape.items()), calls
+    return sizes, work, tuple(layer.shape.items()), calls, piece.num_blocks, piece.block_bytes
 
 
 def _units(split: Split, begins: tuple[int, ...]) -> list[list[float]]:

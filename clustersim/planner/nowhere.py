@@ -8,7 +8,7 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.planner.question import Question
 from clustersim.planner.room import Rooms
-from clustersim.planner.space import Choice, Space
+from clustersim.planner.space import Choice
 from clustersim.units import format_size
 
 _MOST_TIMES = 64
@@ -56,7 +56,7 @@ def _on_more_gpus(question: Question, rooms: Rooms, gpu: Gpu, num_gpus: int) -> 
     while times <= _MOST_TIMES:
         batches = {num_gpus * times: question.batches[num_gpus]}
         fixed = {**least, **{key: value for key, value in question.fixed.items() if key != "data"}}
-        for (choice,) in Space(batches, min(question.most_tensor, num_gpus), fixed).families({}):
+        for (choice,) in question.space(batches, fixed).families({}):
             try:
                 if rooms.fullest_bytes(choice) <= gpu.memory_bytes:
                     return choice

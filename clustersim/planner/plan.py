@@ -18,7 +18,7 @@ from clustersim.planner.question import Question, ask
 from clustersim.planner.reasons import reason
 from clustersim.planner.room import Rooms
 from clustersim.planner.search import Played, Ranked, play_best_first
-from clustersim.planner.space import Choice, Space
+from clustersim.planner.space import Choice
 from clustersim.planner.tune import tuned
 from clustersim.scenario import Scenario
 from clustersim.simulate import Workloads
@@ -168,8 +168,7 @@ class _Search:
     def _ranked(self) -> list[Ranked]:
         """Return every layout that can be, in the order of its bound."""
         question = self._question
-        space = Space(question.batches, question.most_tensor, question.fixed)
-        families = list(space.families(self._discarded))
+        families = list(question.space(question.batches, question.fixed).families(self._discarded))
         ranked = []
         for number, family in enumerate(families):
             self._tell(0.5 * number / len(families), "bounds")
@@ -232,6 +231,8 @@ def _in_short(error: InputError) -> str:
         "pipeline": "more parts than the model can be cut into",
         "chunks": "more parts than the model can be cut into",
         "tensor": "layers do not divide over the GPUs",
+        "expert": "experts do not divide over the GPUs",
+        "context": "tokens do not divide over the GPUs",
         "stages": "the stages given are not those of the layout",
     }
     return causes.get(first.key or "", first.message)

@@ -12,7 +12,9 @@ import numpy as np
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, Mistake
 from clustersim.parallelism import Parallelism
+from clustersim.planner.space import SHARDINGS, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
+from clustersim.workload import load_workload
 
 _BATCH_OF_EACH = 720_720
 """Samples for each GPU that nearly all numbers of copies and micro-batches divide."""
@@ -22,7 +24,8 @@ _BATCH_OF_EACH = 720_720
 class Question:
     """A training as a point, whose layout is asked for on each of `num_gpus`, with the batches over all of them.
 
-    `fixed` are the keys of `parallelism` that are given, and `most_tensor` is how many GPUs may split layers.
+    `fixed` are the keys of `parallelism` that are given, `most_tensor` is how many GPUs may split layers, and
+    `divisible` is what of the model there is to be divided beside them.
     """
 
     name: str
@@ -30,11 +33,18 @@ class Question:
     batches: Mapping[int, Sequence[int]]
     fixed: Mapping[str, Any]
     most_tensor: int
+    divisible: Divisible
 
     @property
     def num_gpus(self) -> tuple[int, ...]:
         """The numbers of GPUs in the order in which they were given."""
         return tuple(self.batches)
+
+    def space(self, batches: Mapping[int, Sequence[int]], fixed: Mapping[str, Any]) -> Space:
+        """Return the layouts that are asked about, of other numbers of GPUs or with more that is fixed if need be."""
+        strategy = self.point.strategy
+        shardings = [each for each in SHARDINGS if each is None or not strategy.sharding_mistakes(each)]
+        return Space(batches, min(self.most_tensor, max(batches)), fixed, self.divisible, shardings)
 
 
 def ask(
@@ -66,6 +76,7 @@ def ask(
         },
         fixed={key: getattr(layout, key) for key in layout.model_fields_set if _says_something(layout, key)},
         most_tensor=most if across_hosts else _gpus_of_a_host(point),
+        divisible=Divisible.of(load_workload(point.model)[0]),
     )
 
 
@@ -103,15 +114,17 @@ def _mistakes(point: Point) -> Iterator[Mistake]:
         )
         yield Mistake(message, key=key, got="given", allowed=f"no {key}")
     if (kind := point.parallelism.kind) != "grid":
-        message = f"a plan lays models out over data, tensor and pipeline; run {kind} beside the best of these"
+        message = f"a plan lays models out over a grid of GPUs; run {kind} beside the best of these"
         yield Mistake(message, key="parallelism.kind", got=kind, allowed="grid")
     if (schedule := point.parallelism.schedule) == "pipedream":
         message = f"a plan compares layouts that train alike; leave {schedule} out, and run it beside the best of these"
         yield Mistake(message, key="parallelism.schedule", got=schedule, allowed="a schedule with a flush")
-    for key in ("context", "expert", "time_chunks"):
-        if (size := getattr(point.parallelism, key)) is not None and size > 1:
-            message = f"a plan lays models out over data, tensor and pipeline; leave {key} out"
-            yield Mistake(message, key=f"parallelism.{key}", got=str(size), allowed="1")
+    if (size := point.parallelism.time_chunks) > 1:
+        message = "a plan does not divide sequences in time; leave time_chunks out, and run the best with it"
+        yield Mistake(message, key="parallelism.time_chunks", got=str(size), allowed="1")
+    if (offload := point.parallelism.offload) != "none":
+        message = "a plan keeps everything on the GPUs; leave offload out, and run the best with it"
+        yield Mistake(message, key="parallelism.offload", got=offload, allowed="none")
     if point.strategy.kind != "all-reduce":
         message = f"a plan is for copies that meet in all-reduces (the strategy is {point.strategy.kind})"
         yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")

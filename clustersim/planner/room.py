@@ -28,7 +28,7 @@ class Rooms:
     def fullest_bytes(self, choice: Choice) -> float:
         """Return the bytes that a rank of the fullest stage holds; raise InputError where there is no such layout."""
         layout, grid = choice.layout, choice.grid
-        split = self._material.split(grid.tensor, layout.sequence_parallel)
+        split = self._material.split(choice)
         begins = self._material.begins(choice)
         shapes = stage_shapes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
         ends = (*begins[1:], len(split.pieces))
@@ -44,7 +44,7 @@ class Rooms:
         """Return what a part keeps of one sample."""
         blocks = tuple(_blocks(split, first, end))
         again = split.again[choice.layout.recompute][first:end]
-        key = choice.grid.tensor, choice.layout.sequence_parallel, split.kinds[first:end], blocks, again
+        key = choice.cut, split.kinds[first:end], blocks, again
         if key not in self._known_parts:
             part = HeldPart(split.pieces[first:end], 1.0, blocks, again)
             self._known_parts[key] = part_activations(part, self._material.point.precision)
@@ -52,17 +52,16 @@ class Rooms:
 
     def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...]) -> float:
         """Return what a stage holds beside its activations."""
-        layout, grid = choice.layout, choice.grid
+        sharding, replicas = choice.layout.sharding, choice.grid.num_replicas
         kinds = tuple(split.kinds[first:end] for first, end in spans)
         starts = tuple(tuple(_blocks(split, *span)) for span in spans)
-        own = grid.tensor, layout.sequence_parallel, kinds, starts
-        key = own, layout.sharding, grid.data if layout.sharding else 1
+        key = choice.cut, kinds, starts, sharding, replicas if sharding else 1
         if key not in self._known_states:
             parts = [
                 HeldPart(split.pieces[first:end], 1.0, blocks, ())
                 for (first, end), blocks in zip(spans, starts, strict=True)
             ]
-            state = sum(stage_state(parts, self._rules(layout.sharding, grid.data)).values())
+            state = sum(stage_state(parts, self._rules(sharding, replicas)).values())
             self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES
         return self._known_states[key]
 

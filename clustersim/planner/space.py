@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from math import gcd
 from typing import Any, get_args
 
 from clustersim.parallelism import Grid, Parallelism
 from clustersim.parallelism.spec import Recompute, Sharding
+from clustersim.workload import Model
+from clustersim.workload.fused_attention import is_fused
 
 SCHEDULES = (("1f1b", 1), ("zero-bubble", 1), ("interleaved", 2), ("interleaved", 4))
 """Schedules and their chunks that are tried; `gpipe` is not: it takes as long as 1f1b and holds more."""
@@ -16,6 +19,12 @@ SCHEDULES = (("1f1b", 1), ("zero-bubble", 1), ("interleaved", 2), ("interleaved"
 SHARDINGS: tuple[Sharding | None, ...] = (None, *get_args(Sharding))
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 """From the one that computes least to the one that holds least."""
+
+LONG_TOKENS = 4096
+"""From how many tokens on sequences are divided: what a GPU keeps of a shorter one is little beside its weights."""
+
+Cut = tuple[int, bool, int, int, str]
+"""All that says what a GPU has of each layer: tensor, sequence_parallel, expert, context, context_method."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,13 @@ class Choice:
     @property
     def micro_batch(self) -> int:
         """Samples of one micro-batch."""
-        return self.batch // (self.grid.data * self.layout.micro_batches)
+        return self.batch // (self.grid.data * self.grid.expert * self.layout.micro_batches)
+
+    @cached_property
+    def cut(self) -> Cut:
+        """How layers are divided over the GPUs of a stage: choices alike in it have the same pieces."""
+        layout, grid = self.layout, self.grid
+        return grid.tensor, layout.sequence_parallel, grid.expert, grid.context, layout.context_method
 
     def settings(self) -> dict[str, Any]:
         """Return what a scenario says under `parallelism`, without what is left at its default."""
@@ -44,8 +59,11 @@ class Choice:
     def text(self) -> str:
         """Return the choice in a line, as a user would say it."""
         layout = self.layout
-        degrees = [f"{axis} {size}" for axis in ("data", "tensor", "pipeline") if (size := getattr(layout, axis)) > 1]
+        axes = ("data", "expert", "context", "tensor", "pipeline")
+        degrees = [f"{axis} {size}" for axis in axes if (size := getattr(self.grid, axis)) > 1]
         parts = [" x ".join(degrees) or "data 1"]
+        if layout.context_method == "ring":
+            parts.append("attention in a ring")
         if layout.pipeline and layout.pipeline > 1:
             chunks = f" {layout.chunks} chunks" if layout.chunks > 1 else ""
             parts.append(f"{layout.schedule}{chunks}")
@@ -62,15 +80,46 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Divisible:
+    """What of a model is divided beside its layers: the `experts` of one, the `tokens` of a sequence; 1 where neither.
+
+    `in_rings` says whether attention may be computed block by block.
+    """
+
+    experts: int = 1
+    tokens: int = 1
+    in_rings: bool = False
+
+    @classmethod
+    def of(cls, model: Model) -> Divisible:
+        """Return what of a model may be divided; sequences from `LONG_TOKENS` on.
+
+        >>> from clustersim.workload import load_model
+        >>> Divisible.of(load_model("mixtral-8x7b"))
+        Divisible(experts=8, tokens=4096, in_rings=True)
+        """
+        products = [layer for layer in model.layers if layer.op == "matmul"]
+        tokens = gcd(*(layer.shape["rows"] for layer in products)) if products else 1
+        return cls(
+            experts=gcd(*(layer.shape["experts"] for layer in model.layers if layer.op == "experts")) or 1,
+            tokens=tokens if tokens >= LONG_TOKENS else 1,
+            in_rings=bool(products) and all(map(is_fused, products)),
+        )
+
+
+@dataclass(frozen=True)
 class Space:
     """What is to be gone through: for each number of GPUs the batches over all of them, and what is fixed.
 
-    `most_tensor` is how many GPUs may split layers; `fixed` are the keys under `parallelism` that a scenario gives.
+    `most_tensor` is how many GPUs may split layers; `fixed` are the keys under `parallelism` that a scenario gives, and
+    `divisible` is what of the model there is beside layers to be divided. `shardings` are those that are tried.
     """
 
     batches: Mapping[int, Sequence[int]]
     most_tensor: int
     fixed: Mapping[str, Any]
+    divisible: Divisible = field(default_factory=Divisible)
+    shardings: Sequence[Sharding | None] = SHARDINGS
 
     def families(self, tally: dict[str, int]) -> Iterator[list[Choice]]:
         """Yield choices that differ in nothing but what they recompute, the least first.
@@ -79,59 +128,78 @@ class Space:
         """
         for num_gpus, batches in self.batches.items():
             for batch in batches:
-                for tensor in self._given("tensor", divisors(num_gpus)):
-                    if tensor > self.most_tensor and "tensor" not in self.fixed:
-                        continue
-                    for pipeline in self._given("pipeline", divisors(num_gpus // tensor)):
-                        yield from self._of_degrees(num_gpus, batch, tensor, pipeline, tally)
+                for degrees in self._degrees(num_gpus):
+                    yield from self._of_degrees(num_gpus, batch, degrees, tally)
+
+    def _degrees(self, num_gpus: int) -> Iterator[dict[str, int]]:
+        """Go through the degrees whose product is the number of GPUs."""
+        for tensor in self._given("tensor", divisors(num_gpus)):
+            if tensor > self.most_tensor and "tensor" not in self.fixed:
+                continue
+            for pipeline in self._given("pipeline", divisors(num_gpus // tensor)):
+                left = num_gpus // (tensor * pipeline)
+                for expert in self._given("expert", divisors(gcd(left, self.divisible.experts))):
+                    for context in self._given("context", divisors(gcd(left // expert, self.divisible.tokens))):
+                        data, rest = divmod(num_gpus, tensor * pipeline * expert * context)
+                        if not rest and self.fixed.get("data", data) == data:
+                            degrees = {"data": data, "tensor": tensor, "pipeline": pipeline}
+                            beside = {"expert": expert, "context": context}
+                            yield degrees | {axis: size for axis, size in beside.items() if size > 1}
 
     def _of_degrees(
-        self, num_gpus: int, batch: int, tensor: int, pipeline: int, tally: dict[str, int]
+        self, num_gpus: int, batch: int, degrees: Mapping[str, int], tally: dict[str, int]
     ) -> Iterator[list[Choice]]:
-        data, rest = divmod(num_gpus, tensor * pipeline)
-        if rest or self.fixed.get("data", data) != data:
-            return
-        if batch % data:
+        copies, pipeline = degrees["data"] * degrees.get("expert", 1), degrees["pipeline"]
+        if batch % copies:
             _count(tally, DOES_NOT_DIVIDE)
             return
         schedules = [pair for pair in self._schedules() if pipeline > 1 or pair == ("1f1b", 1)] or [("1f1b", 1)]
-        for micro_batches in self._given("micro_batches", divisors(batch // data)):
-            if batch // data % micro_batches:
+        for micro_batches in self._given("micro_batches", divisors(batch // copies)):
+            if batch // copies % micro_batches:
                 _count(tally, DOES_NOT_DIVIDE)
                 continue
             for schedule, chunks in schedules:
                 if schedule == "interleaved" and chunks > 1 and micro_batches % pipeline:
                     _count(tally, NO_ROUNDS)
                     continue
-                yield from self._families_of(
-                    num_gpus,
-                    batch,
-                    {
-                        "data": data,
-                        "tensor": tensor,
-                        "pipeline": pipeline,
-                        "micro_batches": micro_batches,
-                        "schedule": schedule,
-                        "chunks": chunks,
-                    },
-                )
+                order = {"micro_batches": micro_batches, "schedule": schedule, "chunks": chunks}
+                yield from self._families_of(num_gpus, batch, {**degrees, **order}, tally)
 
-    def _families_of(self, num_gpus: int, batch: int, known: dict[str, Any]) -> Iterator[list[Choice]]:
-        shardings = self._given("sharding", SHARDINGS if known["data"] > 1 else (None,))
+    def _families_of(
+        self, num_gpus: int, batch: int, known: Mapping[str, Any], tally: dict[str, int]
+    ) -> Iterator[list[Choice]]:
+        others = {key: value for key, value in self.fixed.items() if key in ("balance", "stages", "expert_imbalance")}
         sequences = self._given("sequence_parallel", (False, True) if known["tensor"] > 1 else (False,))
-        others = {key: value for key, value in self.fixed.items() if key in ("balance", "stages")}
-        for sharding in shardings:
+        for sharding in self._shardings(known, tally):
             for sequence in sequences:
-                yield [
-                    Choice(
-                        num_gpus,
-                        batch,
-                        Parallelism(
-                            **known, **others, sharding=sharding, sequence_parallel=sequence, recompute=recompute
-                        ),
+                for method in self._methods(known):
+                    least, *more = self._given("recompute", RECOMPUTES)
+                    layout = Parallelism(
+                        **known,
+                        **others,
+                        **method,
+                        sharding=sharding,
+                        sequence_parallel=sequence,
+                        recompute=least,
                     )
-                    for recompute in self._given("recompute", RECOMPUTES)
-                ]
+                    layouts = [layout, *(layout.model_copy(update={"recompute": recompute}) for recompute in more)]
+                    yield [Choice(num_gpus, batch, each) for each in layouts]
+
+    def _shardings(self, known: Mapping[str, Any], tally: dict[str, int]) -> Sequence[Sharding | None]:
+        """Return what copies may share out: nothing where there is one, or where experts are shared out already."""
+        if known.get("expert", 1) > 1:
+            if self.fixed.get("sharding") is None:
+                return (None,)
+            _count(tally, NOT_BESIDE_EXPERTS)
+            return ()
+        several = known["data"] * known.get("context", 1) > 1
+        return self._given("sharding", self.shardings if several else (None,))
+
+    def _methods(self, known: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+        if "context" not in known:
+            return ({},)
+        ways = ("all-gather", "ring") if self.divisible.in_rings else ("all-gather",)
+        return [{"context_method": way} for way in self._given("context_method", ways)]
 
     def _given(self, key: str, choices: Sequence[Any]) -> Sequence[Any]:
         return (self.fixed[key],) if key in self.fixed else choices
@@ -146,6 +214,7 @@ class Space:
 
 
 DOES_NOT_DIVIDE = "the batch does not divide over copies and micro-batches"
+NOT_BESIDE_EXPERTS = "experts that GPUs share out are in no plan beside sharding"
 NO_ROUNDS = "interleaved stages need micro-batches in rounds of the stages"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,10 +16,13 @@ from clustersim.planner.bound import least_iteration_s
 from clustersim.planner.material import Material, point_of
 from clustersim.planner.room import Rooms
 from clustersim.planner.shapes import stage_shapes
-from clustersim.planner.space import Choice, Space
+from clustersim.planner.space import Choice, Divisible, Space
 from clustersim.scenario import Point, load_scenario
 from clustersim.simulate import Workloads, forecast
 from clustersim.simulate.setup import Setup
+from clustersim.workload import write_workload_file
+from clustersim.workload.builder import Builder
+from clustersim.workload.catalogue.llama import attention
 
 HOSTS = {"kind": "star", "link": "100 Gbit/s", "hop": "600 ns"}
 CLUSTERS: dict[str, dict[str, Any]] = {
@@ -33,15 +37,17 @@ CLUSTERS: dict[str, dict[str, Any]] = {
 NUM_GPUS, BATCH = 4, 8
 
 
-@lru_cache(maxsize=8)
-def material(cluster: str, transport: str = "nccl", overlap: bool = True, model: str = "vgg11") -> Material:
+@lru_cache(maxsize=32)
+def material(
+    cluster: str, transport: str = "nccl", overlap: bool = True, model: str = "vgg11", algorithm: str = "auto"
+) -> Material:
     scenario = {
         "model": model,
         "num_gpus": NUM_GPUS,
         "batch": {"global": BATCH},
         "topology": CLUSTERS[cluster],
         "transport": transport,
-        "strategy": {"kind": "all-reduce", "overlap": overlap},
+        "strategy": {"kind": "all-reduce", "overlap": overlap, "algorithm": algorithm},
         "memory_check": False,
         "num_iterations": 2,
     }
@@ -63,13 +69,16 @@ def simulated_s(point: Point, choice: Choice) -> float:
     cluster=st.sampled_from(list(CLUSTERS)),
     transport=st.sampled_from(["nccl", "ideal", "mpi"]),
     overlap=st.booleans(),
+    algorithm=st.sampled_from(["auto", "ring", "hierarchical"]),
     number=st.integers(0, 10_000),
 )
 def test_no_layout_is_simulated_in_less_than_its_bound(
-    cluster: str, transport: str, overlap: bool, number: int
+    cluster: str, transport: str, overlap: bool, algorithm: str, number: int
 ) -> None:
-    of = material(cluster, transport, overlap)
+    of = material(cluster, transport, overlap, algorithm=algorithm)
     choice = choices()[number % len(choices())]
+    if choice.layout.sharding and of.point.strategy.sharding_mistakes(choice.layout.sharding):
+        return
     try:
         least_s = least_iteration_s(of, choice)
     except InputError:
@@ -77,6 +86,59 @@ def test_no_layout_is_simulated_in_less_than_its_bound(
             simulated_s(of.point, choice)
         return
     assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+
+
+@pytest.fixture(scope="module")
+def experts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the file of a model of one block, whose attention is fused and which has four experts."""
+    net = Builder("experts", "one block of four experts", sample="sequence", source="made up for a test")
+    x = net.embedding("embedding", 64, 256, rows=[1000])
+    x = net.add("add1", x, attention(net, "attention", net.rms_norm("norm1", x), 4))
+    y = net.rms_norm("norm2", x)
+    net.router("router", y, 4)
+    made = net.experts("out", net.gate("gate", net.experts("in", y, 512, 4, 2, count=2)), 256, 4, 2)
+    x = net.add("add2", x, net.weighted_sum("sum", made))
+    net.loss("loss", net.linear("head", x, 1000, bias=False))
+    return str(write_workload_file(net.model(), tmp_path_factory.mktemp("experts") / "experts.yaml"))
+
+
+@lru_cache(maxsize=1)
+def divided_choices() -> list[Choice]:
+    """Return choices that divide experts or tokens."""
+    families = Space({NUM_GPUS: [BATCH]}, NUM_GPUS, {}, Divisible(experts=4, tokens=64, in_rings=True)).families({})
+    return [choice for family in families for choice in family if choice.grid.expert * choice.grid.context > 1]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    cluster=st.sampled_from(["one GPU a host", "four GPUs and one adapter a host", "NVLink in a host"]),
+    algorithm=st.sampled_from(["auto", "ring"]),
+    number=st.integers(0, 10_000),
+)
+def test_divided_experts_and_tokens_are_bounded_and_held_as_they_are_simulated(
+    experts: str, cluster: str, algorithm: str, number: int
+) -> None:
+    of = material(cluster, model=experts, algorithm=algorithm)
+    choice = divided_choices()[number % len(divided_choices())]
+    try:
+        least_s = least_iteration_s(of, choice)
+    except InputError:
+        return
+    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+    setup = Setup(point_of(of.point, choice))
+    assert Rooms(of).fullest_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+
+
+@pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
+def test_what_copies_share_out_is_bounded_by_the_algorithm_of_the_scenario(
+    sharding: str,
+) -> None:
+    """A name that no collective has is refused by every one of them."""
+    shared = next(choice for choice in choices() if choice.layout.sharding == sharding and choice.grid.data == 4)
+    of = material("one GPU a host")
+    assert least_iteration_s(of, shared) > 0
+    with pytest.raises(InputError, match="of-no-name"):
+        least_iteration_s(of, replace(shared, exchange=(("algorithm", "of-no-name"),)))
 
 
 @settings(max_examples=30, deadline=None)

@@ -6,7 +6,16 @@ from math import prod
 
 import pytest
 
-from clustersim.planner.space import DOES_NOT_DIVIDE, NO_ROUNDS, Choice, Space, divisors
+from clustersim.planner.space import (
+    DOES_NOT_DIVIDE,
+    NO_ROUNDS,
+    NOT_BESIDE_EXPERTS,
+    Choice,
+    Divisible,
+    Space,
+    divisors,
+)
+from clustersim.workload import load_model
 
 
 def every(space: Space) -> list[Choice]:
@@ -42,6 +51,28 @@ def test_what_cannot_be_is_counted_by_its_reason() -> None:
     tally: dict[str, int] = {}
     list(Space({8: [12]}, 8, {}).families(tally))
     assert set(tally) == {DOES_NOT_DIVIDE, NO_ROUNDS}
+
+
+def test_experts_and_long_sequences_are_divided_where_the_model_has_any() -> None:
+    found = every(Space({16: [16]}, 4, {}, Divisible.of(load_model("mixtral-8x7b"))))
+    assert {choice.grid.expert for choice in found} == {1, 2, 4, 8}
+    assert {choice.grid.context for choice in found} == {1, 2, 4, 8, 16}
+    assert {choice.layout.context_method for choice in found if choice.grid.context == 2} == {"all-gather", "ring"}
+    assert all(prod(choice.grid.sizes) == 16 for choice in found)
+    assert len({choice.text() for choice in found}) == len(found)
+
+
+@pytest.mark.parametrize("model", ["resnet50", "gpt2-medium"])
+def test_nothing_but_layers_is_divided_of_short_sequences_and_images(model: str) -> None:
+    assert Divisible.of(load_model(model)) == Divisible()
+
+
+def test_copies_share_nothing_out_beside_experts() -> None:
+    experts = Divisible(experts=4)
+    assert {choice.layout.sharding for choice in every(Space({4: [4]}, 1, {"expert": 2}, experts))} == {None}
+    tally: dict[str, int] = {}
+    assert not list(Space({4: [4]}, 1, {"expert": 2, "sharding": "zero-1"}, experts).families(tally))
+    assert NOT_BESIDE_EXPERTS in tally
 
 
 @pytest.mark.parametrize("number", [1, 7, 12, 64, 100])
