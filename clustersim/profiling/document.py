@@ -79,7 +79,8 @@ def assemble(
 def over_rounds(values: Sequence[Any]) -> Any:
     """Return the middle of what rounds found: of numbers the mean without the lowest and the highest quarter.
 
-    Numbers of samples add up; everything else is that of the first round, which may have more.
+    A mean, not a median: means of layers add up to the mean of their sum, however the machine's speed changes between
+    rounds. Numbers of samples add up; everything else is that of the first round, which may have more.
 
     >>> over_rounds([{"a_s": 1.0, "samples": 5, "op": "x"}, {"a_s": 2.0, "samples": 5, "op": "x"}])
     {'a_s': 1.5, 'samples': 10, 'op': 'x'}

@@ -97,15 +97,17 @@ def summary(document: dict[str, Any]) -> list[str]:
     """Return what a campaign found, a line a point: the whole iteration beside the sum of its layers."""
     lines = [f"{document['model']} on {document['device']['name']}"]
     for row in document["whole"]:
-        layout = "" if row["layout"] == "none" else f" {row['layout']}"
         lines.append(
-            f"  {row['precision']}{layout} batch {row['batch']}: {row['iteration_s'] * 1e3:.4g} ms an iteration "
+            f"  {_point(row)}: {row['iteration_s'] * 1e3:.4g} ms an iteration "
             f"({row['batch'] / row['iteration_s']:.4g} samples/s){_beside(row)}"
         )
-    skipped = [
-        f"  {row['precision']} {row['layout']} batch {row['batch']}: {row['reason']}" for row in document["skipped"]
-    ]
+    skipped = [f"  {_point(row)}: {row['reason']}" for row in document["skipped"]]
     return lines + (["not measured:", *skipped, "call again to go on"] if skipped else [])
+
+
+def _point(row: dict[str, Any]) -> str:
+    layout = "" if row["layout"] == "none" else f" {row['layout']}"
+    return f"{row['precision']}{layout} batch {row['batch']}"
 
 
 def _beside(row: dict[str, Any]) -> str:
