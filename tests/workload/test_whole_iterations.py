@@ -73,5 +73,5 @@ def test_a_profile_of_one_thread_is_not_one_of_two(tmp_path: Path) -> None:
     document["device"]["num_threads"] = 2
     path = tmp_path / "two.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(InputError, match="was measured on 2 threads, and One core of .* has 1"):
+    with pytest.raises(InputError, match=r"was measured on 2 threads, and One core of .* has 1"):
         next(checked_iterations(read_profile(path), load_gpu(GPU)))
