@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clustersim.cli.failure import INTERRUPTED
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -42,7 +44,7 @@ def plan(
     """Find the best layouts of a scenario's model: degrees, micro-batches, schedule, sharding, recomputation.
 
     Every layout is bounded in closed form; those with the best bounds are simulated until no other can be among the
-    best. What the scenario says under `parallelism` stays as it is.
+    best. What the scenario says under `parallelism`, or of the strategy's algorithm and buckets, stays as it is.
     """
     from clustersim.cli.progress import progress
     from clustersim.planner import plan as find
@@ -69,6 +71,9 @@ def plan(
         _print(found)
         if csv is not None:
             typer.echo(f"csv: {csv}")
+    if found.stopped:
+        typer.echo(f"interrupted: the best of {found.num_simulated} layouts that had been simulated", err=True)
+        raise SystemExit(INTERRUPTED)
 
 
 def _numbers(text: str, option: str) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from clustersim.planner.objective import NAMES, Objective, dollars_per_sample, j
 from clustersim.planner.question import Question, ask
 from clustersim.planner.reasons import reason
 from clustersim.planner.room import Rooms
-from clustersim.planner.search import Played, Ranked, play_best_first
+from clustersim.planner.search import Played, Ranked, Search, play_best_first
 from clustersim.planner.space import Choice
 from clustersim.planner.tune import tuned
 from clustersim.scenario import Scenario
@@ -31,6 +31,7 @@ Progress = Callable[[float, str], None]
 NO_ROOM = "does not fit in memory"
 RECOMPUTES_MORE = "recomputes more than it must: the same layout fits with less"
 BOUND = "its bound is worse than what was simulated"
+STOPPED = "it was not simulated before the search was stopped"
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """The best layouts, the first one first, and what became of all others: how many were discarded, by reason."""
+    """The best layouts, the first one first, and what became of all others: how many were discarded, by reason.
+
+    One that was `stopped` has the best of those that had been simulated until then.
+    """
 
     name: str
     objective: str
@@ -81,6 +85,7 @@ class Plan:
     num_simulated: int
     discarded: Mapping[str, int]
     best: tuple[Entry, ...]
+    stopped: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `clustersim.plan/1` document."""
@@ -93,6 +98,7 @@ class Plan:
             "num_layouts": self.num_layouts,
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
+            "stopped": self.stopped,
             "best": [entry.to_dict() for entry in self.best],
         }
 
@@ -121,12 +127,10 @@ def plan(
     check_number("top", top, least=1, is_whole=True)
     check_number("workers", workers, least=0, is_whole=True)
     question = ask(scenario, num_gpus, batches, overrides, across_hosts)
-    work = _Search(question, objective, top, progress)
-    with Pool(workers) as pool:
-        return work.plan(pool)
+    return _Planning(question, objective, top, progress).plan(workers)
 
 
-class _Search:
+class _Planning:
     """A plan while it is made."""
 
     def __init__(self, question: Question, objective: str, top: int, progress: Progress):
@@ -140,21 +144,28 @@ class _Search:
         self._objective = Objective(next(name for name in NAMES if name == objective), self._gpu)
         self._discarded: dict[str, int] = {}
         self._least_room: tuple[float, Choice] | None = None
+        self._search, self._tuned = Search(), list[Played]()
 
-    def plan(self, pool: Pool) -> Plan:
-        """Return the plan; raise InputError where no layout fits."""
-        ranked = self._ranked()
+    def plan(self, workers: int) -> Plan:
+        """Return the plan, of what there is if somebody stops it; raise InputError where no layout fits."""
+        ranked, stopped = self._ranked(), False
         num_layouts = len(ranked) + sum(self._discarded.values())
         if not ranked:
             raise self._nowhere()
-        played, failed = play_best_first(self._question.point, ranked, self._objective, self._top, pool, self._tell)
+        try:
+            with Pool(workers) as pool:
+                self._simulate(ranked, pool)
+        except KeyboardInterrupt:
+            if not self._search.played:
+                raise
+            stopped = True
+        played, failed, more = self._search.played, self._search.failed, self._tuned
         for _, why in failed:
             self._count(f"could not be simulated: {why.splitlines()[0]}")
         if not played:
             raise InputError(f"no layout could be simulated: {failed[0][1]}", key="parallelism")
-        more = tuned(self._question.point, played[0], pool) if played else []
-        self._count(BOUND, len(ranked) - len(played) - len(failed))
-        best = sorted([*played, *more], key=lambda each: self._objective.of(each.choice, each.iteration_s))
+        self._count(STOPPED if stopped else BOUND, len(ranked) - len(played) - len(failed))
+        best = self._best_of_each([*played, *more])
         return Plan(
             name=self._question.name,
             objective=self._objective.name,
@@ -163,7 +174,26 @@ class _Search:
             num_simulated=len(played) + len(more),
             discarded={why: num for why, num in self._discarded.items() if num},
             best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
+            stopped=stopped,
         )
+
+    def _simulate(self, ranked: Sequence[Ranked], pool: Pool) -> None:
+        """Simulate what may be among the best, and then other ways of exchanging gradients for the best of these."""
+        point, objective, search = self._question.point, self._objective, self._search
+        play_best_first(point, ranked, objective, self._top, pool, self._tell, search)
+        if search.played:
+            self._tuned = tuned(point, search.played, objective, self._least_s, pool)
+
+    def _best_of_each(self, played: Sequence[Played]) -> list[Played]:
+        """Return the best way of exchanging gradients of each layout, the best layout first."""
+        best: dict[tuple[int, int, str], Played] = {}
+        for each in sorted(played, key=lambda each: self._objective.of(each.choice, each.iteration_s)):
+            layout = replace(each.choice, exchange=())
+            best.setdefault((layout.num_gpus, layout.batch, layout.text()), each)
+        return list(best.values())
+
+    def _least_s(self, choice: Choice) -> float:
+        return least_iteration_s(self._materials[choice.num_gpus], choice)
 
     def _ranked(self) -> list[Ranked]:
         """Return every layout that can be, in the order of its bound."""
@@ -179,7 +209,7 @@ class _Search:
 
     def _first_that_fits(self, family: Sequence[Choice]) -> Ranked | None:
         """Return the layout of a family that recomputes least of those that fit, with its bound."""
-        material, rooms = self._materials[family[0].num_gpus], self._rooms[family[0].num_gpus]
+        rooms = self._rooms[family[0].num_gpus]
         for number, choice in enumerate(family):
             try:
                 held = rooms.fullest_bytes(choice)
@@ -189,7 +219,7 @@ class _Search:
             if held <= self._gpu.memory_bytes or not self._question.point.memory_check:
                 self._count(NO_ROOM, number)
                 self._count(RECOMPUTES_MORE, len(family) - 1 - number)
-                return Ranked(choice, least_iteration_s(material, choice), held)
+                return Ranked(choice, self._least_s(choice), held)
             if self._least_room is None or held < self._least_room[0]:
                 self._least_room = held, choice
         self._count(NO_ROOM, len(family))

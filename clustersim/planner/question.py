@@ -61,8 +61,10 @@ def ask(
         for number in numbers:
             check_number(name, number, least=1, is_whole=True)
     most = max(num_gpus)
-    unchecked = [*overrides, "memory_check=false"]
-    point = _only_point(load_scenario(scenario, [*unchecked, *_sized(most)]))
+    try:
+        point = _only_point(load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)]))
+    except InputError as error:
+        raise InputError([_of_the_question(mistake) for mistake in error.mistakes]) from None
     mistakes = list(_mistakes(point))
     if mistakes:
         raise InputError(mistakes)
@@ -78,6 +80,14 @@ def ask(
         most_tensor=most if across_hosts else _gpus_of_a_host(point),
         divisible=Divisible.of(load_workload(point.model)[0]),
     )
+
+
+def _of_the_question(mistake: Mistake) -> Mistake:
+    """Return a mistake in a number of GPUs as one of who asked for it, and not of an override."""
+    if mistake.key != "num_gpus":
+        return mistake
+    message = f"{mistake.message}; ask for fewer GPUs, or give topology more of them"
+    return Mistake(message, "num_gpus", got=mistake.got, allowed=mistake.allowed)
 
 
 def _sized(num_gpus: int) -> list[str]:

@@ -60,6 +60,10 @@ def _computes(choice: Choice, best: Choice) -> Sequence[str]:
         causes.append(f"smaller micro-batches ({choice.micro_batch} for {best.micro_batch})")
     if choice.grid.tensor > best.grid.tensor:
         causes.append(f"smaller kernels (tensor {choice.grid.tensor})")
+    if choice.grid.context > best.grid.context:
+        causes.append(f"fewer tokens a kernel (context {choice.grid.context})")
+    if best.layout.sharding and not choice.layout.sharding:
+        causes.append("each copy updates all weights")
     return causes
 
 
@@ -82,6 +86,10 @@ def _communicates(choice: Choice, best: Choice, crosses: bool, best_crosses: boo
         causes.append(f"layers split over {choice.grid.tensor} GPUs")
     if choice.layout.sharding != best.layout.sharding:
         causes.append(choice.layout.sharding or "whole gradients are exchanged")
+    if choice.grid.expert > best.grid.expert:
+        causes.append(f"tokens travel to experts on {choice.grid.expert} GPUs")
+    if choice.grid.context > best.grid.context:
+        causes.append(f"keys and values of {choice.grid.context} GPUs")
     if choice.grid.data > best.grid.data:
         causes.append(f"gradients of {choice.grid.data} copies")
     return ", ".join(causes)

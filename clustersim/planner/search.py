@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clustersim.errors import ClustersimError
 from clustersim.planner.material import point_of
@@ -47,16 +47,22 @@ class Played:
 Tell = Callable[[float, str], None]
 
 
+@dataclass
+class Search:
+    """What was simulated until now, the best first, and what could not be with the reason."""
+
+    played: list[Played] = field(default_factory=list)
+    failed: list[tuple[Choice, str]] = field(default_factory=list)
+
+
 def play_best_first(
-    point: Point, ranked: Sequence[Ranked], objective: Objective, top: int, pool: Pool, tell: Tell
-) -> tuple[list[Played], list[tuple[Choice, str]]]:
-    """Return what was simulated, the best first, and what could not be with the reason.
+    point: Point, ranked: Sequence[Ranked], objective: Objective, top: int, pool: Pool, tell: Tell, search: Search
+) -> None:
+    """Simulate layouts, and note what came of them round after round, so that something is left of it if it is stopped.
 
     `ranked` are in the order of their bounds. Another round is played while a bound beats the worst of the best `top`.
     """
-    played: list[Played] = []
-    failed: list[tuple[Choice, str]] = []
-    begun = 0
+    played, begun = search.played, 0
     while begun < len(ranked):
         worst = objective.of(played[top - 1].choice, played[top - 1].iteration_s) if len(played) >= top else None
         if worst is not None and objective.of(ranked[begun].choice, ranked[begun].least_s) >= worst:
@@ -65,9 +71,9 @@ def play_best_first(
         begun += len(around)
         tell(0.5 + 0.5 * begun / (begun + _ROUND), f"{begun} simulated, now {around[0].choice.text()}")
         made, wrong = play_all(point, around, pool)
-        failed += wrong
-        played = sorted([*played, *made], key=lambda each: objective.of(each.choice, each.iteration_s))
-    return played, failed
+        search.failed += wrong
+        played += made
+        played.sort(key=lambda each: objective.of(each.choice, each.iteration_s))
 
 
 def play_all(point: Point, ranked: Sequence[Ranked], pool: Pool) -> tuple[list[Played], list[tuple[Choice, str]]]:
