@@ -14,7 +14,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.reading.tree import Place
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
-from clustersim.scenario.offloaded import host_memory_mistakes
+from clustersim.scenario.offloaded import host_memory_mistakes, in_hosts_mistakes
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
 from clustersim.scenario.remedies import offload_that_fits, what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
@@ -163,11 +163,14 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
     wrong = [each for gpu in known for each in _mistakes_of("precision", partial(precision_on, gpu, point.precision))]
     yield from wrong
     if not wrong and not list(_mistakes_of("model", partial(load_workload, point.model))):
-        yield from _room_mistakes(point, known)
+        yield from _room_mistakes(point, known, topology.gpu_hosts[gpus])
 
 
-def _room_mistakes(point: Point, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
-    """Yield that a model cannot be laid over GPUs of these kinds as the scenario says, or does not fit into one."""
+def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iterator[Mistake]:
+    """Yield that a model cannot be laid over GPUs of these kinds as the scenario says, or does not fit into one.
+
+    `hosts` [num_ranks] are those whose memory has what is offloaded.
+    """
     model, given_times = load_workload(point.model)
     if point.is_plain:
         for mistake in memory_mistakes(point, model, gpus):
@@ -180,7 +183,7 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
         return
     try:
         whole = work_of(point, model, gpus[0], point.micro_batch, given_times)
-        held = layout_of(point, whole, given_times).fullest
+        laid_out = layout_of(point, whole, given_times)
     except InputError as error:
         keys = type(point.parallelism).model_fields
         yield from (
@@ -188,6 +191,8 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
             for each in error.mistakes
         )
         return
+    yield from in_hosts_mistakes(point, laid_out, hosts)
+    held = laid_out.fullest
     overflow = memory_overflow(held, gpus[0]) if point.memory_check else None
     if overflow is not None:
         got, allowed = format_size(sum(held.values())), f"at most {format_size(gpus[0].memory_bytes)}"

@@ -10,8 +10,11 @@ import numpy as np
 from clustersim.errors import Mistake
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.topology import Topology
+from clustersim.topology.hosted_spec import HostedSpec
+from clustersim.units import format_size
 
 if TYPE_CHECKING:
+    from clustersim.parallelism import LaidOut
     from clustersim.scenario.point import Point
 
 
@@ -48,6 +51,36 @@ def host_memory_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> 
             "give the topology a host, such as host: {template: dual-socket, gpu: v100}"
         )
         yield Mistake(message, "parallelism.offload", got=point.parallelism.offload, allowed="a host with memory")
+
+
+def held_in_hosts(laid_out: LaidOut, hosts: np.ndarray) -> float:
+    """Return the most bytes that the ranks on one host have in its memory; `hosts` [num_ranks] are theirs."""
+    each = [sum(held.values()) for held in laid_out.host_memory]
+    if not any(each):
+        return 0.0
+    own = [each[laid_out.grid.stage(rank)] for rank in range(len(hosts))]
+    return float(np.bincount(hosts, own).max())
+
+
+def memory_of_host(point: Point) -> float | None:
+    """Return the bytes of memory that every host has; None where that is not known."""
+    topology = point.topology
+    if not isinstance(topology, HostedSpec) or topology.kind == "explicit" or getattr(topology, "hosts", None):
+        return None
+    return getattr(topology.host_with_overrides(topology.host), "memory", None)
+
+
+def in_hosts_mistakes(point: Point, laid_out: LaidOut, hosts: np.ndarray) -> Iterator[Mistake]:
+    """Yield that what lies in the memory of the ranks' `hosts` [num_ranks] does not fit there."""
+    has, held = memory_of_host(point), held_in_hosts(laid_out, hosts)
+    if has is None or held <= has or not point.memory_check:
+        return
+    message = (
+        f"a host holds {format_size(has)}, and {point.parallelism.offload} of the GPUs on it takes {format_size(held)} "
+        "there; let copies share it out (sharding), take fewer GPUs of a host, or memory_check: false to run it all "
+        "the same"
+    )
+    yield Mistake(message, "parallelism.offload", got=format_size(held), allowed=f"at most {format_size(has)}")
 
 
 def _mistake(point: Point, message: str, allowed: str) -> Mistake:

@@ -16,9 +16,11 @@ from clustersim.program import Iteration, Wire, bucket_caps, plan_iteration, wit
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.scenario.compressed import wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
+from clustersim.scenario.offloaded import held_in_hosts, memory_of_host
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
+from clustersim.units import format_size
 from clustersim.workload import (
     Compression,
     Workload,
@@ -211,6 +213,10 @@ class Setup:
         told += [f"Compute times vary as the scenario says: {_knobs(spec)}." for spec in self.point.stragglers]
         if self.point.input is not None:
             told.append(f"Samples come as the scenario says: {_knobs(self.point.input)}.")
+        if self.laid_out is not None and (held := held_in_hosts(self.laid_out, self.topology.gpu_hosts[self.gpus(0)])):
+            has = memory_of_host(self.point)
+            room = "how much it has is not known, and not checked" if has is None else f"it has {format_size(has)}"
+            told.append(f"The memory of a host holds {format_size(held)} of what its GPUs offload; {room}.")
         if self.compression.kind != "none":
             told.append(f"Gradients are compressed as the scenario says: {_knobs(self.compression)}.")
         if self.point.failures is not None:

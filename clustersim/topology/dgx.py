@@ -11,6 +11,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.topology.host import SocketHost
 from clustersim.topology.host_plan import HostPlan
 from clustersim.topology.wire import CpuName, GpuName, LinkName, Wire, wire
+from clustersim.units import Size
 
 _CUBE_MESH = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (0, 4), (1, 5), (2, 6), (3, 7),
               (4, 5), (4, 6), (4, 7), (5, 6), (5, 7), (6, 7))  # fmt: skip
@@ -56,6 +57,9 @@ class Dgx1(NvlinkHost):
     num_gpus: int = Field(default=8, ge=1, le=8, description="GPUs in one host, the first of the mesh")
     nics: int = Field(default=4, ge=1, le=64, description="network cards in one host")
     cpu: CpuName = Field(default="xeon-e5-2698-v4", description="the processor's sheet")
+    memory: Size | None = Field(
+        default="512 GiB", validate_default=True, description="host memory of all sockets, as on the data sheet"
+    )
 
     def _nvlinks(self, plan: HostPlan, gpu: Gpu) -> None:
         one = self._nvlink(gpu)
@@ -84,6 +88,9 @@ class Dgx2(NvswitchHost):
     nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
     plx_per_socket: int = Field(default=4, ge=1, le=8, description="PCIe switches under each socket")
     cpu: CpuName = Field(default="xeon-platinum-8168", description="the processor's sheet")
+    memory: Size | None = Field(
+        default="1536 GiB", validate_default=True, description="host memory of all sockets, as on the data sheet"
+    )
 
 
 class DgxA100(NvswitchHost):
@@ -94,6 +101,11 @@ class DgxA100(NvswitchHost):
     num_gpus: int = Field(default=8, ge=1, le=8, description="GPUs in one host")
     nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
     cpu: CpuName = Field(default="epyc-7742", description="the processor's sheet")
+    memory: Size | None = Field(
+        default="2048 GiB",
+        validate_default=True,
+        description="host memory of all sockets, as on the data sheet of the system of 640 GB; that of 320 GB has half",
+    )
 
 
 class DgxH100(NvswitchHost):
@@ -104,6 +116,9 @@ class DgxH100(NvswitchHost):
     num_gpus: int = Field(default=8, ge=1, le=8, description="GPUs in one host")
     nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
     cpu: CpuName = Field(default="xeon-platinum-8480c", description="the processor's sheet")
+    memory: Size | None = Field(
+        default="2048 GiB", validate_default=True, description="host memory of all sockets, as on the data sheet"
+    )
 
 
 class DgxB200(NvswitchHost):

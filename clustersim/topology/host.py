@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu, load_gpu
@@ -13,6 +13,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.topology.host_plan import HostPlan
 from clustersim.topology.wire import CpuName, GpuName, LinkName, Wire, wire
+from clustersim.units import Size
 
 
 class Host(Spec):
@@ -56,6 +57,11 @@ class SocketHost(Host):
         description="whether NICs read GPU memory; if not, messages to other hosts pass through host memory",
     )
     cpu: CpuName = Field(default="xeon-e5-2680-v3", description="the processor's sheet: host memory and adding on it")
+    memory: Size | None = Field(
+        default=None,
+        description="host memory of all sockets, such as `512 GiB`: what `parallelism.offload` puts there has to fit; "
+        "not checked if not given",
+    )
     pcie: LinkName | None = Field(
         default=None, description="link of every PCIe slot; by default what the GPU's sheet says"
     )
@@ -67,6 +73,11 @@ class SocketHost(Host):
         description="link between a NIC and the host, by default as `pcie`; `direct`: the network starts at the socket",
     )
     nics_on: Literal["socket", "plx"] = Field(default="socket", description="what NICs are plugged into")
+
+    @field_serializer("memory")
+    def _with_a_unit(self, memory: float | None) -> str | None:
+        """Return the size as it is written, so that what is written can be read again."""
+        return None if memory is None else f"{memory!r} B"
 
     def num_sockets(self) -> int:
         return 1

@@ -14,6 +14,7 @@ from clustersim.results import Run
 from clustersim.scenario import load_scenario
 from clustersim.simulate.programs import programs_of
 from clustersim.simulate.setup import Setup
+from clustersim.units import format_size
 
 NUM_LAYERS, PARAMETERS, KEPT = 6, 5e6, 3e6  # of each layer; elements of its output for a sample
 FORWARD_S, BACKWARD_S = 0.01, 0.02
@@ -291,3 +292,25 @@ def test_ten_billion_parameters_fit_one_v100_with_offload_and_not_without() -> N
     smallest = {"offload": "none", "recompute": "full", "micro_batches": 10}
     with pytest.raises(InputError, match=r"and this needs 1\d\d GB"):
         load_scenario({**gpt, "parallelism": smallest}).points()
+
+
+@pytest.mark.parametrize("sharding", [None, "zero-1"])
+def test_what_four_gpus_offload_has_to_fit_into_the_memory_of_their_host(
+    model: str, tmp_path: Path, sharding: str | None
+) -> None:
+    topology = host(tmp_path, num_gpus=4)
+    away = {**scenario(model, topology, 4, offload="optimizer", sharding=sharding), "memory_check": True}
+    unknown = Setup(load_scenario(away).points()[0].point).assumptions([])
+    held = (8 + 4 + 4) * NUM_LAYERS * PARAMETERS * (1 if sharding else 4)  # state, weights, gradients
+    assert any("how much it has is not known" in sentence for sentence in unknown)
+    topology["host"]["memory"] = f"{held * 1.001} B"
+    known = Setup(load_scenario(away).points()[0].point).assumptions([])
+    told = [sentence for sentence in known if sentence.startswith("The memory of a host holds")]
+    assert told == [
+        f"The memory of a host holds {format_size(held)} of what its GPUs offload; it has {format_size(held)}."
+    ]
+    topology["host"]["memory"] = f"{held * 0.99} B"
+    with pytest.raises(InputError, match="there; let copies share it out") as caught:
+        load_scenario(away).points()
+    assert caught.value.mistakes[0].key == "parallelism.offload"
+    assert load_scenario({**away, "memory_check": False}).points()
