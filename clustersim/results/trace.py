@@ -144,6 +144,12 @@ class Timesheet:
 
         return Timesheet(*(widened(getattr(self, column.name)) for column in fields(self)))
 
+    def with_iterations(self, num_iterations: int) -> Timesheet:
+        """Return this sheet with room for more iterations, of which nothing is noted."""
+        if self.begin_s.shape[1] < num_iterations:
+            self.make_room(num_iterations - 1)
+        return self.select(slice(0, num_iterations))
+
     @classmethod
     def of_ranks(cls, sheets: Sequence[Timesheet], order: np.ndarray) -> Timesheet:
         """Return one sheet of the ranks of several, which have as many iterations and buckets; row i is `order[i]`."""

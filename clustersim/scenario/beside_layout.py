@@ -10,30 +10,60 @@ from clustersim.errors import Mistake
 if TYPE_CHECKING:
     from clustersim.scenario.point import Point
 
-LAID_OUT_STRATEGIES = ("all-reduce", "server", "local")
-"""Strategies by which copies meet that lie on several GPUs each."""
+IN_STEP = ("all-reduce", "server")
+"""Strategies by which ranks that have the same parameters meet in every iteration, whatever else they share."""
+
+OF_COPIES = ("local", "gossip", "async", "softsync", "bounded-staleness", "backup")
+"""Strategies by which copies of a model meet as workers do, each of which may lie on several GPUs."""
 
 
 def beside_layout_mistakes(point: Point) -> list[Mistake]:
     """Return what a scenario has that does not go with its layout; keys are as seen from `parallelism`."""
-    return [*_compression_mistakes(point), *_input_mistakes(point), *_plain_alone(point)]
+    return [
+        *_strategy_mistakes(point),
+        *_compression_mistakes(point),
+        *_input_mistakes(point),
+        *_layer_mistakes(point),
+    ]
 
 
-def _plain_alone(point: Point) -> Iterator[Mistake]:
-    """Yield what is simulated only where each GPU trains a copy of the whole model on all of its batch at once."""
-    others = {
-        "stragglers per layer": any(getattr(each, "per", None) == "layer" for each in point.stragglers),
-        f"strategy {point.strategy.kind}": point.strategy.kind not in LAID_OUT_STRATEGIES,
-    }
-    told = "where each GPU trains a copy of the whole model on all of its batch at once; leave it or the layout out"
-    key = next(
-        (key for key in type(point.parallelism).model_fields if key in point.parallelism.model_fields_set), "data"
-    )
-    for name, is_there in others.items():
-        if is_there:
-            yield Mistake(
-                f"{name}: simulated only {told}", key=key, got=name, allowed="data: num_gpus and nothing else"
-            )
+def _strategy_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield why copies cannot meet by the scenario's strategy."""
+    kind, key = point.strategy.kind, _first_key(point)
+    allowed = " or ".join(f"strategy: {each}" for each in (*IN_STEP, *OF_COPIES))
+    if kind not in (*IN_STEP, *OF_COPIES) and point.parallelism.kind == "grid":
+        message = (
+            f"strategy {kind} has workers of one host meet before all others, where each GPU is a worker; "
+            "here a worker is a copy of the model over several GPUs"
+        )
+        yield Mistake(f"{message}; take another strategy, or leave the layout out", key, got=kind, allowed=allowed)
+    if kind == "gossip" and getattr(point.strategy, "asynchronous", False):
+        message = (
+            "asynchronous gossip has each GPU average with whoever is free, and the GPUs of a copy have to average "
+            "with the same other copy; leave asynchronous out, or the layout"
+        )
+        yield Mistake(message, key, got="asynchronous gossip", allowed="gossip in step")
+    for axis, why in (("context", "have tokens of the same samples"), ("expert", "share out the experts")):
+        if kind in OF_COPIES and getattr(point.grid, axis) > 1:
+            message = f"GPUs along {axis} {why}, which keeps them in step (strategy is {kind}); leave {axis} out"
+            got = str(getattr(point.grid, axis))
+            yield Mistake(message, axis, got=got, allowed="1, or strategy: " + ", ".join(IN_STEP))
+
+
+def _layer_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield that stragglers are drawn for layers, which a layout divides."""
+    if any(getattr(each, "per", None) == "layer" for each in point.stragglers):
+        message = (
+            "stragglers per layer are simulated where each GPU has whole layers, all of them; "
+            "take per: iteration, or leave the layout out"
+        )
+        yield Mistake(message, _first_key(point), got="per: layer", allowed="per: iteration")
+
+
+def _first_key(point: Point) -> str:
+    """Return the first key that says how the model is laid out."""
+    layout = point.parallelism
+    return next((key for key in type(layout).model_fields if key in layout.model_fields_set), "data")
 
 
 def _input_mistakes(point: Point) -> Iterator[Mistake]:

@@ -310,10 +310,18 @@ class Point(Spec):
     def _strategy_mistakes(self) -> list[Mistake]:
         sharding = self.parallelism.sharding
         found = [
-            *self.strategy.mistakes(self.num_gpus),
+            *self.strategy.mistakes(self._num_workers),
             *(self.strategy.sharding_mistakes(sharding) if sharding else []),
         ]
         return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
+
+    @property
+    def _num_workers(self) -> int:
+        """How many workers meet: GPUs, or copies of a model that lies on several; GPUs where it cannot lie so."""
+        try:
+            return self.num_gpus if self.is_plain else self.grid.num_replicas
+        except InputError:
+            return self.num_gpus
 
     def _compression_mistakes(self) -> list[Mistake]:
         if self.compression.adds_on_the_way:

@@ -201,7 +201,7 @@ class _Stage:
 def _started(setup: Setup, jobs: Sequence[Job], start_s: float) -> Process:
     if start_s > 0:
         yield jobs[0].env.timeout(start_s)
-    yield from [setup.point.strategy.start(job) for job in jobs]
+    yield setup.point.strategy.start_places(jobs) if len(jobs) > 1 else setup.point.strategy.start(jobs[0])
 
 
 @dataclass
@@ -290,7 +290,7 @@ class _Part:
     def outcome(self) -> Outcome:
         """Return what counts of the job."""
         for job in self.jobs if self.window is None else ():
-            job.num_warm_up, job.times = self.first, job.times.select(slice(0, self.last))
+            job.num_warm_up, job.num_after, job.times = self.first, 0, job.times.select(slice(0, self.last))
         if self.crew is None or self.setup.laid_out is None:
             return outcome_of(self.jobs[0])
         return joined(self.jobs, self.setup.laid_out, self.crew, self.gpus)

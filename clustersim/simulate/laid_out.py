@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -91,8 +92,9 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, crew: Crew, gpus: np.ndarray)
     outcomes = _of_every_place([outcome_of(job, carried) for job in jobs], laid_out, crew)
     order = np.argsort(np.concatenate(laid_out.replicas()), kind="stable")
     most = max(outcome.times.ready_s.shape[2] for outcome in outcomes)
+    num_iterations = max(outcome.times.begin_s.shape[1] for outcome in outcomes)
     sheets = [
-        _with_own_ranks(outcome.times.with_buckets(most), ranks)
+        _with_own_ranks(outcome.times.with_buckets(most).with_iterations(num_iterations), ranks)
         for outcome, ranks in zip(outcomes, laid_out.replicas(), strict=True)
     ]
     first, times = outcomes[0], Timesheet.of_ranks(sheets, order)
@@ -100,21 +102,39 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, crew: Crew, gpus: np.ndarray)
     for column in (times.forward_s, times.bubble_s, times.called_s, times.called_waiting_s):
         column[:] = column[leads]
     shortcuts = (*crew.shortcuts, *(each for outcome in outcomes for each in outcome.shortcuts))
-    own = own_updates(crew, laid_out, jobs[0].num_warm_up, times.begin_s.shape[1])
-    return replace(
+    whole = replace(
         first,
         times=times,
-        updates=first.updates if own is None else own,
-        gradients_per_update=first.gradients_per_update if own is None else len(gpus),
         updates_per_iteration=laid_out.updates_per_iteration,
-        weights=np.concatenate([outcome.weights for outcome in outcomes])[order],
-        done=np.concatenate([outcome.done for outcome in outcomes])[order],
+        weights=_of_ranks([outcome.weights for outcome in outcomes], order),
+        done=_of_ranks([outcome.done for outcome in outcomes], order),
         gpus=gpus,
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
         link_bytes=crew.whole_bytes(first.link_bytes),
-        spans=_spans(crew, times, laid_out),
+        spans=_spans(crew, times, laid_out, jobs[0].num_warm_up if first.in_step else 0),
         shortcuts=tuple(dict.fromkeys(shortcuts)),
     )
+    if not first.in_step:
+        return _of_copies(whole, laid_out)
+    own = own_updates(crew, laid_out, jobs[0].num_warm_up, num_iterations)
+    return whole if own is None else replace(whole, updates=own, gradients_per_update=len(gpus))
+
+
+def _of_copies(outcome: Outcome, laid_out: LaidOut) -> Outcome:
+    """Return the outcome of copies that each are one worker: its gradients are those of its first rank in the log."""
+    firsts, updates = laid_out.replicas()[0], outcome.updates
+    pushed = np.zeros(laid_out.grid.num_ranks, dtype=np.int64)
+    pushed[firsts] = len(laid_out.replicas())
+    worker = array("i", firsts[np.asarray(updates.worker, dtype=np.int64)].tolist())
+    return replace(outcome, updates=replace(updates, worker=worker), pushed=pushed)
+
+
+def _of_ranks(columns: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
+    """Return one column of all ranks [num_ranks, num_iterations], zero where a rank has fewer iterations."""
+    num = max(column.shape[1] for column in columns)
+    padded = [np.pad(column, ((0, 0), (0, num - column.shape[1]))) for column in columns]
+    joined_columns: np.ndarray = np.concatenate(padded)[order]
+    return joined_columns
 
 
 def _of_every_place(outcomes: Sequence[Outcome], laid_out: LaidOut, crew: Crew) -> list[Outcome]:
@@ -151,11 +171,13 @@ def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:
     return replace(times, awaited_rank=named)
 
 
-def _spans(crew: Crew, times: Timesheet, laid_out: LaidOut) -> Spans:
-    """Return what watched ranks did in their latest iteration: programs, the exchange of gradients, the update."""
+def _spans(crew: Crew, times: Timesheet, laid_out: LaidOut, num_before: int) -> Spans:
+    """Return what watched ranks did in their latest iteration: programs, the exchange of gradients, the update.
+
+    The timesheet begins after `num_before` iterations.
+    """
     spans, origin_s = crew.spans()
-    last = times.begin_s.shape[1] - 1
-    for rank in crew.watched:
+    for rank, iteration in sorted(crew.noted.items()):
         buckets = laid_out.plans[laid_out.grid.stage(rank)].iteration.buckets
-        add_exchange(spans, times, (rank, last), origin_s, [bucket.name for bucket in buckets])
+        add_exchange(spans, times, (rank, iteration - num_before), origin_s, [bucket.name for bucket in buckets])
     return spans

@@ -147,7 +147,7 @@ def outcome_of(job: Job, link_bytes: np.ndarray | None = None) -> Outcome:
     carried = job.network.link_bytes if link_bytes is None else link_bytes
     if window is None:
         num_played = times.num_begun
-        times = times.select(slice(job.num_warm_up, num_played))
+        times = times.select(slice(job.num_warm_up, num_played - job.num_after))
         weights = done = np.ones_like(times.begin_s)
         updates = _in_step(times)
         link_bytes = carried / num_played

@@ -101,9 +101,12 @@ def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None,
     """Return a laid out job that has been played, ranks that do the same as one where `again` is given."""
     strategy = setup.point.strategy
     jobs, crew = crew_of(setup, job, again)
-    over = [strategy.start(jobs[0], tell), *(strategy.start(each) for each in jobs[1:])]
-    job.env.run(job.env.all_of(over))
-    job.env.run(job.env.all_of(crew.under_way()))
+    over = strategy.start_places(jobs, tell)
+    if jobs[0].num_after:
+        crew.last_noted = jobs[0].num_warm_up + jobs[0].num_iterations - 1
+    job.env.run(over)
+    if jobs[0].window is None:
+        job.env.run(job.env.all_of(crew.under_way()))
     for each in jobs:
         if each.plays_as_one:
             note_for_all(each.times)

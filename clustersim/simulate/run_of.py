@@ -73,7 +73,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         gradients=_gradients(outcomes),
         window_s=sum(outcome.window_s for outcome in outcomes),
         jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
-        facts={**point.strategy.facts(point.num_gpus), **facts_of(setup.laid_out)},
+        facts={**point.strategy.facts(setup.num_workers), **facts_of(setup.laid_out)},
         iteration_dollars=dollars(kinds, iteration_s),
         iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),

@@ -45,7 +45,8 @@ def _first_act_s(job: Job, iteration: int, laid_out: LaidOut | None) -> float:
         return float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))
     alone_s = _alone_s(laid_out.plans[laid_out.grid.stage(int(job.ranks[0]))].program)
     slowdowns = np.array([job.slowdown(place, iteration) for place in range(job.num_ranks)])
-    return float((times.begin_s[:, iteration] + alone_s * slowdowns).min())
+    sends_s = float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))
+    return min(sends_s, float((times.begin_s[:, iteration] + alone_s * slowdowns).min()))
 
 
 def _alone_s(program: Program) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import Literal
 
@@ -55,6 +55,12 @@ class Backup(Served):
         if self._num_backups(job.num_ranks):
             return super().start(job, tell)
         return Server(servers=self.servers, overlap=self.overlap, buckets=self.buckets).start(job, tell)
+
+    def start_places(self, jobs: Sequence[Job], tell: Tell = lambda share: None) -> simpy.Event:
+        """Let every copy of the model go round as one worker does; without backups in step."""
+        if self._num_backups(jobs[0].num_ranks):
+            return super().start_places(jobs, tell)
+        return Server(servers=self.servers, overlap=self.overlap, buckets=self.buckets).start_places(jobs, tell)
 
     def _num_backups(self, num_workers: int) -> int:
         if self.fraction is not None:

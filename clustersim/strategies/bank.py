@@ -16,24 +16,68 @@ from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Gradient, Part, Rule, Shard
 
 
-class Bank:
-    """All servers of a job. `nodes` [num_servers] are their memories; each has an equal share of every bucket.
-
-    What arrives at a server queues: one gradient is added, or one update made, at a time, first come first served,
-    and takes the memory's time. `rate_of(staleness)` is the learning rate of a gradient, relative to the one set.
+class Model:
+    """What all servers of a job know of its gradients; `rate_of(staleness)` is a gradient's relative learning rate.
 
     The model's version counts its updates. A gradient is in the model when its last part has been applied, and every
     `gradients_per_update` of them, in this order, make a version. A worker has read the version that was there when
     the last of its shares set out to it.
     """
 
-    def __init__(self, job: Job, rule: Rule, nodes: Sequence[Hashable], rate_of: Callable[[int], float]):
-        self._job, self._rule, self._nodes, self._rate_of = job, rule, nodes, rate_of
-        self._queues = [Queue(job.clock) for _ in nodes]
-        self._buffers = job.buffer_nodes()
-        self._gradients: dict[int, Gradient] = {}
+    def __init__(self, job: Job, rule: Rule, rate_of: Callable[[int], float]):
+        self.job, self.rule, self._rate_of = job, rule, rate_of
+        self.read = [0] * job.num_ranks  # the model's version that each worker has
+        self.shards: list[Shard] = []
+        self._gradients: dict[tuple[int, int], Gradient] = {}
         self._num_applied = 0  # gradients that are in the model
-        self._read = [0] * job.num_ranks  # the model's version that each worker has
+
+    @property
+    def version(self) -> int:
+        """How many updates of the whole model there have been."""
+        return self._num_applied // self.rule.gradients_per_update
+
+    def gradient(self, rank: int, iteration: int) -> Gradient:
+        """Return the gradient of a worker's iteration, new with its first bucket."""
+        key = rank, iteration
+        if key not in self._gradients:
+            read = self.rule.version_read(self.read[rank], (shard.read[rank] for shard in self.shards))
+            self._gradients[key] = Gradient(rank, iteration, len(self.shards), read)
+        return self._gradients[key]
+
+    def settle(self, gradient: Gradient, applied: bool) -> None:
+        """Note what has become of a part; with its last part a gradient goes into the log."""
+        gradient.parts_left -= 1
+        if gradient.parts_left:
+            return
+        del self._gradients[gradient.rank, gradient.iteration]
+        read, version = gradient.version_read, self.version
+        if applied:
+            self._num_applied += 1
+            written = version + 1
+        else:
+            written = max(version, read + 1) + 1  # it has missed the update of the version it had read
+        staleness = written - 1 - read
+        rate = self._rate_of(staleness)
+        self.job.updates.add(Update(self.job.clock.now, gradient.rank, read, written, rate, applied))
+        if self.job.window is not None and self.version > version:
+            self.job.window.updated()
+
+
+class Bank:
+    """All servers of a job. `nodes` [num_servers] are their memories; each has an equal share of every bucket.
+
+    What arrives at a server queues: one gradient is added, or one update made, at a time, first come first served,
+    and takes the memory's time. `queues` are those of servers by their number and their memory: where the workers of
+    several jobs have parts of one `model`, those with servers in one place share them.
+    """
+
+    def __init__(
+        self, job: Job, model: Model, nodes: Sequence[Hashable], queues: dict[tuple[int, Hashable], Queue] | None = None
+    ):
+        self._job, self._model, self._rule, self._nodes = job, model, model.rule, nodes
+        known = {} if queues is None else queues
+        self._queues = [known.setdefault(key, Queue(job.clock)) for key in enumerate(nodes)]
+        self._buffers = job.buffer_nodes()
         self._shards = [
             [
                 Shard(server, number, bucket.num_bytes / len(nodes), [0] * job.num_ranks, [0] * job.num_ranks)
@@ -41,12 +85,8 @@ class Bank:
             ]
             for number, bucket in enumerate(job.buckets)
         ]
+        model.shards += [shard for row in self._shards for shard in row]
         job.algorithms = ("server",) * len(job.buckets)
-
-    @property
-    def version(self) -> int:
-        """How many updates of the whole model there have been."""
-        return self._num_applied // self._rule.gradients_per_update
 
     def goes_anywhere(self, bucket: int) -> bool:
         """Say that every bucket goes to the servers."""
@@ -55,23 +95,12 @@ class Bank:
     def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Push a bucket to all servers at once, each its share; pull each share when it may be read."""
         rank, iteration, number = where
-        gradient = self._gradient(rank, iteration)
+        gradient = self._model.gradient(rank, iteration)
         now_s = self._job.clock.now
         errands = [(Part(gradient, now_s), shard) for shard in self._shards[number]]
         yield from self._together([self._push(part, shard) for part, shard in errands])
         fire(pushed)
         yield from self._together([self._pull(part, shard, where) for part, shard in errands])
-
-    def _gradient(self, rank: int, iteration: int) -> Gradient:
-        """Return the gradient of a worker's iteration, new with its first bucket."""
-        gradient = self._gradients.get(rank)
-        if gradient is None or gradient.iteration != iteration:
-            read = self._rule.version_read(
-                self._read[rank], (shard.read[rank] for row in self._shards for shard in row)
-            )
-            gradient = Gradient(rank, iteration, len(self._shards) * len(self._nodes), read)
-            self._gradients[rank] = gradient
-        return gradient
 
     def _together(self, errands: list[Process]) -> Process:
         """Run errands side by side, and wait for all."""
@@ -91,8 +120,8 @@ class Bank:
         if self._rule.takes(part.gradient):
             yield from self._serve(part, shard)
         else:
-            self._settle(part.gradient, applied=False)
-        self._read[part.gradient.rank] = self.version
+            self._model.settle(part.gradient, applied=False)
+        self._model.read[part.gradient.rank] = self._model.version
         queue.go()
 
     def _serve(self, part: Part, shard: Shard) -> Process:
@@ -114,7 +143,7 @@ class Bank:
         shard.reached = self._rule.reached(shard)
         shard.last_part = parts[0] if len(parts) == 1 else max(parts, key=lambda part: part.enter_s)
         for part in parts:
-            self._settle(part.gradient, applied=True)
+            self._model.settle(part.gradient, applied=True)
         if shard.readers:
             readers, shard.readers = shard.readers, []
             for awaited, event in readers:
@@ -132,7 +161,7 @@ class Bank:
             self._note_waiting(shard, where)
             yield arrived
             self._note_wait(shard, where)
-            self._read[rank] = self.version
+            self._model.read[rank] = self._model.version
         shard.read[rank] = shard.reached
         num_bytes = shard.num_bytes * self._job.wire.back_per_byte
         yield self._job.network.transfer(self._nodes[shard.server], self._buffers[rank], num_bytes)
@@ -150,20 +179,3 @@ class Bank:
         if last is not None and not (is_known and times.awaited_s[where] >= last.enter_s):
             times.awaited_s[where] = last.enter_s
             times.awaited_rank[where] = last.gradient.rank
-
-    def _settle(self, gradient: Gradient, applied: bool) -> None:
-        """Note what has become of a part; with its last part a gradient goes into the log."""
-        gradient.parts_left -= 1
-        if gradient.parts_left:
-            return
-        read, version = gradient.version_read, self.version
-        if applied:
-            self._num_applied += 1
-            written = version + 1
-        else:
-            written = max(version, read + 1) + 1  # it has missed the update of the version it had read
-        staleness = written - 1 - read
-        rate = self._rate_of(staleness)
-        self._job.updates.add(Update(self._job.clock.now, gradient.rank, read, written, rate, applied))
-        if self._job.window is not None and self.version > version:
-            self._job.window.updated()

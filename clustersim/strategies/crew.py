@@ -98,6 +98,7 @@ class Crew:
         self._spans: dict[int, list[tuple[str, float, float, str, str]]] = {rank: [] for rank in watched}
         self._day: dict[int, list[tuple[str, float, float, str, str]]] = {}  # of an iteration that has not ended
         self.last_noted = ENDLESS  # the latest iteration that is noted down
+        self.noted: dict[int, int] = {}  # the iteration of each rank that is
 
     @property
     def watched(self) -> list[int]:
@@ -170,7 +171,7 @@ class Crew:
         times.computed_s[place, iteration] = env.now
         send_for_samples(job, place)
         if rank in self._spans and iteration <= self.last_noted:
-            self._spans[rank] = self._day[rank]
+            self._spans[rank], self.noted[rank] = self._day[rank], iteration
 
     def _compute(self, job: Job, place: int, rank: int, iteration: int, ops: Sequence[Compute]) -> Process:
         """Compute one thing after the other, at once where the GPU's pace is always the same."""

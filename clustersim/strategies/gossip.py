@@ -94,6 +94,10 @@ class Gossip(Synchronous):
         before = 1 + diameter(self.neighbours(job.num_ranks)) + job.num_filling
         return before, before + job.num_iterations
 
+    def num_after(self, job: Job) -> int:
+        """Let one follow where a stage that has ended sends weights while others still compute."""
+        return int(self.overlap and job.work is not None)
+
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule one step in which every worker sends its copy to all neighbours, who add it to theirs."""
         near = self.neighbours(job.num_ranks)

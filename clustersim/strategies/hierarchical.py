@@ -11,7 +11,7 @@ from clustersim.collectives import BROADCAST, REDUCE
 from clustersim.errors import Mistake
 from clustersim.program import Bucket
 from clustersim.strategies.algorithm import by_host
-from clustersim.strategies.bank import Bank
+from clustersim.strategies.bank import Bank, Model
 from clustersim.strategies.day import Process, Where
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
@@ -42,7 +42,7 @@ class Hierarchical(Stale):
         """Let the workers of every host go round together until what counts is done."""
         groups = by_host(job.hosts)
         rule = self.rule(len(groups))
-        bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
+        bank = Bank(job, Model(job, rule, self.learning_rate), self.servers.nodes(job))
         job.gradients_per_update = 1
         job.pushed = np.zeros(job.num_ranks, dtype=np.int64)
         job.pushed[[group[0] for group in groups]] = [len(group) for group in groups]

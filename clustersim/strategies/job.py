@@ -42,10 +42,10 @@ class Job:
     compression has made of gradients.
 
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
-    `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up`
-    on, or what lies in its `window`. `pushed` [num_ranks] says how many workers' gradients a rank hands to the model
-    at a time, its own or the sum of its host's; an update takes `gradients_per_update` of such. `shortcuts` says in
-    words what is not played as it happens.
+    `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up` on
+    but for the last `num_after`, or what lies in its `window`. `pushed` [num_ranks] says how many workers' gradients a
+    rank hands to the model at a time, its own or the sum of its host's; an update takes `gradients_per_update` of such.
+    `shortcuts` says in words what is not played as it happens.
     `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
     the cluster. Where a model is laid over several GPUs, the ranks of the job have the same part of it, and other jobs
     the others; `work` plays what a rank does until its gradients are exchanged, and takes `num_settling` iterations to
@@ -71,6 +71,7 @@ class Job:
     algorithms: tuple[str, ...] = ()
     shortcuts: tuple[str, ...] = ()
     num_warm_up: int = 0
+    num_after: int = 0
     window: Window | None = None
     clock: simpy.Environment = field(init=False)
     hosts_in_use: set[int] = field(default_factory=set)

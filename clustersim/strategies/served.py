@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Hashable, Sequence
 from itertools import count
 
 import simpy
 from pydantic import Field, field_validator
 
+from clustersim.devices import Queue
 from clustersim.errors import InputError
 from clustersim.network.network import MOST_PLAIN_MESSAGES
-from clustersim.strategies.bank import Bank
+from clustersim.strategies.bank import Bank, Model
 from clustersim.strategies.day import Meeting, Outbox, Process, compute
 from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Rule
@@ -58,7 +60,7 @@ class Served(Strategy):
         """Let every worker go round until what counts is done."""
         job.go_inside()
         rule = self.rule(job.num_ranks)
-        bank = Bank(job, rule, self.servers.nodes(job), self.learning_rate)
+        bank = Bank(job, Model(job, rule, self.learning_rate), self.servers.nodes(job))
         job.gradients_per_update = rule.gradients_per_update
         job.window = window_of(job, rule, job.num_ranks, tell)
         if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.is_simple and job.may_be_compiled:
@@ -66,6 +68,24 @@ class Served(Strategy):
         for rank in range(job.num_ranks):
             job.clock.process(self.worker(job, bank, job.window, rank))
         return job.outside(job.window.finished)
+
+    def start_places(self, jobs: Sequence[Job], tell: Tell = lambda share: None) -> simpy.Event:
+        """Let every copy of the model go round as one worker does: its gradient is that of all its places together.
+
+        The servers of a place are where those of a job of its ranks are.
+        """
+        first, rule = jobs[0], self.rule(jobs[0].num_ranks)
+        model, queues = Model(first, rule, self.learning_rate), dict[tuple[int, Hashable], Queue]()
+        banks = [Bank(job, model, self.servers.nodes(job), queues) for job in jobs]
+        for job in jobs:
+            job.gradients_per_update, job.updates = rule.gradients_per_update, first.updates
+        pushing = next((job for job in jobs if job.buckets), first)
+        window = window_of(pushing, rule, first.num_ranks, tell, num_places=len(jobs))
+        for place, (job, bank) in enumerate(zip(jobs, banks, strict=True)):
+            job.window = window
+            for rank in range(job.num_ranks):
+                job.clock.process(self.worker(job, bank, window, rank, place * job.num_ranks))
+        return window.finished
 
     def _num_messages(self, job: Job, rule: Rule) -> int:
         """Return about how many messages the job has: each part of a gradient is pushed, applied, and pulled back."""
@@ -82,17 +102,17 @@ class Served(Strategy):
         rounds.note_updates(self.learning_rate)
         return job.env.timeout(end_s - job.env.now)
 
-    def worker(self, job: Job, meeting: Meeting, window: Window, rank: int) -> Process:
+    def worker(self, job: Job, meeting: Meeting, window: Window, rank: int, ahead: int = 0) -> Process:
         """Train on one GPU: forward, backward, hand in each bucket as it is ready, have fresh parameters back, repeat.
 
-        It goes round until the clock is stopped, and tells the window of each iteration.
+        It goes round until the clock is stopped, and tells the window of each iteration; there it has so many `ahead`.
         """
         for iteration in count():
             outbox = Outbox(job, meeting, rank, iteration)
             yield from compute(job, rank, iteration, outbox.send)
             yield from outbox.emptied()
             job.times.end_s[rank, iteration] = job.clock.now
-            window.ended(rank, job.times.begin_s[rank, iteration])
+            window.ended(ahead + rank, job.times.begin_s[rank, iteration])
 
 
 class Stale(Served):
@@ -107,8 +127,11 @@ class Stale(Served):
         return 1.0 / staleness if self.staleness_aware_rate and staleness > 1 else 1.0
 
 
-def window_of(job: Job, rule: Rule, num_pushing: int, tell: Tell) -> Window:
-    """Return the window of a job's updates, to whose servers so many of its workers push."""
+def window_of(job: Job, rule: Rule, num_pushing: int, tell: Tell, num_places: int = 1) -> Window:
+    """Return the window of a job's updates, to whose servers so many of its workers push.
+
+    Where a worker is a copy of a model, the ranks at all `num_places` of it have to end what they have begun.
+    """
     if not job.buckets:
         raise InputError(
             "the model has no parameters, so that no gradient is pushed and servers never update; give its layers "
@@ -116,5 +139,5 @@ def window_of(job: Job, rule: Rule, num_pushing: int, tell: Tell) -> Window:
             got="no parameters",
         )
     before = updates_before(num_pushing, rule.gradients_per_update, job.num_filling)
-    ranks, counted = range(job.num_ranks), job.num_iterations
+    ranks, counted = range(job.num_ranks * num_places), job.num_iterations
     return Window(job.clock, job.updates, ranks, before, counted, tell, counts_gradients=rule.waits_for_updates)

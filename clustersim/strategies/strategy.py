@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,14 @@ class Strategy(Spec):
     def facts(self, num_workers: int) -> dict[str, float]:
         """Return figures of the strategy itself, which need no simulation."""
         return {}
+
+    def start_places(self, jobs: Sequence[Job], tell: Tell = lambda share: None) -> simpy.Event:
+        """Put the workers of all `jobs` on the clock, one job for each place of a copy of the model; as `start`.
+
+        Rank r of each job is part of copy r. Here the ranks of a place meet by themselves.
+        """
+        over = [self.start(jobs[0], tell), *(self.start(each) for each in jobs[1:])]
+        return jobs[0].env.all_of(over)
 
     @abstractmethod
     def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:

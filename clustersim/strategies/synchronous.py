@@ -33,6 +33,10 @@ class Synchronous(Strategy):
         before = 1 + job.num_filling
         return before, before + job.num_iterations
 
+    def num_after(self, job: Job) -> int:
+        """Return how many iterations come after those that count, where these would end otherwise than they do."""
+        return 0
+
     @abstractmethod
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Say how a bucket of this size is exchanged."""
@@ -46,12 +50,13 @@ class Synchronous(Strategy):
         desk = self.desk(job)
         job.algorithms = desk.algorithms
         job.num_warm_up, num_played = self.iterations(job)
+        job.num_after = self.num_after(job)
         plays = job.network.exact or job.input_stage is not None or job.work is not None
         if self.marches and job.buckets and not plays:
             job.shortcuts = (MARCHED,)
             return March(job, desk, num_played, self.updates_on_gpu, tell).start()
         ranks = range(1 if job.plays_as_one else job.num_ranks)
-        workers = [job.env.process(self._worker(job, desk, rank, num_played, tell)) for rank in ranks]
+        workers = [job.env.process(self._worker(job, desk, rank, num_played + job.num_after, tell)) for rank in ranks]
         return job.env.process(_all(workers))
 
     def _worker(self, job: Job, desk: Desk, rank: int, num_iterations: int, tell: Tell) -> Process:

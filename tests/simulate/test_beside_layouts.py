@@ -124,13 +124,15 @@ LAYOUTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("strategy", ["all-reduce", "server", "local"])
+@pytest.mark.parametrize("strategy", ["all-reduce", "server", "local", "gossip", "async", "backup"])
 def test_laid_out_jobs_on_links_of_their_own_are_each_as_alone(layout: dict[str, Any], strategy: str) -> None:
     if strategy != "all-reduce" and layout.keys() & {"schedule", "sharding", "kind"}:
         pytest.skip("these meet in all-reduces")
     asked = scenario(parallelism=layout, strategy={"kind": strategy})
     alone, beside = clustersim.simulate(asked), clustersim.simulate({**asked, "jobs": 2})
     assert [job.slowdown for job in beside.jobs] == pytest.approx([1, 1], rel=1e-9)
+    if strategy in ("async", "backup"):
+        return  # what counts of these begins when both have found their pace, and alone when one has
     assert beside.iteration_s == pytest.approx(alone.iteration_s, rel=1e-9)
     assert beside.breakdown_s == pytest.approx(alone.breakdown_s, rel=1e-9, abs=1e-9 * alone.iteration_s)
     assert beside.links[0].num_bytes == pytest.approx(alone.links[0].num_bytes, rel=1e-9)
@@ -299,6 +301,63 @@ def test_the_gpu_that_reads_gives_its_samples_to_those_that_split_layers_with_it
     assert sent[1] - sent[0] == pytest.approx(3 * 32 * (1e6 - 1), rel=1e-6)
 
 
+MEETINGS: list[dict[str, Any]] = [
+    {"kind": "async", "servers": {"num": 2, "on": "own-hosts"}},
+    {"kind": "softsync", "n": 2},
+    {"kind": "bounded-staleness", "bound": 1},
+    {"kind": "backup"},
+    {"kind": "backup", "backups": 0},
+    {"kind": "gossip"},
+    {"kind": "gossip", "overlap": False, "graph": "complete"},
+]
+
+
+@pytest.mark.parametrize("strategy", MEETINGS)
+@pytest.mark.parametrize("stragglers", [[], [{"kind": "lognormal", "cv": 0.3}]], ids=["steady", "jitter"])
+def test_copies_of_one_gpu_meet_as_workers_do(strategy: dict[str, Any], stragglers: list[dict[str, Any]]) -> None:
+    asked = scenario(strategy=strategy, stragglers=stragglers, num_iterations=8)
+    plain, laid_out = clustersim.simulate(asked), clustersim.simulate({**asked, "parallelism": ONE_STAGE})
+    assert_alike(laid_out, plain)
+    assert laid_out.update_s == pytest.approx(plain.update_s, rel=1e-9)
+    assert (laid_out.staleness, laid_out.gradients, laid_out.facts) == (plain.staleness, plain.gradients, plain.facts)
+
+
+def test_a_copy_is_one_worker_of_asynchronous_servers() -> None:
+    """Of n copies alike a gradient is n - 1 versions old when it is applied, by all ranks of its copy."""
+    asked = scenario(num_gpus=8, topology={**STAR, "link": "1 TB/s"}, strategy={"kind": "async"}, num_iterations=40)
+    run = clustersim.simulate({**asked, "parallelism": {"pipeline": 2, "micro_batches": 2}})
+    assert run.staleness["p50"] == 3
+    assert run.gradients == {"applied": 40 * 2, "dropped": 0}
+    assert {update.worker for update in run.updates.rows()} == {0, 1, 2, 3}
+
+
+def test_a_slow_stage_holds_up_its_own_copy_alone() -> None:
+    """Two copies of two stages each, one with a stage four times as slow: their rates add up."""
+    layout = {"parallelism": {"pipeline": 2, "micro_batches": 4}, "strategy": {"kind": "async"}, "num_iterations": 40}
+    asked = scenario(topology={**STAR, "link": "1 TB/s"}, batch={"global": 64}, **layout)
+    slow = {"kind": "constant", "factor": 4}
+    alone = [
+        clustersim.simulate({**asked, "num_gpus": 2, "batch": {"global": 32}, "stragglers": each}).samples_per_s
+        for each in ([], [{**slow, "of": [1]}])
+    ]
+    run = clustersim.simulate({**asked, "stragglers": [{**slow, "of": [3]}]})
+    assert alone[1] < alone[0] / 2
+    assert run.samples_per_s == pytest.approx(sum(alone), rel=0.05)
+
+
+def test_all_ranks_of_a_copy_agree_on_whose_gradient_is_too_late() -> None:
+    asked = scenario(num_gpus=8, strategy={"kind": "backup"}, stragglers=[{"kind": "lognormal", "cv": 0.3}])
+    run = clustersim.simulate({**asked, "parallelism": {"pipeline": 2, "micro_batches": 2}, "num_iterations": 8})
+    assert run.gradients["applied"] == 8 * 3 * 2
+    assert run.gradients["dropped"] % 2 == 0
+
+
+def test_gossip_of_copies_played_as_one_is_that_of_each() -> None:
+    asked = scenario(num_gpus=8, strategy={"kind": "gossip"}, topology=BOXES, batch={"per_gpu": 4})
+    folded, exact = both({**asked, "parallelism": {"tensor": 1, "pipeline": 2, "micro_batches": 2}})
+    assert_alike(folded.run, exact.run)
+
+
 @pytest.mark.parametrize(
     ("layout", "added", "key", "words"),
     [
@@ -309,6 +368,9 @@ def test_the_gpu_that_reads_gives_its_samples_to_those_that_split_layers_with_it
             "schedule",
             "the gradients of every micro-batch",
         ),
+        ({"pipeline": 2}, {"strategy": {"kind": "hierarchical"}}, "pipeline", "workers of one host meet before all"),
+        ({"pipeline": 2}, {"strategy": {"kind": "gossip", "asynchronous": True}}, "pipeline", "with whoever is free"),
+        ({"pipeline": 2}, {"stragglers": {"kind": "lognormal", "cv": 0.1, "per": "layer"}}, "pipeline", "whole layers"),
         ({"kind": "local-fields"}, {"input": {"decode": "9 samples/s"}}, "kind", "which GPU of a copy reads"),
     ],
 )
@@ -317,6 +379,18 @@ def test_what_does_not_go_beside_a_layout_is_told(layout, added, key: str, words
         clustersim.simulate(scenario(parallelism=layout, **added))
     assert told.value.mistakes[0].key == f"parallelism.{key}"
     assert words in told.value.mistakes[0].message
+
+
+def test_gpus_that_share_tokens_stay_in_step() -> None:
+    with pytest.raises(InputError, match="which keeps them in step") as told:
+        clustersim.simulate(language({"context": 2}, strategy={"kind": "async"}))
+    assert told.value.mistakes[0].key == "parallelism.context"
+
+
+def test_a_worker_is_a_copy_and_not_a_gpu() -> None:
+    with pytest.raises(InputError, match="2 of 2 workers as backups") as told:
+        clustersim.simulate(scenario(parallelism={"pipeline": 2}, strategy={"kind": "backup", "backups": 2}))
+    assert told.value.mistakes[0].key == "strategy.backups"
 
 
 def test_experts_are_not_compressed() -> None:
