@@ -45,6 +45,11 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_FRONT_DOOR[name]), name)
 
 
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not, and the rooms that are loaded."""
+    return sorted({*__all__, *(name for name in globals() if f"{__name__}.{name}" in sys.modules)})
+
+
 class _Package(ModuleType):
     """Keeps `clustersim.simulate` and `clustersim.sweep` functions although rooms are called the same."""
 

@@ -1,8 +1,23 @@
 """`python -m clustersim`: the same as the command `clustersim`."""
 
+from __future__ import annotations
+
+import signal
 import sys
 
-from clustersim.cli import main
+
+def main() -> int:
+    """Run the command line of this process and return its exit status; who interrupts it early gets no traceback."""
+    try:
+        from clustersim.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        from clustersim.cli.failure import tell_interrupt
+
+        return tell_interrupt(as_json="--json" in sys.argv)
+
 
 if __name__ == "__main__":
     sys.exit(main())

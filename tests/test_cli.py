@@ -66,7 +66,6 @@ class TestExitStatus:
             ["run"],
             ["run", "x", "--seed", "-1"],
             ["run", "x", "--report", "a.html", "--no-report"],
-            ["list", "nonsense"],
             ["collective", "all-reduce", "--topology", "titan", "--gpus", "0", "--bytes", "1B"],
         ],
     )
@@ -76,6 +75,14 @@ class TestExitStatus:
         assert out == ""
         assert "Usage: clustersim" in err
         assert "Error: " in err
+
+    @pytest.mark.parametrize("arguments", [["list", "nonsense"], ["copy", "nonsense"], ["collective", "nonsense"]])
+    def test_a_name_that_nobody_knows_is_3_wherever_it_stands(
+        self, arguments: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        more = ["--topology", "titan", "--gpus", "4", "--bytes", "1 B"] if arguments[0] == "collective" else []
+        assert main([*arguments, *more]) == 3
+        assert "is called 'nonsense'" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("error", "status"), [(SimulationError("stuck"), 1), (InputError("wrong"), 3), (ToleranceError("off"), 4)]
@@ -244,6 +251,18 @@ class TestRun:
         assert main(["report", "runs/tiny/result.json"]) == 0
         assert capsys.readouterr().out.splitlines()[-1] == "report: runs/tiny/report.html"
         assert (folder / "runs/tiny/report.html").read_text() == first
+
+    def test_a_report_of_an_earlier_run_does_not_stay_beside_the_result(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        report = folder / "runs/tiny/report.html"
+        assert main(["run", "tiny.yaml"]) == 0
+        assert main(["run", "tiny.yaml", "--no-report"]) == 0
+        assert not report.exists()
+        assert "removed: runs/tiny/report.html, of an earlier run" in capsys.readouterr().out
+        report.write_text("<p>somebody's own</p>")
+        assert main(["run", "tiny.yaml", "--report", "other.html"]) == 0
+        assert report.read_text() == "<p>somebody's own</p>"
 
     def test_report_of_no_run_exits_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["report", "runs/none"]) == 3
@@ -442,6 +461,30 @@ class TestProcess:
         _, err = process.communicate(timeout=30)
         assert process.returncode == 130
         assert "Traceback" not in err
+
+
+_WHILE_LOADING = """
+import importlib.abc, os, signal, sys
+
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["clustersim", "list", "--json"]
+from clustersim.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_control_c_before_the_command_line_is_read_ends_with_130_too() -> None:
+    done = subprocess.run([sys.executable, "-c", _WHILE_LOADING], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)["schema"] == "clustersim.error/1"
 
 
 _WAIT_FOR_INTERRUPT = """

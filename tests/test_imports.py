@@ -36,6 +36,12 @@ def test_every_name_of_the_front_door_opens_without_plotting_or_torch() -> None:
     assert loaded_by(statement).isdisjoint(HEAVY)
 
 
+def test_the_front_door_lists_what_is_behind_it_before_it_is_opened() -> None:
+    loaded_by(
+        "import clustersim\nassert set(clustersim.__all__) <= set(dir(clustersim))\nassert 'sys' not in dir(clustersim)"
+    )
+
+
 def test_rooms_do_not_shadow_the_functions_called_like_them() -> None:
     statement = (
         "import clustersim, clustersim.sweep, clustersim.simulate\n"

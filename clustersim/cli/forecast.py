@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from clustersim.results import Sweep
 
+_MADE_BY, _HEAD_BYTES = b'<meta name="generator" content="clustersim', 4096  # in the head of a report
 _PIPED_WIDTH = 140  # columns of the table where no terminal says how wide it is
 
 
@@ -58,6 +59,8 @@ def run(
     folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
+    if not json and report != folder / "report.html":
+        _remove_older(folder / "report.html")
     _write_files(result, folder=None if json else folder, report=report, csv=csv, trace=trace, tell=not json)
     if json:
         _print_json(result)
@@ -132,6 +135,19 @@ def _write_files(
         written["trace"] = write_perfetto(result, trace)
     for kind, path in written.items() if tell else ():
         typer.echo(f"{kind}: {path}")
+
+
+def _remove_older(report: Path) -> None:
+    """Remove the report of an earlier run, which would be taken for that of the result beside it; no other file."""
+    try:
+        with report.open("rb") as file:
+            is_ours = _MADE_BY in file.read(_HEAD_BYTES)
+        if is_ours:
+            report.unlink()
+    except OSError:
+        return
+    if is_ours:
+        typer.echo(f"removed: {report}, of an earlier run; clustersim report {report.parent} draws it again")
 
 
 def folder_name(name: str) -> str:

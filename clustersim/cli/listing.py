@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from clustersim.errors import unknown_name
+
 
 def list_names(
     what: Annotated[
@@ -17,7 +19,7 @@ def list_names(
 ) -> None:
     """List every kind, model, device, cluster and scenario, with one line each."""
     if what is not None and what not in SECTIONS:
-        raise typer.BadParameter(f"nothing is called '{what}' (known: {', '.join(SECTIONS)})", param_hint="'WHAT'")
+        raise unknown_name("section of the list", what, SECTIONS)
     typer.echo("\n\n".join(section(name) for name in ([what] if what else SECTIONS)))
 
 

@@ -8,7 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.results.run import RESULT_SCHEMA, Sweep
 
 
@@ -58,15 +58,17 @@ def read_sweep(path: str | Path) -> Sweep:
         data = path.read_bytes()
         document = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     except FileNotFoundError:
-        raise InputError(f"there is no saved run at {path}; `clustersim run` makes one", got=str(path)) from None
+        raise _wrong(path, "there is no saved run here; `clustersim run` makes one") from None
     except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"{path} is not a saved run: {error}", got=str(path)) from None
+        raise _wrong(path, f"this is not a saved run: {error}") from None
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != RESULT_SCHEMA:
-        raise InputError(
-            f"{path} is not a saved run: its schema is {schema!r}", got=repr(schema), allowed=RESULT_SCHEMA
-        )
+        raise _wrong(path, f"this is not a saved run: its schema is {schema!r}", repr(schema), RESULT_SCHEMA)
     try:
         return Sweep.from_dict(document)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is not a whole saved run: {error}", got=str(path)) from None
+        raise _wrong(path, f"this is not a whole saved run: {error}") from None
+
+
+def _wrong(path: Path, message: str, got: str | None = None, allowed: str | None = None) -> InputError:
+    return InputError(Mistake(message, file=str(path), got=got or str(path), allowed=allowed))

@@ -296,8 +296,9 @@ def test_bytes_that_are_no_trace_are_told(tmp_path: Path, data: bytes, told: str
 
 
 def test_a_folder_without_a_trace_of_every_rank_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="there is no folder") as told:
         read_chakra(tmp_path / "nothing")
+    assert told.value.mistakes[0].file == str(tmp_path / "nothing")
     with pytest.raises(InputError, match="has no traces; one for each rank"):
         read_chakra(tmp_path)
     trace(tmp_path, [], [], [])

@@ -74,8 +74,9 @@ def test_what_is_no_saved_run_is_refused(tmp_path, content, message):
 
 
 def test_a_missing_run_says_how_to_make_one(tmp_path):
-    with pytest.raises(InputError, match="clustersim run"):
+    with pytest.raises(InputError, match="clustersim run") as told:
         read_sweep(tmp_path / "nowhere.json")
+    assert told.value.mistakes[0].file == str(tmp_path / "nowhere.json")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

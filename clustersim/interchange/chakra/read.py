@@ -56,20 +56,22 @@ def read_chakra(
 def _files(folder: Path) -> list[Path]:
     """Return the file of each rank."""
     if not folder.is_dir():
-        raise InputError(f"there is no folder {folder}", got=str(folder), allowed="a folder of <name>.<rank>.et")
+        raise InputError(_mistake(folder, "there is no folder of this name", "a folder of <name>.<rank>.et"))
     found = [(match[1], int(match[2]), path) for path in folder.iterdir() if (match := _FILE.fullmatch(path.name))]
     names = sorted({name for name, _, _ in found})
     if len(names) != 1:
         what = f"traces of several names: {', '.join(names)}" if names else "no traces"
-        raise InputError(
-            f"{folder} has {what}; one for each rank is expected", got=str(folder), allowed="<name>.<rank>.et"
-        )
+        raise InputError(_mistake(folder, f"has {what}; one for each rank is expected", "<name>.<rank>.et"))
     by_rank = {rank: path for _, rank, path in found}
     missing = [rank for rank in range(max(by_rank)) if rank not in by_rank]
     if missing:
-        text = f"{folder} has no {names[0]}.{missing[0]}.et, but one of rank {max(by_rank)}"
-        raise InputError(text, got=str(folder), allowed="traces of all ranks from 0 on")
+        text = f"has no {names[0]}.{missing[0]}.et, but one of rank {max(by_rank)}"
+        raise InputError(_mistake(folder, text, "traces of all ranks from 0 on"))
     return [by_rank[rank] for rank in range(len(by_rank))]
+
+
+def _mistake(folder: Path, message: str, allowed: str) -> Mistake:
+    return Mistake(message, file=str(folder), got=str(folder), allowed=allowed)
 
 
 def _groups(where: Path, num_ranks: int) -> Groups:
