@@ -13,7 +13,7 @@ from clustersim.workload.fused_attention import is_fused, reads_values_alone
 
 
 def along_context(
-    pieces: Sequence[Piece], degree: int, activation_bytes: float, is_ring: bool = False
+    pieces: Sequence[Piece], degree: int, activation_bytes: float, is_ring: bool = False, num_gpus: int = 0
 ) -> tuple[Piece, ...]:
     """Return the pieces of one of `degree` GPUs that have as many tokens of each sequence; all have all parameters.
 
@@ -21,7 +21,7 @@ def along_context(
     gets the sum of the gradients of its own: all-gather-based context parallelism (Llama Team, arXiv:2407.21783,
     section 3.3.2); in a ring they go from GPU to GPU (`clustersim.parallelism.ring`). Blocks of tokens are taken to be
     dealt so that all GPUs have as much to do behind a causal mask, in each turn of a ring too (Brandon et al.,
-    arXiv:2311.09431).
+    arXiv:2311.09431). Of `num_gpus` in all, where given, a refusal names a degree that divides them.
     """
     if degree == 1:
         return tuple(pieces)
@@ -37,7 +37,22 @@ def along_context(
     try:
         return tuple(_tokens_of(piece, degree, activation_bytes, is_ring) for piece in pieces)
     except IndivisibleError as error:
-        raise InputError(f"{error}", key=AXIS, got=str(degree), allowed="a divisor of the tokens") from None
+        works = _nearest(pieces, degree, is_ring, num_gpus)
+        message = f"{error}; the nearest number of GPUs that works is {works}"
+        raise InputError(message, key=AXIS, got=str(degree), allowed=str(works)) from None
+
+
+def _nearest(pieces: Sequence[Piece], degree: int, is_ring: bool, num_gpus: int) -> int:
+    """Return the degree next to one that does not divide the tokens, the smaller of two; one GPU always works."""
+    divisors = [other for other in range(1, 2 * degree) if num_gpus % other == 0]
+    for other in sorted(divisors, key=lambda other: (abs(other - degree), other)):
+        try:
+            for piece in pieces:
+                _tokens_of(piece, other, 1.0, is_ring)
+        except IndivisibleError:
+            continue
+        return other
+    raise AssertionError("a model was refused on one GPU")
 
 
 def _check_fused(layers: Sequence[Layer]) -> None:

@@ -242,7 +242,8 @@ def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: f
     """
     pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel, grid.num_ranks)
     pieces = along_experts(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
-    pieces = along_context(pieces, grid.context, activation_bytes, is_ring=layout.context_method == "ring")
+    is_ring = layout.context_method == "ring"
+    pieces = along_context(pieces, grid.context, activation_bytes, is_ring, grid.num_ranks)
     return along_time(pieces, layout.time_chunks)
 
 

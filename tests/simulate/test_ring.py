@@ -201,7 +201,11 @@ def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(at
     ("layout", "key", "words"),
     [
         ({}, "parallelism.context_method", "say how many with context"),
-        ({"context": 5}, "parallelism.context", "the 6144 tokens of '0.qkv' do not divide by 5"),
+        (
+            {"context": 5},
+            "parallelism.context",
+            "the 6144 tokens of '0.qkv' do not divide by 5; the nearest number of GPUs that",
+        ),
         ({"kind": "paths"}, "parallelism.context_method", "leave context_method out"),
     ],
 )
@@ -215,3 +219,10 @@ def test_a_ring_of_an_attention_that_writes_its_scores_is_refused() -> None:
     with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a product of its own") as told:
         clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}))
     assert told.value.mistakes[0].key == "parallelism.context_method"
+
+
+def test_tokens_that_do_not_divide_are_told_with_the_nearest_number_of_gpus_that_works(decoder: str) -> None:
+    with pytest.raises(InputError) as told:
+        clustersim.simulate(scenario(decoder, 10, {"context": 5}, topology=DGX))
+    mistake = told.value.mistakes[0]
+    assert (mistake.key, mistake.got, mistake.allowed) == ("parallelism.context", "5", "2")
