@@ -9,6 +9,7 @@ from statistics import median
 
 import pytest
 
+import clustersim
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import ComputeSpec, OptimizerSpec, build_workload, load_model, read_profile
@@ -51,6 +52,21 @@ def test_a_shipped_profile_has_every_layer_that_computes_and_says_where_it_was_m
     work = build_workload(model, load_gpu(GPU), batch, "fp32", OptimizerSpec(), ComputeSpec(profile=name))
     assert work.provenance()["measured"] > 0.99
     assert name in work.assumptions[0]
+
+
+def test_a_scenario_takes_a_shipped_profile_by_its_name() -> None:
+    scenario = {
+        "model": "alexnet",
+        "num_gpus": 2,
+        "batch": {"per_gpu": 6},
+        "topology": {"kind": "star", "num_hosts": 2, "host": {"gpu": GPU}, "link": "ethernet-10g"},
+        "transport": "gloo",
+        "strategy": {"kind": "all-reduce"},
+        "compute": {"profile": f"alexnet-{GPU}"},
+    }
+    run = clustersim.simulate(clustersim.load_scenario(scenario))
+    (row,) = [row for row in checked(f"alexnet-{GPU}") if row.batch == 6]
+    assert run.breakdown_s["compute"] == pytest.approx(row.forecast_s, rel=1e-3)
 
 
 def test_shipped_profiles_stay_small() -> None:
