@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, MICRO_BATCH, Chosen, Mark, choose
@@ -49,6 +50,11 @@ class Timeline:
     note: str
     in_step: bool = True
 
+    @cached_property
+    def has_micro_batches(self) -> bool:
+        """Whether several micro-batches are told apart."""
+        return len({mark.name.partition(MICRO_BATCH)[2] for mark in self.marks if mark.kind in _COMPUTED} - {""}) > 1
+
 
 def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timeline | None:
     """Return one iteration of a run as marks in lanes; None where the run recorded no spans."""
@@ -76,6 +82,12 @@ def rank_name(run: Run, rank: int) -> str:
 
 def timeline_title(run: Run, chosen: Chosen) -> str:
     """Say who holds the others up, or what else the ranks spend the iteration on."""
+    offload_s = run.breakdown_s.get("offload", 0.0)
+    others_s = chosen.exposed_s, chosen.waited_s, chosen.bubble_s, 0.01 * chosen.iteration_s
+    if offload_s > max(others_s):
+        who = "One GPU waits" if chosen.num_ranks == 1 else "Ranks wait"
+        share = percent(offload_s / run.iteration_s)
+        return f"{who} {duration(offload_s)}, {share} of the iteration, for copies to and from the host and its updates"
     if chosen.num_ranks == 1:
         return f"One GPU: nobody to wait for, nothing to send; an iteration takes {duration(chosen.length_s)}"
     if not chosen.in_step:
@@ -208,7 +220,9 @@ def _numbers(kind: str, marks: list[Mark], data: Timeline) -> Json:
 
 
 def _micro_batch(mark: Mark, data: Timeline) -> str:
-    """Return the number of a bar's micro-batch where that can be written on it, else nothing."""
+    """Return the number of a bar's micro-batch where there are several and it has room for it, else nothing."""
+    if not data.has_micro_batches:
+        return ""
     if mark.kind not in _COMPUTED or mark.end_s - mark.start_s < _LEAST_TEXT * data.length_s:
         return ""
     return mark.name.partition(MICRO_BATCH)[2]

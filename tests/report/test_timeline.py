@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import clustersim
 from clustersim.report.lanes import MAX_RANKS, Mark, choose, joined_marks, last_rank, merged_marks
 from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.words import THIN
@@ -167,7 +168,7 @@ def test_hidden_communication_is_called_hidden():
 def test_hovering_says_who_waited_how_long_and_why():
     sweep = make_sweep((32,))
     traces = {trace["name"]: trace for trace in draw_timeline(timeline_data(sweep, sweep.runs[0])).traces}
-    text = traces["waiting for slower ranks"]["hovertext"][0]
+    text = traces["waiting for other ranks"]["hovertext"][0]
     assert "rank 0 (host0/gpu0)" in text
     assert "ms" in text
     assert "for rank 17: slow kernels" in text
@@ -179,3 +180,28 @@ def test_communication_is_a_thinner_bar_below_the_rank():
     flight, forward = traces["communication in flight"], traces["forward"]
     assert flight["width"] < forward["width"]
     assert min(flight["y"]) > min(forward["y"])
+
+
+def test_the_title_says_how_long_a_gpu_waits_for_its_host():
+    scenario = {
+        "model": "alexnet",
+        "num_gpus": 1,
+        "batch": {"per_gpu": 1},
+        "topology": {
+            "kind": "star",
+            "num_hosts": 1,
+            "host": {"template": "dual-socket", "gpu": "k80"},
+            "link": "1 GB/s",
+        },
+        "strategy": {"kind": "all-reduce"},
+        "parallelism": {"offload": "optimizer"},
+        "num_iterations": 1,
+    }
+    sweep = clustersim.sweep(clustersim.load_scenario(scenario))
+    run = sweep.runs[0]
+    data = timeline_data(sweep, run)
+    share = run.breakdown_s["offload"] / run.iteration_s
+    assert data.title.startswith("One GPU waits ")
+    told = f"{share:.0%}".replace("%", f"{THIN}%")
+    assert data.title.endswith(f" {told} of the iteration, for copies to and from the host and its updates")
+    assert {"copy", "host", "offload"} <= {mark.kind for mark in data.marks}
