@@ -43,7 +43,7 @@ LABELS = {
     "exposed": "exposed communication",
     "copy": "copy",
     "host": "update on the host",
-    "waiting": "waiting for slower ranks",
+    "waiting": "waiting for other ranks",
     "input": "input",
     "bubble": "pipeline bubble",
     "offload": "waiting for the host",

@@ -150,6 +150,7 @@ def _work(parts: Sequence[Sequence[Layer]], samples: int, element_bytes: float, 
     places = {layer.name: (number, at) for number, part in enumerate(parts) for at, layer in enumerate(part)}
 
     def work(op: Compute) -> tuple[float, float]:
+        """Return FLOP and bytes of a compute; 0 of one that is of no layers of one part."""
         ends = [places.get(name) for name in (op.name.split(" to ")[0], op.name.split(" to ")[-1])]
         if ends[0] is None or ends[1] is None or ends[0][0] != ends[1][0]:
             return 0.0, 0.0

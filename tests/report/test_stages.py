@@ -75,6 +75,13 @@ def test_a_bar_with_room_has_the_number_of_its_micro_batch() -> None:
     assert "micro-batch 0" in traces["gradients of weights, put off"]["hovertext"][0]
 
 
+def test_a_micro_batch_that_is_the_only_one_has_no_number() -> None:
+    run = stages(num_micro=1)
+    figure = draw_timeline(timeline_data(sweep_of(run), run))
+    assert not any("text" in trace for trace in figure.traces)
+    assert "Numbers:" not in figure.subtitle
+
+
 def test_slivers_of_waiting_between_pieces_are_drawn_together() -> None:
     """Ten pieces of a pass with a wait of a thousandth behind each: one bar, and one for the waiting."""
     chosen = choose(stages(exposed_s=1e-4))

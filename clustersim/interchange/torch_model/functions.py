@@ -80,6 +80,7 @@ def _recurrent(op: str) -> Recipe:
     """Return the recipe of an LSTM or its like, of several layers and perhaps both ways along the sequence."""
 
     def recipe(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> list[Kernel]:
+        """Return the products of each layer and way."""
         x = args[0]
         packed = not isinstance(args[3], bool)  # then the sizes of its batches stand before the states
         states, weights, _, num_layers, _, _, bidirectional = args[2:9] if packed else args[1:8]

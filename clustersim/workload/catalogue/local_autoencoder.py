@@ -31,6 +31,7 @@ def local_autoencoder(size: str) -> Callable[[], Model]:
     """
 
     def build() -> Model:
+        """Return the auto-encoder of this size."""
         net = Builder(
             f"local-autoencoder-{size}",
             f"Locally connected auto-encoder of nine layers (Le et al., 2012), {size.upper()}",
