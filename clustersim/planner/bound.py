@@ -67,18 +67,33 @@ def least_iteration_s(material: Material, choice: Choice) -> float:
     return max(*own_s, exchanges[0].end_s(*first_stage_s(order, passes.seconds(), passes.sent_s.tolist())))
 
 
-def _passes(material: Material, choice: Choice, timed: Timed, begins: tuple[int, ...]) -> Passes:
-    layout, grid, split = choice.layout, choice.grid, material.split(choice)
-    again = np.array(split.again[layout.recompute], dtype=float)
+def least_passes_s(material: Material, choice: Choice) -> float:
+    """Return what the busiest stage takes at least for its own passes in seconds: quick to say, and no more than above.
+
+    So only choices that are good enough by this need the whole bound.
+    """
+    grid, begins = choice.grid, np.array(material.begins(choice))
+    columns = _of_layers(choice, material.timed(choice), material.split(choice))
+    parts = np.add.reduceat(columns[0] + columns[1] + columns[2], begins)
+    return float(parts.reshape(-1, grid.pipeline).sum(axis=0).max()) * choice.layout.micro_batches
+
+
+def _of_layers(choice: Choice, timed: Timed, split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the seconds of each layer in a pass forward, backward, and for gradients of weights [num_layers]."""
+    again = np.array(split.again[choice.layout.recompute], dtype=float)
     forward_s = timed.forward_s + timed.forward_calls_s
     backward_s = timed.backward_data_s + timed.backward_calls_s + timed.backward_ring_s + again * forward_s
+    if choice.layout.schedule == "zero-bubble":
+        return forward_s + timed.forward_ring_s, backward_s, timed.backward_weights_s
+    return forward_s + timed.forward_ring_s, backward_s + timed.backward_weights_s, np.zeros_like(forward_s)
+
+
+def _passes(material: Material, choice: Choice, timed: Timed, begins: tuple[int, ...]) -> Passes:
+    layout, grid, split = choice.layout, choice.grid, material.split(choice)
+    columns = _of_layers(choice, timed, split)
+    sums = [np.add.reduceat(column, np.array(begins)) for column in columns]
     puts_off = layout.schedule == "zero-bubble"
-    weights_s = timed.backward_weights_s if puts_off else np.zeros_like(forward_s)
-    if not puts_off:
-        backward_s = backward_s + timed.backward_weights_s
-    at = np.array(begins)
-    sums = [np.add.reduceat(column, at) for column in (forward_s + timed.forward_ring_s, backward_s, weights_s)]
-    tail_s = np.zeros(len(begins)) if puts_off else _tails(split, choice, begins, backward_s)
+    tail_s = np.zeros(len(begins)) if puts_off else _tails(split, choice, begins, columns[1])
     sent_s, joined_s = _handed_over(material, choice, begins)
     sums[0] = sums[0] + joined_s
     sums[1] = sums[1] + np.append(joined_s[1:], 0.0)

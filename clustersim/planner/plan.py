@@ -10,14 +10,14 @@ from typing import Any
 from clustersim import __version__
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, unknown_name
-from clustersim.planner.bound import least_iteration_s
+from clustersim.planner.bound import least_iteration_s, least_passes_s
 from clustersim.planner.material import Material
 from clustersim.planner.nowhere import no_layout, nowhere_fits
 from clustersim.planner.objective import NAMES, Objective, dollars_per_sample, joules_per_sample
 from clustersim.planner.question import Question, ask
 from clustersim.planner.reasons import reason
 from clustersim.planner.room import Rooms
-from clustersim.planner.search import Played, Ranked, Search, play_best_first
+from clustersim.planner.search import Played, Ranked, Search, best_bound_first, play_best_first
 from clustersim.planner.space import Choice
 from clustersim.planner.tune import tuned
 from clustersim.scenario import Scenario
@@ -180,7 +180,8 @@ class _Planning:
     def _simulate(self, ranked: Sequence[Ranked], pool: Pool) -> None:
         """Simulate what may be among the best, and then other ways of exchanging gradients for the best of these."""
         point, objective, search = self._question.point, self._objective, self._search
-        play_best_first(point, ranked, objective, self._top, pool, self._tell, search)
+        bounded = best_bound_first(ranked, objective, self._least_s)
+        play_best_first(point, bounded, objective, self._top, pool, self._tell, search)
         if search.played:
             self._tuned = tuned(point, search.played, objective, self._least_s, pool)
 
@@ -196,7 +197,7 @@ class _Planning:
         return least_iteration_s(self._materials[choice.num_gpus], choice)
 
     def _ranked(self) -> list[Ranked]:
-        """Return every layout that can be, in the order of its bound."""
+        """Return every layout that can be, with what its passes take at least."""
         question = self._question
         families = list(question.space(question.batches, question.fixed).families(self._discarded))
         ranked = []
@@ -205,7 +206,7 @@ class _Planning:
             found = self._first_that_fits(family)
             if found is not None:
                 ranked.append(found)
-        return sorted(ranked, key=lambda each: self._objective.of(each.choice, each.least_s))
+        return ranked
 
     def _first_that_fits(self, family: Sequence[Choice]) -> Ranked | None:
         """Return the layout of a family that recomputes least of those that fit, with its bound."""
@@ -219,7 +220,7 @@ class _Planning:
             if held <= self._gpu.memory_bytes or not self._question.point.memory_check:
                 self._count(NO_ROOM, number)
                 self._count(RECOMPUTES_MORE, len(family) - 1 - number)
-                return Ranked(choice, self._least_s(choice), held)
+                return Ranked(choice, least_passes_s(self._materials[choice.num_gpus], choice), held)
             if self._least_room is None or held < self._least_room[0]:
                 self._least_room = held, choice
         self._count(NO_ROOM, len(family))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from itertools import islice
 
 from clustersim.errors import ClustersimError
 from clustersim.planner.material import point_of
@@ -23,7 +25,7 @@ _ITERATIONS = 2
 
 @dataclass(frozen=True)
 class Ranked:
-    """A choice that can be, the least time of its iteration, and what it holds on the fullest GPU."""
+    """A choice that can be, a time that its iteration takes at least, and what it holds on the fullest GPU."""
 
     choice: Choice
     least_s: float
@@ -55,19 +57,41 @@ class Search:
     failed: list[tuple[Choice, str]] = field(default_factory=list)
 
 
+def best_bound_first(
+    ranked: Sequence[Ranked], objective: Objective, least_s: Callable[[Choice], float]
+) -> Iterator[Ranked]:
+    """Go through choices in the order of their bounds, which `least_s` gives: only of those that come near.
+
+    What `ranked` says they take at least is no more than that, and quicker to say.
+    """
+    waiting = [(objective.of(each.choice, each.least_s), number, False) for number, each in enumerate(ranked)]
+    heapify(waiting)
+    least = [each.least_s for each in ranked]
+    while waiting:
+        _, number, is_known = heappop(waiting)
+        choice = ranked[number].choice
+        if is_known:
+            yield replace(ranked[number], least_s=least[number])
+        else:
+            least[number] = max(least[number], least_s(choice))
+            heappush(waiting, (objective.of(choice, least[number]), number, True))
+
+
 def play_best_first(
-    point: Point, ranked: Sequence[Ranked], objective: Objective, top: int, pool: Pool, tell: Tell, search: Search
+    point: Point, bounded: Iterator[Ranked], objective: Objective, top: int, pool: Pool, tell: Tell, search: Search
 ) -> None:
     """Simulate layouts, and note what came of them round after round, so that something is left of it if it is stopped.
 
-    `ranked` are in the order of their bounds. Another round is played while a bound beats the worst of the best `top`.
+    `bounded` are in the order of their bounds. Another round is played while a bound beats the worst of the best `top`.
     """
     played, begun = search.played, 0
-    while begun < len(ranked):
+    ahead = next(bounded, None)
+    while ahead is not None:
         worst = objective.of(played[top - 1].choice, played[top - 1].iteration_s) if len(played) >= top else None
-        if worst is not None and objective.of(ranked[begun].choice, ranked[begun].least_s) >= worst:
+        if worst is not None and objective.of(ahead.choice, ahead.least_s) >= worst:
             break
-        around = ranked[begun : begun + (_ROUND if played else max(_ROUND, top))]
+        around = [ahead, *islice(bounded, (_ROUND if played else max(_ROUND, top)) - 1)]
+        ahead = next(bounded, None)
         begun += len(around)
         tell(0.5 + 0.5 * begun / (begun + _ROUND), f"{begun} simulated, now {around[0].choice.text()}")
         made, wrong = play_all(point, around, pool)

@@ -13,7 +13,7 @@ from clustersim.scenario import Point
 from clustersim.sweep.pool import Pool
 
 ALGORITHMS = ("auto", "ring", "double-tree")
-BUCKETS = ("25 MiB", "100 MiB", "whole")
+BUCKETS = ("100 MiB", "whole")
 _LAYOUTS = 3
 """How many of the best layouts are tried with others."""
 

@@ -46,6 +46,19 @@ def test_the_table_says_how_many_there_were_and_why_others_lose(file: str, capsy
     assert "$ / 1,000" in printed
 
 
+def test_a_plan_that_is_stopped_is_printed_and_ends_with_status_130(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("clustersim.planner.tune.play_all", stopped)
+    assert main(["plan", file, "--gpus", "2", "--top", "1", "--workers", "1", "--json"]) == 130
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["stopped"] is True
+    assert "interrupted: the best of" in printed.err
+
+
 def test_csv_has_a_row_for_each_layout(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "plan.csv"
     assert main(["plan", file, "--gpus", "4", "--workers", "1", "--csv", str(path), "--json"]) == 0

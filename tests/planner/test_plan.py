@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.planner import Choice, plan
 from clustersim.planner.material import Material, point_of
+from clustersim.planner.objective import Objective
+from clustersim.planner.search import Played, Ranked, best_bound_first
 from clustersim.planner.space import Space
+from clustersim.planner.tune import ways
 from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads, forecast
 
@@ -95,6 +99,64 @@ def test_batches_may_be_tried() -> None:
     assert {entry.choice.batch for entry in entries} == {8, 64}
 
 
+def test_bounds_are_asked_for_in_their_order_and_only_of_those_that_come_near() -> None:
+    layouts = [family[0] for family in Space({4: [8]}, 8, {}).families({})][:40]
+    full = {choice.text(): 1.0 + number * 7 % 40 for number, choice in enumerate(layouts)}
+    asked = []
+
+    def least_s(choice: Choice) -> float:
+        asked.append(choice)
+        return full[choice.text()]
+
+    ranked = [Ranked(choice, full[choice.text()] / 2, 0.0) for choice in layouts]
+    objective = Objective("samples_per_s", clustersim.hardware.load_gpu("v100"))
+    bounded = best_bound_first(ranked, objective, least_s)
+    first = [next(bounded).least_s for _ in range(5)]
+    assert first == sorted(full.values())[:5]
+    assert len(asked) < len(layouts) / 2
+    assert [*first, *(each.least_s for each in bounded)] == sorted(full.values())
+
+
+def test_a_plan_that_is_stopped_has_the_best_of_what_was_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("clustersim.planner.tune.play_all", stopped)
+    found = plan(NARROW, [2], top=1, workers=1)
+    assert found.stopped
+    assert found.to_dict()["stopped"] is True
+    assert found.num_simulated + sum(found.discarded.values()) == found.num_layouts
+    assert found.best[0].reason == ""
+
+
+def test_a_plan_that_is_stopped_before_anything_was_simulated_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("clustersim.planner.search.play_all", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        plan(NARROW, [2], workers=1)
+
+
+def played_with(choice: Choice, exposed: float) -> Played:
+    return Played(Ranked(choice, 1.0, 0.0), 1.0, 8.0, {"communication_exposed": exposed})
+
+
+def test_algorithms_and_buckets_are_tried_together_unless_they_are_given_or_nothing_waits() -> None:
+    point = load_scenario(SCENARIO).points()[0].point
+    layouts = [family[0] for family in Space({4: [8]}, 8, FIXED).families({})]
+    copies = next(choice for choice in layouts if choice.grid.data == 4)
+    every = [dict(way) for way in ways(point, played_with(copies, 0.2))]
+    assert {"algorithm": "ring", "buckets": "whole"} in every
+    assert {"buckets": "100 MiB"} in every
+    assert len(every) == len({str(way) for way in every}) == 8
+    assert not list(ways(point, played_with(copies, 0.0)))
+    given = load_scenario({**SCENARIO, "strategy": {"kind": "all-reduce", "algorithm": "ring"}}).points()[0].point
+    assert all(set(dict(way)) == {"buckets"} for way in ways(given, played_with(copies, 0.2)))
+    sharded = replace(copies, layout=copies.layout.model_copy(update={"sharding": "zero-3"}))
+    assert [dict(way) for way in ways(point, played_with(sharded, 0.2))] == [{"algorithm": "ring"}]
+
+
 def refusal(scenario: dict[str, Any], gpus: list[int], **options: Any) -> InputError:
     with pytest.raises(InputError) as caught:
         plan(scenario, gpus, workers=1, **options)
@@ -166,7 +228,22 @@ def test_a_plan_by_cost_needs_a_price() -> None:
 
 
 def test_there_are_as_many_gpus_as_the_cluster_has() -> None:
-    assert refusal(SCENARIO, [64]).mistakes[0].key == "num_gpus"
+    error = refusal(SCENARIO, [64])
+    assert error.mistakes[0].key == "num_gpus"
+    assert "ask for fewer GPUs" in str(error)
+    assert "--set" not in str(error)
+
+
+def test_a_plan_keeps_everything_on_the_gpus() -> None:
+    error = refusal({**SCENARIO, "parallelism": {"offload": "optimizer"}}, [4])
+    assert error.mistakes[0].key == "parallelism.offload"
+    assert "leave offload out" in str(error)
+
+
+def test_sequences_are_not_divided_in_time() -> None:
+    layout = {"time_chunks": 5, "pipeline": 2, "schedule": "gpipe"}
+    error = refusal({**SCENARIO, "model": "lstm-lm", "parallelism": layout}, [2])
+    assert error.mistakes[0].key == "parallelism.time_chunks"
 
 
 def test_other_ways_of_exchanging_are_other_choices() -> None:
