@@ -94,3 +94,16 @@ def test_a_mistake_is_told_with_status_3(
 ) -> None:
     assert main(arguments) == 3
     assert told in capsys.readouterr().err
+
+
+def test_what_a_host_does_is_in_the_program_and_is_no_trace(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
+    away = ["--set", "parallelism.offload=optimizer"]
+    assert main(["program", scenario, "--json", *away]) == 0
+    ops = json.loads(capsys.readouterr().out)["ops"]
+    (first, second, *_) = [op for op in ops if op["kind"] == "host-update"]
+    assert first["after"] is None
+    assert second["after"] == first["key"]
+    back = next(op for op in ops if op["kind"] == "copy" and not op["to_host"])
+    assert back["after"] == first["key"]
+    assert main(["program", scenario, "--export-chakra", "traces", *away]) == 3
+    assert "a trace has no node for what a host does beside the GPU" in capsys.readouterr().err

@@ -137,6 +137,10 @@ def _groups(programs: Programs, rank: int) -> dict[str, tuple[int, ...]]:
     return {axis: ranks for axis, ranks in groups.items() if len(ranks) > 1}
 
 
+_KINDS = {"HostUpdate": "host-update"}
+"""What operations are called in a document whose names are of several words."""
+
+
 def _document(programs: Programs, rank: int, gpu_name: str) -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -144,9 +148,8 @@ def _document(programs: Programs, rank: int, gpu_name: str) -> dict[str, Any]:
     ops = []
     for op in programs.ops(stage):
         row = asdict(op)
-        if "key" in row:
-            row["key"] = row["key"]._asdict()
-        ops.append({"kind": type(op).__name__.lower(), **row})
+        row |= {name: row[name]._asdict() for name in ("key", "after") if row.get(name)}
+        ops.append({"kind": _KINDS.get(type(op).__name__, type(op).__name__.lower()), **row})
     return {
         "schema": PROGRAM_SCHEMA,
         "rank": rank,
