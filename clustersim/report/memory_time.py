@@ -61,18 +61,17 @@ def _shown(run: Run) -> tuple[float, float]:
     begin_s, end_s = times_shown(run) or (first, last)
     if not begin_s <= first <= last <= end_s:  # spans of something else than what is held
         begin_s, end_s = first, last
-    return begin_s, begin_s + run.iteration_s if run.stashes_weights else end_s
+    longest_s = max(line.time_s[-1] - line.time_s[0] for line in run.memory_lines)
+    return begin_s, begin_s + max(run.iteration_s, longest_s) if run.stashes_weights else end_s
 
 
 def _within(line: MemoryLine, begin_s: float, end_s: float) -> MemoryLine:
     """Return what a stage holds within one iteration of many: what comes after its end came before, too."""
-    length_s = end_s - begin_s
-    steps = [
-        (begin_s + (time_s - begin_s) % length_s, held)
-        for time_s, held in zip(line.time_s, line.num_bytes, strict=True)
-    ]
-    steps.sort(key=lambda step: step[0])
-    return replace(line, time_s=tuple(time_s for time_s, _ in steps), num_bytes=tuple(held for _, held in steps))
+    steps = zip(line.time_s, line.num_bytes, strict=True)
+    back_s = end_s - begin_s
+    moved = [(time_s - back_s if time_s > end_s * (1 + 1e-12) else time_s, held) for time_s, held in steps]
+    moved.sort(key=lambda step: step[0])
+    return replace(line, time_s=tuple(time_s for time_s, _ in moved), num_bytes=tuple(held for _, held in moved))
 
 
 def _title(run: Run, lines: tuple[MemoryLine, ...]) -> str:

@@ -98,7 +98,7 @@ def draw_published(rows: tuple[Comparison, ...]) -> Figure:
     """Draw the error of each point as a dot on a stem from zero."""
     errors = [100.0 * row.error for row in rows]
     labels = [plot_text(f"{row.run}: {METRICS[row.metric]} {row.published_text()}") for row in rows]
-    reach = max(16.0, 1.6 * max(abs(error) for error in errors))
+    reach = max(16.0, 2.0 * max(abs(error) for error in errors))
     stems: dict[str, list[float | None]] = {"x": [], "y": []}
     for place, error in enumerate(errors):
         stems["x"] += [0.0, error, None]
@@ -135,7 +135,7 @@ def draw_published(rows: tuple[Comparison, ...]) -> Figure:
             yaxis=axis(**ticks, range=[len(rows) - 0.4, -0.6], showgrid=False, fixedrange=True),
         ),
         narrow={
-            "xaxis": {"range": [-1.4 * reach, 1.4 * reach], "nticks": 5},
+            "xaxis": {"range": [-1.2 * reach, 1.2 * reach], "nticks": 5},
             "yaxis": {"ticktext": [label.replace(": ", ":<br>") for label in labels]},
             "height": 80 + 46 * len(rows),
         },

@@ -258,10 +258,14 @@ def test_night_changes_the_ink_and_day_changes_it_back(browser, report):
 def test_paper_gets_the_light_theme_at_its_own_width(browser, report):
     visit = Visit(browser, report, scheme="dark")
     visit.page.set_viewport_size({"width": 703, "height": 1000})
+    not_drawn = "[...document.querySelectorAll('.plot')].filter((plot) => !plot._fullLayout).length"
+    assert visit.page.evaluate(not_drawn) > 0
     visit.page.emulate_media(media="print", color_scheme="dark")
     visit.wait_until("document.getElementById('plot-timeline')._fullLayout?.width <= 703")
+    assert visit.page.evaluate(not_drawn) == 0, "what nobody has scrolled to is printed too"
     assert visit.layout("timeline", "font.color") == "#1b1f24"
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 703
+    assert visit.page.evaluate("[...document.querySelectorAll('.scroll')].every((box) => box.scrollWidth <= 703)")
     assert not visit.page.locator(".choice").first.is_visible()
     assert visit.page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
 
