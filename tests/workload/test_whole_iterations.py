@@ -13,6 +13,7 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import ComputeSpec, OptimizerSpec, build_workload, load_model, read_profile
+from clustersim.workload.memory import activation_bytes
 from clustersim.workload.profile import shipped_profiles
 from clustersim.workload.whole_iterations import CheckedIteration, checked_iterations
 
@@ -67,6 +68,17 @@ def test_a_scenario_takes_a_shipped_profile_by_its_name() -> None:
     run = clustersim.simulate(clustersim.load_scenario(scenario))
     (row,) = [row for row in checked(f"alexnet-{GPU}") if row.batch == 6]
     assert run.breakdown_s["compute"] == pytest.approx(row.forecast_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("lstm")])
+def test_what_backward_keeps_is_what_autograd_kept(name: str) -> None:
+    """A processor keeps a dropout's mask as fp32, not as bytes, and of an LSTM every gate of every step."""
+    profile = read_profile(name)
+    model = load_model(profile.content.model)
+    masks = 3.0 * sum(layer.output_elements for layer in model.layers if layer.op == "dropout")
+    for row in json.loads(profile.path.read_text(encoding="utf-8"))["whole"]:
+        kept = row["batch"] * (activation_bytes(model, "fp32") + masks)
+        assert kept == pytest.approx(row["memory"]["saved_for_backward_bytes"], rel=0.04)
 
 
 def test_shipped_profiles_stay_small() -> None:
