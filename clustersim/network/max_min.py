@@ -155,7 +155,7 @@ class MaxMin:
             now = self._level(link)  # flows fixed since it was queued have left more for the others
             if now == INFINITE:
                 continue
-            if now > level * (1 + SAME) and queue and now > queue[0][0]:
+            if now > level * (1 + SAME) and now > self._lowest_queued():
                 self._push(link, now)
                 continue
             self._floor = max(self._floor, now)
@@ -168,6 +168,16 @@ class MaxMin:
         for flow in rising:
             if flow.mark == self._rising:  # only links without a limit
                 self._let_go(flow, flow.path.links[0])
+
+    def _lowest_queued(self) -> float:
+        """Return the lowest level at which a link is queued, or infinity."""
+        queue = self._queue
+        while queue:
+            level, entry, link = queue[0]
+            if entry == link.queued:
+                return level
+            heappop(queue)
+        return INFINITE
 
     def _queue_links_of(self, flows: list[Flow]) -> None:
         """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""

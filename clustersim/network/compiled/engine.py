@@ -268,6 +268,7 @@ class CompiledEngine:
         )
         memory.reserve("told", len(self.ranks) + len(self.groups))
         memory.reserve("left", len(wiring.links.array))
+        memory.reserve("tried", len(wiring.links.array))
         memory.reserve_heap("full", len(wiring.links.array))
         memory.reserve_heap("pauses", len(self.ranks))
         memory.reserve_flows(self._num_flows, wiring.longest)

@@ -7,6 +7,7 @@ from typing import Any
 from clustersim.network.compiled import tables
 from clustersim.network.compiled.heap import put
 from clustersim.network.compiled.jit import part
+from clustersim.network.compiled.seats import take_seats
 from clustersim.network.compiled.tables import ADDING, INFINITE, NONE, ON_THE_WAY, word
 
 
@@ -33,7 +34,7 @@ def post(state: Any, slot: int, start_s: float) -> None:
     path = tables.path(state, flow.path)
     flow.since_s = start_s + path.latency_s
     if path.lane == NONE or start_s > state.now_s:
-        put(state.due, slot, flow.since_s)
+        put(state.arrivals, slot, flow.since_s)
         return
     lane = tables.lane(state, path.lane)
     if lane.first == NONE:
@@ -71,43 +72,9 @@ def has_way(state: Any, slot: int) -> bool:
 @part
 def put_on_links(state: Any, slot: int, stage: int) -> None:
     """Let a flow take part in its links from now on."""
-    flow = tables.flow(state, slot)
-    flow.stage = stage
-    flow.since_s = state.now_s
-    path = tables.path(state, flow.path)
-    for place in range(path.num_links):
-        link = tables.link(state, tables.path_links(state)[path.first + place])
-        seat = (slot << state.seat_bits) + place
-        tables.seat(state, seat).next = link.first
-        tables.seat(state, seat).before = NONE
-        if link.first != NONE:
-            tables.seat(state, link.first).before = seat
-        link.first = seat
-        link.num_flows += 1
-    tables.started(state)[state.num_started] = slot
-    state.num_started += 1
+    tables.flow(state, slot).stage = stage
+    take_seats(state, slot)
     state.num_flows += 1
-
-
-@part
-def take_off_links(state: Any, slot: int, moved_bytes: float) -> None:
-    """Let a flow leave its links, over which it has moved so much."""
-    path = tables.path(state, tables.flow(state, slot).path)
-    for place in range(path.num_links):
-        number = word(tables.path_links(state)[path.first + place])
-        link, seat = tables.link(state, number), tables.seat(state, (slot << state.seat_bits) + place)
-        if seat.before == NONE:
-            link.first = seat.next
-        else:
-            tables.seat(state, seat.before).next = seat.next
-        if seat.next != NONE:
-            tables.seat(state, seat.next).before = seat.before
-        link.num_flows -= 1
-        link.carried_bytes += moved_bytes
-        if link.num_flows > 0 and not link.has_left:
-            link.has_left = 1
-            tables.left(state)[state.num_left] = number
-            state.num_left += 1
 
 
 @part

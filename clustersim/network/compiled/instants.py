@@ -15,15 +15,14 @@ from clustersim.network.compiled.flows import (
     put_on_links,
     set_first,
     take_from_lane,
-    take_off_links,
 )
-from clustersim.network.compiled.heap import first_key, is_in, put, remove, take
+from clustersim.network.compiled.heap import first_key, put, remove, take
 from clustersim.network.compiled.jit import kernel, part
 from clustersim.network.compiled.max_min import share
 from clustersim.network.compiled.ranks import advance, arrived, resume
+from clustersim.network.compiled.seats import leave_seats
 from clustersim.network.compiled.tables import FIRST, INFINITE, MOVING, NONE, ON_THE_WAY, word
-
-_SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
+from clustersim.network.side import SAME_INSTANT
 
 
 @kernel
@@ -55,13 +54,13 @@ def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> tuple[f
 def _latest_s(state: Any) -> float:
     """Return the latest time that still counts as now; rounding must not split an instant."""
     now_s = state.now_s
-    return now_s + _SAME_INSTANT * abs(now_s)
+    return now_s + SAME_INSTANT * abs(now_s)
 
 
 @part
 def _next_s(state: Any) -> float:
     """Return when the next thing happens, or infinity."""
-    time_s = min(first_key(state.due), first_key(state.pauses))
+    time_s = min(first_key(state.ends), first_key(state.pauses), first_key(state.arrivals))
     for number in range(state.num_lanes):
         time_s = min(time_s, tables.lane(state, number).first_s)
     return time_s
@@ -75,16 +74,16 @@ def _play_due(state: Any) -> None:
     goes_on = True
     while goes_on:
         goes_on = False
-        while first_key(state.due) <= latest_s:
-            slot = take(state.due)
-            if tables.flow(state, slot).stage == ON_THE_WAY:
-                _start(state, slot)
-            else:
-                take_off_links(state, slot, tables.flow(state, slot).num_bytes)
-                arrived(state, slot)
+        while first_key(state.ends) <= latest_s:
+            slot = take(state.ends)
+            leave_seats(state, slot, tables.flow(state, slot).num_bytes)
+            arrived(state, slot)
             goes_on = True
         while first_key(state.pauses) <= latest_s:
             resume(state, take(state.pauses))
+            goes_on = True
+        while first_key(state.arrivals) <= latest_s:
+            _start(state, take(state.arrivals))
             goes_on = True
         for number in range(state.num_lanes):
             while tables.lane(state, number).first_s <= latest_s:
@@ -175,8 +174,10 @@ def adopt(
             put_on_links(state, slot, flow.stage)
             flow.since_s, flow.bottleneck, flow.bytes_per_s = since_s[index], links[index], rates[index]
             flow.level = flow.bytes_per_s / flow.weight
-        if due_s[index] < INFINITE:
-            put(state.due, slot, due_s[index])
+        if due_s[index] < INFINITE and flow.stage == ON_THE_WAY:
+            put(state.arrivals, slot, due_s[index])
+        elif due_s[index] < INFINITE:
+            put(state.ends, slot, due_s[index])
     state.num_started = 0
 
 
@@ -201,14 +202,14 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
     state.now_s = max(state.now_s, now_s)
     flow = tables.flow(state, slot)
     share_moved = 0.0
-    if is_in(state.due, slot):
-        remove(state.due, slot)
+    remove(state.ends, slot)
+    remove(state.arrivals, slot)
     if flow.stage == ON_THE_WAY:
         _leave_lane(state, slot)
     else:
         moved_bytes = flow.num_bytes - flow.left_bytes + flow.bytes_per_s * (now_s - flow.since_s)
         share_moved = min(moved_bytes / flow.num_bytes, 1.0)  # rounding may take it above
-        take_off_links(state, slot, share_moved * flow.num_bytes)
+        leave_seats(state, slot, share_moved * flow.num_bytes)
     drop_flow(state, slot)
     share(state)
     return share_moved

@@ -89,7 +89,10 @@ def table(name: str, kind: np.dtype[Any]) -> Callable[[Any], Any]:
 
     @intrinsic
     def view(context: Any, record: Any) -> Any:
+        """Return the type of the table, and what writes the code that finds it."""
+
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            """Load the address, and make an array of what is there."""
             word = context.get_value_type(types.int64)
             field = get_record_member(builder, arguments[0], signature.args[0].offset(name), word)
             data = builder.inttoptr(builder.load(field), context.get_data_type(rows.dtype).as_pointer())
@@ -109,7 +112,10 @@ def row(name: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
 
     @intrinsic
     def view(context: Any, record: Any, number: Any) -> Any:
+        """Return the type of a row, and what writes the code that finds it."""
+
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            """Load the address, and go on to the row."""
             word = context.get_value_type(types.int64)
             field = get_record_member(builder, arguments[0], signature.args[0].offset(name), word)
             offset = builder.mul(arguments[1], Constant(word, kind.itemsize))

@@ -1,7 +1,7 @@
 """Max-min fair sharing kept up to date: the algorithm of `clustersim.network.max_min` on tables.
 
-A flow's level is its rate per weight. Flows that may get more *rise*; every other one stands. Links are
-visited in order of the level at which they are full, and what is on them is fixed there.
+A state has these tables and counts in fields of the same names, whoever it belongs to; what ends when stands in its
+heap `ends`.
 """
 
 from __future__ import annotations
@@ -9,217 +9,153 @@ from __future__ import annotations
 from typing import Any
 
 from clustersim.network.compiled import tables
-from clustersim.network.compiled.heap import clear, first_key, put, take
+from clustersim.network.compiled.heap import has_key, put, remove
 from clustersim.network.compiled.jit import part
-from clustersim.network.compiled.tables import FIRST, INFINITE, NONE, word
-
-_SAME = 1e-13  # levels closer than this, relatively, are one level
-_FULL = 1e-12  # a link is not overloaded by less than this part of its capacity, which rounding can reach
+from clustersim.network.compiled.rise import let_go, release, rise
+from clustersim.network.compiled.solve import fix, solve
+from clustersim.network.compiled.tables import INFINITE, NONE, word
+from clustersim.network.max_min import FEW, FULL, SAME
 
 
 @part
 def share(state: Any) -> None:
-    """Let this instant's flows start, after others have left links, and note when each will end."""
+    """Let this instant's flows start, after others have left links, and note when those end whose rates are new."""
     state.rising += 2
-    state.num_rising = state.num_to_fix = state.num_changed = 0
+    state.num_rising = state.num_changed = 0
     for index in range(state.num_left):
-        tables.link(state, tables.left(state)[index]).has_left = 0
-        release(state, word(tables.left(state)[index]))
+        number = word(tables.left(state)[index])
+        tables.link(state, number).has_left = 0
+        release(state, number)
     for index in range(state.num_started):
-        slot = word(tables.started(state)[index])
-        if not let_go_if_alone(state, slot):
-            rise(state, slot)
-    if state.num_rising > 0:
+        _begin(state, word(tables.started(state)[index]))
+    state.num_left = state.num_started = 0
+    if state.num_rising > 0 and not _fix_at_once(state):
         solve(state)
     for index in range(state.num_changed):
-        note_end(state, tables.changed(state)[index])
-    state.num_left = state.num_started = 0
+        _expect(state, word(tables.changed(state)[index]))
 
 
 @part
-def note_end(state: Any, slot: int) -> None:
-    """Note when a flow will end at its rate."""
-    flow = tables.flow(state, slot)
-    put(state.due, slot, state.now_s + flow.left_bytes / flow.bytes_per_s if flow.bytes_per_s > 0 else INFINITE)
-
-
-@part
-def let_go_if_alone(state: Any, slot: int) -> bool:
-    """Give a flow that shares none of its links all that the narrowest has; return whether it is such a flow."""
+def _begin(state: Any, slot: int) -> None:
+    """Let a flow go that has its links for itself, or else let it rise."""
     path = tables.path(state, tables.flow(state, slot).path)
     narrowest, least = NONE, INFINITE
     for index in range(path.first, path.first + path.num_links):
         number = word(tables.path_links(state)[index])
         link = tables.link(state, number)
         if link.num_flows > 1:
-            return False
+            rise(state, slot)
+            return
         if narrowest == NONE or link.bytes_per_s < least:
             narrowest, least = number, link.bytes_per_s
-    give(state, slot, narrowest, least / tables.flow(state, slot).weight)
-    note_end(state, slot)
+    let_go(state, slot, narrowest)
+
+
+@part
+def _expect(state: Any, slot: int) -> None:
+    """Note when a flow will end at its rate."""
+    flow = tables.flow(state, slot)
+    end_s = state.now_s + flow.left_bytes / flow.bytes_per_s if flow.bytes_per_s > 0 else INFINITE
+    if end_s == INFINITE:
+        remove(state.ends, slot)
+    elif not has_key(state.ends, slot, end_s):
+        put(state.ends, slot, end_s)
+
+
+@part
+def _fix_at_once(state: Any) -> bool:
+    """Fix rising flows if that is simple; return whether it is."""
+    rising = state.rising
+    state.num_held = state.num_tried = 0
+    for index in range(state.num_rising):
+        slot = word(tables.risen(state)[index])
+        if tables.flow(state, slot).held != rising and not _try_lowest(state, slot):
+            return False
+    for index in range(state.num_held):
+        if not _finds_room(state, word(tables.held(state)[index])):
+            return False
+    state.num_solves += 1
+    state.num_levels += state.num_tried
+    for index in range(state.num_tried):
+        number = word(tables.tried(state)[index])
+        fix(state, number, tables.link(state, number).tried_level)
     return True
 
 
 @part
-def rise(state: Any, slot: int) -> None:
-    """Let a flow rise in this solve."""
-    tables.flow(state, slot).mark = state.rising
-    tables.risen(state)[state.num_rising] = slot
-    state.num_rising += 1
-    state.num_to_fix += 1
+def _try_lowest(state: Any, slot: int) -> bool:
+    """Try the link of a flow that has least for the weight of all on it; return whether that is simple."""
+    path = tables.path(state, tables.flow(state, slot).path)
+    lowest, level = word(tables.path_links(state)[path.first]), INFINITE
+    for index in range(path.first, path.first + path.num_links):
+        number = word(tables.path_links(state)[index])
+        now = tables.link(state, number).bytes_per_s / _weight(state, number)
+        if now < level:
+            lowest, level = number, now
+    return _try(state, lowest, level)
 
 
 @part
-def release(state: Any, link: int) -> None:
-    """Let the standing flows rise that a link has held back."""
-    rising, bits = state.rising, state.seat_bits
-    seat = word(tables.link(state, link).first)
+def _weight(state: Any, number: int) -> float:
+    """Return the weight of all flows on a link."""
+    weight, bits = 0.0, state.seat_bits
+    seat = word(tables.link(state, number).first)
     while seat != NONE:
-        flow = tables.flow(state, seat >> bits)
-        if flow.bottleneck == link and flow.mark < rising:
-            rise(state, seat >> bits)
+        weight += tables.flow(state, seat >> bits).weight
         seat = word(tables.seat(state, seat).next)
+    return weight
 
 
 @part
-def solve(state: Any) -> None:
-    """Fix every rising flow, and every standing one that has to give way, link by link."""
-    full = state.full
-    state.num_solves += 1
-    state.floor = 0.0
-    state.sees_standing = 0
-    queue_links_of_rising(state, FIRST)
-    while full.size > 0 and (state.num_to_fix > 0 or state.sees_standing):
-        level = first_key(full)
-        link = take(full)
-        now = full_level(state, link)  # flows fixed since it was queued have left more for the others
-        if now == INFINITE:
-            continue
-        if now > level * (1 + _SAME) and now > first_key(full):
-            put(full, link, now)
-            continue
-        state.floor = max(state.floor, now)
-        num_before = state.num_rising
-        fix(state, link, now)
-        queue_links_of_rising(state, num_before)
-    clear(full)
-
-
-@part
-def queue_links_of_rising(state: Any, first: int) -> None:
-    """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
-    state.batch += 1
-    for index in range(first, state.num_rising):
-        path = tables.path(state, tables.flow(state, tables.risen(state)[index]).path)
-        narrowest, least = NONE, INFINITE
-        for at in range(path.first, path.first + path.num_links):
-            number = word(tables.path_links(state)[at])
-            link = tables.link(state, number)
-            if link.num_flows > 1:
-                if link.batch != state.batch:
-                    link.batch = state.batch
-                    _queue(state, number)
-            elif narrowest == NONE or link.bytes_per_s < least:
-                narrowest, least = number, link.bytes_per_s
-        if narrowest != NONE:
-            _queue(state, narrowest)
-
-
-@part
-def _queue(state: Any, link: int) -> None:
-    level = full_level(state, link)
-    if level < INFINITE:
-        put(state.full, link, level)
-
-
-@part
-def full_level(state: Any, link: int) -> float:
-    """Return the level at which a link is full, or infinity where it has room for all.
-
-    Rising flows share what fixed and standing ones leave. Standing ones above that level share as well:
-    counting them in lifts it, until no more of them are above.
-    """
-    state.num_levels += 1
-    rising, bits = state.rising, state.seat_bits
-    capacity = tables.link(state, link).bytes_per_s
-    room, weight, highest = capacity, 0.0, 0.0
-    seat = word(tables.link(state, link).first)
+def _try(state: Any, number: int, level: float) -> bool:
+    """Let all on a link have this level, to see; return whether none of them has another one already."""
+    rising, bits, link = state.rising, state.seat_bits, tables.link(state, number)
+    if level == 0 or link.num_flows > FEW:
+        return False
+    link.tried, link.tried_level = rising, level
+    tables.tried(state)[state.num_tried] = number
+    state.num_tried += 1
+    seat = word(link.first)
     while seat != NONE:
-        flow = tables.flow(state, seat >> bits)
-        if flow.mark == rising:
-            weight += flow.weight
-        else:
-            room -= flow.bytes_per_s
-            if flow.mark < rising and flow.level > highest:
-                highest = flow.level
+        other = tables.flow(state, seat >> bits)
+        if other.held == rising:
+            return False
+        other.held, other.held_level = rising, level
+        tables.held(state)[state.num_held] = seat >> bits
+        state.num_held += 1
         seat = word(tables.seat(state, seat).next)
-    if highest > 0:
-        state.sees_standing = 1
-    level = state.floor
-    if weight > 0:
-        level = max(room / weight, level)
-    elif room >= -_FULL * capacity:
-        return INFINITE
-    if highest > level * (1 + _SAME):
-        level = _level_with_those_above(state, link, level)
-    return level
+    return True
 
 
 @part
-def _level_with_those_above(state: Any, link: int, level: float) -> float:
-    rising, bits = state.rising, state.seat_bits
-    while True:
-        room, weight, above = tables.link(state, link).bytes_per_s, 0.0, level * (1 + _SAME)
-        seat = word(tables.link(state, link).first)
-        while seat != NONE:
-            flow = tables.flow(state, seat >> bits)
-            if flow.mark == rising or (flow.mark < rising and flow.level > above):
-                weight += flow.weight
-            else:
-                room -= flow.bytes_per_s
-            seat = word(tables.seat(state, seat).next)
-        if weight == 0 or not room / weight > above:
-            return level
-        level = room / weight
-
-
-@part
-def fix(state: Any, link: int, level: float) -> None:
-    """Fix at a level all that rises on a link or stands above; where a flow has become slower, others rise."""
-    rising, bits = state.rising, state.seat_bits
-    above = level * (1 + _SAME)
-    seat = word(tables.link(state, link).first)
-    while seat != NONE:
-        slot = seat >> bits
-        seat = word(tables.seat(state, seat).next)
-        flow = tables.flow(state, slot)
-        mark, old = flow.mark, flow.level
-        if mark != rising and (mark > rising or old <= above):
-            continue
-        if mark == rising:
-            state.num_to_fix -= 1
-        flow.mark = rising + 1
-        if abs(old - level) <= _SAME * level:
-            flow.bottleneck = link
-            continue
-        give(state, slot, link, level)
-        tables.changed(state)[state.num_changed] = slot
-        state.num_changed += 1
-        if level < old:
-            path = tables.path(state, flow.path)
-            for at in range(path.first, path.first + path.num_links):
-                other = word(tables.path_links(state)[at])
-                if other != link:
-                    release(state, other)
-
-
-@part
-def give(state: Any, slot: int, bottleneck: int, level: float) -> None:
-    """Give a flow a new rate; what it has moved at the old one is behind it."""
+def _finds_room(state: Any, slot: int) -> bool:
+    """Say whether a flow may have the level that was tried, and nobody on its other links feels it."""
     flow = tables.flow(state, slot)
-    moved = flow.bytes_per_s * (state.now_s - flow.since_s)
-    flow.left_bytes = max(flow.left_bytes - moved, 0.0)  # rounding may take it below
-    flow.since_s = state.now_s
-    flow.bottleneck = bottleneck
-    flow.level = level
-    flow.bytes_per_s = level * flow.weight
+    level = flow.held_level
+    if flow.mark != state.rising and flow.level < level * (1 - SAME):
+        return False
+    gets_slower = flow.level > level * (1 + SAME)
+    path = tables.path(state, flow.path)
+    for index in range(path.first, path.first + path.num_links):
+        number = word(tables.path_links(state)[index])
+        is_tried = tables.link(state, number).tried == state.rising
+        if not is_tried and not _has_room(state, number, gets_slower):
+            return False
+    return True
+
+
+@part
+def _has_room(state: Any, number: int, gets_slower: bool) -> bool:
+    """Say whether a link is wide enough for the levels that were tried, and leaves nothing to others that want it."""
+    rising, bits, link = state.rising, state.seat_bits, tables.link(state, number)
+    room, seat = link.bytes_per_s * (1 + FULL), word(link.first)
+    while seat != NONE:
+        other = tables.flow(state, seat >> bits)
+        if other.held == rising:
+            room -= other.weight * other.held_level
+        elif gets_slower and other.bottleneck == number:
+            return False
+        else:
+            room -= other.bytes_per_s
+        seat = word(tables.seat(state, seat).next)
+    return room >= 0

@@ -20,7 +20,7 @@ from clustersim.network.compiled.tables import (
     grown,
 )
 
-_HEAPS = ("due", "pauses", "full")
+_HEAPS = ("arrivals", "ends", "pauses", "full")
 
 
 class Blocks:
@@ -89,19 +89,21 @@ class Memory:
 
     def due_s(self, flow: int) -> float:
         """Return when a flow ends or comes to its links, or infinity."""
-        place = int(self._places["due"][flow])
-        if place != ABSENT:
-            return float(self._entries["due"]["key"][place])
+        for name in ("arrivals", "ends"):
+            place = int(self._places[name][flow])
+            if place != ABSENT:
+                return float(self._entries[name]["key"][place])
         row = self["flows"][flow]
         return float(row["since_s"]) if row["stage"] == ON_THE_WAY else np.inf
 
     def clear(self) -> None:
         """Take everything off its way."""
-        for name in ("due", "pauses"):
+        for name in ("arrivals", "ends", "pauses"):
             self.state[name]["size"] = 0
             self._places[name][:] = ABSENT
         self["lanes"]["first"], self["lanes"]["first_s"] = NONE, np.inf
-        self["links"]["first"], self["links"]["num_flows"] = NONE, 0
+        self["links"]["first"] = self["links"]["last"] = NONE
+        self["links"]["num_flows"] = 0
         num_flows = len(self["flows"])
         self["free"][:] = np.arange(num_flows)
         self.state["num_free"] = num_flows
@@ -118,8 +120,9 @@ class Memory:
         num_free, new = int(self.state["num_free"][0]), np.arange(num_flows - 1, before - 1, -1)
         self.set(free=np.concatenate([new, self["free"][:num_free], np.zeros(before - num_free, np.int64)]))
         self.state["num_free"] += len(new)
-        self.reserve_heap("due", num_flows)
-        for name in ("started", "risen", "changed"):
+        self.reserve_heap("arrivals", num_flows)
+        self.reserve_heap("ends", num_flows)
+        for name in ("started", "risen", "changed", "held"):
             self.reserve(name, num_flows)
 
     def _move_seats(self, num_flows: int, new_bits: int) -> None:
@@ -128,7 +131,8 @@ class Memory:
         moved = _renumbered(np.arange(len(before)), bits, new_bits)
         for name in SEAT.names or ():
             seats[name][moved] = _renumbered(before[name], bits, new_bits)
-        self["links"]["first"] = _renumbered(self["links"]["first"], bits, new_bits)
+        for name in ("first", "last"):
+            self["links"][name] = _renumbered(self["links"][name], bits, new_bits)
         self.set(seats=seats)
         self.state["seat_bits"] = new_bits
 

@@ -101,7 +101,7 @@ class Wiring:
 
     def _add_links(self, bytes_per_s: np.ndarray) -> int:
         rows = np.zeros(len(bytes_per_s), LINK)
-        rows["bytes_per_s"], rows["first"] = bytes_per_s, NONE
+        rows["bytes_per_s"], rows["first"], rows["last"] = bytes_per_s, NONE, NONE
         return self.links.add(rows)
 
     def _add_paths(self, first: np.ndarray, links: np.ndarray, latency_s: np.ndarray) -> int:

@@ -35,6 +35,8 @@ _CLOCK: list[tuple[str, type]] = [
     ("num_started", _INT),
     ("num_left", _INT),
     ("num_changed", _INT),
+    ("num_held", _INT),
+    ("num_tried", _INT),
     ("num_told", _INT),
     ("num_lanes", _INT),
     ("seat_bits", _INT),  # a flow has 2**seat_bits seats
@@ -48,10 +50,13 @@ LINK = np.dtype(
     [
         ("bytes_per_s", _REAL),
         ("carried_bytes", _REAL),
-        ("first", _INT),  # seat of the flow that came last
+        ("first", _INT),  # seat of the flow that came first
+        ("last", _INT),  # seat of the flow that came last
         ("num_flows", _INT),
         ("batch", _INT),
         ("has_left", _INT),  # whether it stands among this instant's links that have lost a flow
+        ("tried", _INT),  # the share in which it was tried whether it is full at a level
+        ("tried_level", _REAL),
     ]
 )
 FLOW = np.dtype(
@@ -65,6 +70,8 @@ FLOW = np.dtype(
         ("path", _INT),
         ("bottleneck", _INT),
         ("mark", _INT),
+        ("held", _INT),  # the share in which it was tried whether it has a level
+        ("held_level", _REAL),
         ("stage", _INT),
         ("group", _INT),
         ("message", _INT),  # its row, or in a group without steps its number there
@@ -128,11 +135,14 @@ TABLES: dict[str, np.dtype[Any]] = {
     "left": np.dtype(_INT),  # links of this instant that have lost a flow
     "risen": np.dtype(_INT),  # flows of this solve
     "changed": np.dtype(_INT),  # flows of this share that have a new rate
+    "held": np.dtype(_INT),  # flows on the links that were tried
+    "tried": np.dtype(_INT),  # links of this share
 }
 STATE = np.dtype(
     [
         *_CLOCK,
-        ("due", HEAP),  # flows, by when they end or arrive
+        ("arrivals", HEAP),  # flows, by when they come to their links
+        ("ends", HEAP),  # flows, by when they end
         ("pauses", HEAP),  # ranks, by when they go on
         ("full", HEAP),  # links, by the level at which they are full
         *[(name, _INT) for name in TABLES],  # the address of each
@@ -208,3 +218,5 @@ started = table("started", TABLES["started"])
 left = table("left", TABLES["left"])
 risen = table("risen", TABLES["risen"])
 changed = table("changed", TABLES["changed"])
+held = table("held", TABLES["held"])
+tried = table("tried", TABLES["tried"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from clustersim.network.compiled.heap import first_key, put, take
 from clustersim.network.compiled.inner.flows import end, start
-from clustersim.network.compiled.inner.heap import first_key, put, take
 from clustersim.network.compiled.inner.line import join, leave
-from clustersim.network.compiled.inner.share import share
 from clustersim.network.compiled.jit import part
+from clustersim.network.compiled.max_min import share
 from clustersim.network.compiled.tables import INFINITE, NONE
 from clustersim.network.side import SAME_INSTANT
 

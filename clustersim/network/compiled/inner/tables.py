@@ -2,61 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from clustersim.network.compiled.inner.heap import HEAP
-from clustersim.network.compiled.jit import row, table
+from clustersim.network.compiled import tables
+from clustersim.network.compiled.heap import HEAP
+from clustersim.network.compiled.jit import table
 
 _INT, _REAL = np.int64, np.float64
 
-LINK = np.dtype(
-    [
-        ("bytes_per_s", _REAL),
-        ("carried_bytes", _REAL),
-        ("first", _INT),  # seat of the flow that came first
-        ("last", _INT),  # seat of the flow that came last
-        ("num_flows", _INT),
-        ("has_left", _INT),  # whether it stands among this instant's links that have lost a flow
-        ("batch", _INT),  # stamps links that have been looked at once
-        ("entry", _INT),  # in the queue of this solve that is valid
-        ("tried", _INT),  # the share in which it was tried whether it is full at a level
-        ("tried_level", _REAL),
-    ]
-)
-FLOW = np.dtype(
-    [
-        ("num_bytes", _REAL),
-        ("left_bytes", _REAL),  # at `since_s`
-        ("since_s", _REAL),
-        ("bytes_per_s", _REAL),
-        ("path", _INT),
-        ("bottleneck", _INT),
-        ("mark", _INT),
-        ("held", _INT),  # the share in which it was tried whether it has a level
-        ("held_level", _REAL),
-    ]
-)
-PATH = np.dtype([("first", _INT), ("num_links", _INT), ("latency_s", _REAL)])  # of -1 links: it is yet to be laid
-SEAT = np.dtype([("next", _INT), ("before", _INT)])  # a place of a flow in the list of a link
 LINE = np.dtype([("first", _INT), ("size", _INT), ("mask", _INT), ("places", _INT)])
 """First come, first served: where the first is, how many there are, and the address of a round of places."""
 
-TABLES: dict[str, np.dtype[Any]] = {
-    "links": LINK,
-    "flows": FLOW,
-    "paths": PATH,
-    "path_links": np.dtype(_INT),
-    "seats": SEAT,
-    "started": np.dtype(_INT),  # flows of this instant
-    "left": np.dtype(_INT),  # links of this instant that have lost a flow
-    "risen": np.dtype(_INT),  # flows of this solve
-    "queued": np.dtype(_INT),  # links, by their entries in the queue of this solve
-    "changed": np.dtype(_INT),  # flows of this share that have a new rate
-    "held": np.dtype(_INT),  # flows on the links that were tried
-    "tried": np.dtype(_INT),  # links of this share
-}
+_NAMES = ("links", "flows", "paths", "path_links", "seats")
+_LISTS = ("started", "left", "risen", "changed", "held", "tried")
+TABLES = {name: tables.TABLES[name] for name in (*_NAMES, *_LISTS)}
+"""Those of the compiled side's that sharing links takes; who has a flow is its row."""
+
 WIRES = np.dtype(
     [
         ("now_s", _REAL),
@@ -74,34 +35,20 @@ WIRES = np.dtype(
         ("num_started", _INT),
         ("num_left", _INT),
         ("num_changed", _INT),
-        ("num_queued", _INT),
         ("num_held", _INT),
         ("num_tried", _INT),
+        ("num_solves", _INT),
+        ("num_levels", _INT),
         ("urgent", LINE),  # who comes before all that is due
         ("due", LINE),
         ("alarms", HEAP),  # who waits for a time
         ("arrivals", HEAP),  # flows, by when they come to their links
         ("ends", HEAP),  # flows, by when they end
-        ("full", HEAP),  # entries of links, by the level at which these are full
+        ("full", HEAP),  # links, by the level at which they are full
         *[(name, _INT) for name in TABLES],  # the address of each
     ]
 )
 
-# In kernels: a row of a table, by its number.
-link = row("links", LINK)
-flow = row("flows", FLOW)
-path = row("paths", PATH)
-seat = row("seats", SEAT)
-
-# In kernels: the tables of plain numbers.
-path_links = table("path_links", TABLES["path_links"])
-started = table("started", TABLES["started"])
-left = table("left", TABLES["left"])
-risen = table("risen", TABLES["risen"])
-changed = table("changed", TABLES["changed"])
-queued = table("queued", TABLES["queued"])
-held = table("held", TABLES["held"])
-tried = table("tried", TABLES["tried"])
 places = table("places", np.dtype(_INT))  # of a line
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustersim.network.compiled.heap import ABSENT
-from clustersim.network.compiled.inner.heap import ENTRY
+from clustersim.network.compiled.heap import ABSENT, ENTRY
 from clustersim.network.compiled.inner.tables import TABLES, Arrays
 from clustersim.network.compiled.tables import NONE
 from clustersim.network.flow import Link, Path, moved_bytes
@@ -49,7 +48,7 @@ class Wires:
         num, seat_bits = self._num_waiting, (self._longest - 1).bit_length()
         num_seats, num_links = num << seat_bits, self._longest * len(self._asked)
         sizes = dict.fromkeys(("links", "left", "tried", "path_links"), num_links)
-        sizes |= {"seats": num_seats, "queued": num_seats, "paths": len(self._asked)}
+        sizes |= {"seats": num_seats, "paths": len(self._asked)}
         self._arrays.record["seat_bits"], self._arrays.record["wanted"] = seat_bits, NONE
         self._arrays.set(**{name: np.zeros(sizes.get(name, num), kind) for name, kind in TABLES.items()})
         self._arrays["links"]["first"] = self._arrays["links"]["last"] = NONE
@@ -61,7 +60,7 @@ class Wires:
             line.record["mask"] = room - 1
         self._lines[1]["places"][: len(due)], self._lines[1].record["size"] = due, len(due)
         for name, heap in self._heaps.items():
-            room = num_seats if name == "full" else num
+            room = num_links if name == "full" else num
             heap.set(entries=np.zeros(room + 1, ENTRY), places=np.full(room, ABSENT))
 
     def lay_wanted(self) -> None:
