@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clustersim.planner import Entry, Plan
 
 _PIPED_WIDTH = 180  # columns of the table where no terminal says how wide it is
+_TABLE_WIDTH = 110  # columns that the table needs for words to stay whole
 
 
 def plan(
@@ -94,7 +95,10 @@ def _print(found: Plan) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PIPED_WIDTH)
-    console.print(_table(found))
+    if console.width < _TABLE_WIDTH:
+        typer.echo("\n".join(lines(found, console.width)))
+    else:
+        console.print(_table(found))
     others = ". Of the others:" if found.discarded else ""
     typer.echo(f"{found.num_layouts:,} layouts, {found.num_simulated} simulated{others}")
     for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
@@ -104,35 +108,56 @@ def _print(found: Plan) -> None:
 def _table(found: Plan) -> Table:
     from rich.table import Table
 
-    from clustersim.units import format_duration, format_size
-
-    several = len({(entry.choice.num_gpus, entry.choice.batch) for entry in found.best}) > 1
-    table = Table(title=f"{found.name} on {found.best[0].choice.num_gpus} {found.gpu}" if not several else found.name)
-    columns = [
-        "layout",
-        "iteration",
-        "samples/s",
-        "MFU",
-        "memory",
-        "bubble",
-        *_PRICES.get(found.objective, ()),
-        "loses by",
-    ]
-    for name in columns:
+    table = Table(title=_title(found))
+    for name in ("layout", *_columns(found), "loses by"):
         table.add_column(name, justify="left" if name in ("layout", "loses by") else "right", overflow="fold")
     for entry in found.best:
-        where = f"{entry.choice.num_gpus} GPUs, batch {entry.choice.batch}: " if several else ""
-        table.add_row(
-            where + entry.choice.text(),
-            format_duration(entry.iteration_s),
-            f"{entry.samples_per_s:.4g}",
-            f"{entry.mfu:.1%}",
-            format_size(entry.memory_bytes),
-            f"{entry.bubble_share:.1%}",
-            *_price(entry, found.objective),
-            entry.reason or "(the best)",
-        )
+        table.add_row(_layout(found, entry), *_figures(found, entry), entry.reason or "(the best)")
     return table
+
+
+def lines(found: Plan, width: int) -> list[str]:
+    """Return what the table says for a terminal that is too narrow for it: a layout, its figures, what it loses by."""
+    from textwrap import wrap
+
+    told = [_title(found), ""]
+    for number, entry in enumerate(found.best, start=1):
+        figures = ", ".join(map(" ".join, zip(_columns(found), _figures(found, entry), strict=True)))
+        loses = f"loses by {entry.reason}" if entry.reason else "(the best)"
+        told += wrap(f"{number}. {_layout(found, entry)}", width, subsequent_indent="   ")
+        for text in (figures, loses):
+            told += wrap(text, width, initial_indent="   ", subsequent_indent="   ")
+    return told
+
+
+def _are_several(found: Plan) -> bool:
+    return len({(entry.choice.num_gpus, entry.choice.batch) for entry in found.best}) > 1
+
+
+def _title(found: Plan) -> str:
+    return found.name if _are_several(found) else f"{found.name} on {found.best[0].choice.num_gpus} {found.gpu}"
+
+
+def _layout(found: Plan, entry: Entry) -> str:
+    where = f"{entry.choice.num_gpus} GPUs, batch {entry.choice.batch}: " if _are_several(found) else ""
+    return where + entry.choice.text()
+
+
+def _columns(found: Plan) -> tuple[str, ...]:
+    return ("iteration", "samples/s", "MFU", "memory", "bubble", *_PRICES.get(found.objective, ()))
+
+
+def _figures(found: Plan, entry: Entry) -> list[str]:
+    from clustersim.units import format_duration, format_size
+
+    return [
+        format_duration(entry.iteration_s),
+        f"{entry.samples_per_s:.4g}",
+        f"{entry.mfu:.1%}",
+        format_size(entry.memory_bytes),
+        f"{entry.bubble_share:.1%}",
+        *_price(entry, found.objective),
+    ]
 
 
 _PRICES = {"cost": ("$ / 1,000 samples",), "energy": ("J / sample, at most",)}

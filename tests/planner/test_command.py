@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from clustersim.cli import main
+from clustersim.cli.planning import lines
+from clustersim.planner import plan
 
 SCENARIO = """
 name: small
@@ -57,6 +59,16 @@ def test_a_plan_that_is_stopped_is_printed_and_ends_with_status_130(
     printed = capsys.readouterr()
     assert json.loads(printed.out)["stopped"] is True
     assert "interrupted: the best of" in printed.err
+
+
+def test_a_narrow_terminal_has_lines_of_whole_words(file: str) -> None:
+    found = plan(file, [2, 4], top=2, objective="cost", workers=1)
+    printed = lines(found, 60)
+    assert max(map(len, printed)) <= 60
+    text = " ".join(" ".join(printed).split())
+    assert all(entry.choice.text() in text and entry.reason in text for entry in found.best)
+    assert printed[0] == "small on 4 v100"
+    assert "$ / 1,000 samples" in text
 
 
 def test_csv_has_a_row_for_each_layout(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
