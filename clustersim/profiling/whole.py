@@ -18,8 +18,8 @@ from clustersim.profiling.precision import autocast
 from clustersim.profiling.timer import interquartile_range
 
 _WARM_UP = 3  # cuDNN tries its algorithms in the first
-_HOST_WARM_UP = 1
-_MIN_ITERATIONS, _MAX_ITERATIONS = 3, 50
+_MIN_ITERATIONS, _MAX_ITERATIONS = 5, 50
+_HOST_WARM_UP, _HOST_MIN_ITERATIONS = 1, 3  # an iteration may take a minute, and rounds repeat it
 _KERNELS_WORTH = 40  # whole iterations are given the time of so many kernels
 
 
@@ -73,7 +73,7 @@ def measure_whole(
 def _host_laps(iteration: Iteration, budget_s: float) -> list[tuple[float, ...]]:
     laps: list[tuple[float, ...]] = []
     end = time.perf_counter() + budget_s
-    while len(laps) < _MIN_ITERATIONS or (time.perf_counter() < end and len(laps) < _MAX_ITERATIONS):
+    while len(laps) < _HOST_MIN_ITERATIONS or (time.perf_counter() < end and len(laps) < _MAX_ITERATIONS):
         laps.append(_lap(iteration))
     return laps
 
