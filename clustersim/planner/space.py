@@ -111,7 +111,7 @@ class Divisible:
 class Space:
     """What is to be gone through: for each number of GPUs the batches over all of them, and what is fixed.
 
-    `most_tensor` is how many GPUs may split layers; `fixed` are the keys under `parallelism` that a scenario gives, and
+    `most_tensor` is how many GPUs may split layers and their tokens; `fixed` are the keys under `parallelism` that a scenario gives, and
     `divisible` is what of the model there is beside layers to be divided. `shardings` are those that are tried.
     """
 
@@ -140,6 +140,8 @@ class Space:
                 left = num_gpus // (tensor * pipeline)
                 for expert in self._given("expert", divisors(gcd(left, self.divisible.experts))):
                     for context in self._given("context", divisors(gcd(left // expert, self.divisible.tokens))):
+                        if context > 1 and tensor * context > self.most_tensor and "context" not in self.fixed:
+                            continue
                         data, rest = divmod(num_gpus, tensor * pipeline * expert * context)
                         if not rest and self.fixed.get("data", data) == data:
                             degrees = {"data": data, "tensor": tensor, "pipeline": pipeline}

@@ -56,7 +56,10 @@ def test_what_cannot_be_is_counted_by_its_reason() -> None:
 def test_experts_and_long_sequences_are_divided_where_the_model_has_any() -> None:
     found = every(Space({16: [16]}, 4, {}, Divisible.of(load_model("mixtral-8x7b"))))
     assert {choice.grid.expert for choice in found} == {1, 2, 4, 8}
-    assert {choice.grid.context for choice in found} == {1, 2, 4, 8, 16}
+    assert {choice.grid.context for choice in found} == {1, 2, 4}
+    assert all(choice.grid.tensor * choice.grid.context <= 4 for choice in found)
+    given = every(Space({16: [16]}, 4, {"context": 16}, Divisible(tokens=16)))
+    assert {choice.grid.context for choice in given} == {16}
     assert {choice.layout.context_method for choice in found if choice.grid.context == 2} == {"all-gather", "ring"}
     assert all(prod(choice.grid.sizes) == 16 for choice in found)
     assert len({choice.text() for choice in found}) == len(found)
