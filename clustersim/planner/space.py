@@ -111,8 +111,9 @@ class Divisible:
 class Space:
     """What is to be gone through: for each number of GPUs the batches over all of them, and what is fixed.
 
-    `most_tensor` is how many GPUs may split layers and their tokens; `fixed` are the keys under `parallelism` that a scenario gives, and
-    `divisible` is what of the model there is beside layers to be divided. `shardings` are those that are tried.
+    `most_tensor` is how many GPUs may split layers and their tokens; `fixed` are the keys under `parallelism` that a
+    scenario gives, and `divisible` is what of the model there is beside layers to be divided. `shardings` are those
+    that are tried.
     """
 
     batches: Mapping[int, Sequence[int]]
