@@ -96,12 +96,18 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
 
 
 def _nearest(name: str, known: list[str]) -> str | None:
-    """Return the known name that is meant: one with all parts of it, or all of whose parts it has, before one like it.
+    """Return the known name that is meant: one mistyped by a letter or two, one that shares its parts, or one like it.
 
     >>> _nearest("bf16", ["amp-bf16", "fp16"]), _nearest("v100-sxm2-16gb", ["v100", "v100-32gb"])
     ('amp-bf16', 'v100')
+    >>> _nearest("googlenet-axu", ["googlenet", "googlenet-aux"])
+    'googlenet-aux'
     """
     parts = set(name.split("-"))
     same = [each for each in known if parts <= set(each.split("-")) or parts >= set(each.split("-"))]
-    near = get_close_matches(name, same, n=1, cutoff=0.0) or get_close_matches(name, known, n=1)
+    near = (
+        get_close_matches(name, known, n=1, cutoff=0.85)
+        or get_close_matches(name, same, n=1, cutoff=0.0)
+        or get_close_matches(name, known, n=1)
+    )
     return near[0] if near else None

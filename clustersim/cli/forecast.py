@@ -33,7 +33,9 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto (.json or .json.gz).")
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the report.")] = None,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Draw no report, and keep none of an earlier run.")] = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Draw no report, and keep none of an earlier run.")
+    ] = False,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Processes for the points of a sweep; one a core if 0.", min=0)
     ] = 1,
