@@ -12,6 +12,7 @@ from clustersim.parallelism.offload import NOTHING_AWAY, HostUpdates, KeptCopies
 from clustersim.parallelism.pieces import GroupCall, Piece
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
+from clustersim.parallelism.turns import turned_ops
 from clustersim.program import Bucket, Iteration, assign_buckets
 from clustersim.program.ops import (
     BACKWARD,
@@ -272,10 +273,7 @@ class _Writer:
                 self._ring(part, own_layers, phase, micro)
             for layer in own_layers:
                 if not is_ring:
-                    piece, time = part.pieces[layer], part.times[layer]
-                    self._calls(piece.before_forward, f"before {phase}", micro, part.first + layer)
-                    self._compute(time.layer.name, time.forward_s, phase, micro)
-                    self._calls(piece.after_forward, f"after {phase}", micro, part.first + layer)
+                    self._layer_forward(part, layer, phase, micro)
                 if phase == FORWARD:
                     self.ops += self.copies.out(layer + 1)
 
@@ -288,13 +286,28 @@ class _Writer:
                 continue
             for layer in own:
                 self.ops += self.copies.back(layer)
-                piece, time = part.pieces[layer], part.times[layer]
-                self._calls(piece.before_backward, f"before {BACKWARD}", micro, part.first + layer)
-                seconds = time.backward_data_s if puts_off else time.backward_s
-                self._compute(time.layer.name, seconds, BACKWARD, micro)
-                self._calls(piece.after_backward, f"after {BACKWARD}", micro, part.first + layer)
+                self._layer_backward(part, layer, micro, puts_off)
                 if not puts_off:
                     self._grow(part, layer, is_last)
+
+    def _layer_forward(self, part: Part, layer: int, phase: str, micro: int) -> None:
+        piece, time, place = part.pieces[layer], part.times[layer], part.first + layer
+        if piece.num_turns > 1:
+            self.ops += turned_ops(piece, time, phase, micro, place, self.rules.micro_batch)
+            return
+        self._calls(piece.before_forward, f"before {phase}", micro, place)
+        self._compute(time.layer.name, time.forward_s, phase, micro)
+        self._calls(piece.after_forward, f"after {phase}", micro, place)
+
+    def _layer_backward(self, part: Part, layer: int, micro: int, puts_off: bool) -> None:
+        piece, time, place = part.pieces[layer], part.times[layer], part.first + layer
+        if piece.num_turns > 1:
+            self.ops += turned_ops(piece, time, BACKWARD, micro, place, self.rules.micro_batch, puts_off)
+            return
+        self._calls(piece.before_backward, f"before {BACKWARD}", micro, place)
+        seconds = time.backward_data_s if puts_off else time.backward_s
+        self._compute(time.layer.name, seconds, BACKWARD, micro)
+        self._calls(piece.after_backward, f"after {BACKWARD}", micro, place)
 
     def _ring(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
         """Compute an attention, the layers of which follow one another, as blocks go round."""

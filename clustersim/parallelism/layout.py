@@ -39,6 +39,7 @@ from clustersim.parallelism.schedules import SCHEDULES, Slot, fullest_pass, kept
 from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
 from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given, handed_over
+from clustersim.parallelism.turns import in_turns
 from clustersim.parallelism.work import piece_times
 from clustersim.program.ops import UPDATE, Key, Read
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
@@ -244,7 +245,8 @@ def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: f
     pieces = along_experts(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
     is_ring = layout.context_method == "ring"
     pieces = along_context(pieces, grid.context, activation_bytes, is_ring, grid.num_ranks)
-    return along_time(pieces, layout.time_chunks)
+    pieces = along_time(pieces, layout.time_chunks)
+    return in_turns(pieces, grid.tensor) if layout.tensor_overlap else pieces
 
 
 def begins_of(

@@ -127,6 +127,11 @@ class Parallelism(Spec):
     sequence_parallel: bool = Field(
         default=False, description="GPUs that split layers also split what lies between those, along the sequence"
     )
+    tensor_overlap: bool = Field(
+        default=False,
+        description="for `sequence_parallel`: what products gather and scatter goes from GPU to GPU in pieces of "
+        "tokens, while each computes with the piece it has (Megatron-LM's `--tp-comm-overlap`)",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -196,7 +201,7 @@ class Parallelism(Spec):
             return False
         one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
         whole = one_pass and self.sharding is None and self.recompute == "none" and not self.sequence_parallel
-        return whole and self.offload == "none" and self.grid(num_gpus).data == num_gpus
+        return whole and self.offload == "none" and not self.tensor_overlap and self.grid(num_gpus).data == num_gpus
 
     def grid(self, num_gpus: int) -> Grid:
         """Return the ranks in their box; raise InputError where the degrees do not make so many GPUs."""

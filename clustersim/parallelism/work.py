@@ -25,26 +25,31 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
         estimate_layers(each, whole.gpu, whole.batch, whole.precision, library=library).layers
         for each in (divided, model)
     )
+    turns = parts
+    if any(piece.num_turns > 1 for piece in pieces):
+        divided = replace(model, layers=tuple(piece.turn for piece in pieces))
+        turns = estimate_layers(divided, whole.gpu, whole.batch, whole.precision, library=library).layers
     return tuple(
         LayerTime(
             piece.layer,
-            known.forward_s * _share(piece, guess, part, "forward_s"),
-            known.backward_data_s * _share(piece, guess, part, "backward_data_s"),
-            known.backward_weights_s * _share(piece, guess, part, "backward_weights_s"),
+            known.forward_s * _share(piece, guess, part, turn, "forward_s"),
+            known.backward_data_s * _share(piece, guess, part, turn, "backward_data_s"),
+            known.backward_weights_s * _share(piece, guess, part, turn, "backward_weights_s"),
             known.provenance,
         )
-        for piece, known, guess, part in zip(pieces, whole.layers, wholes, parts, strict=True)
+        for piece, known, guess, part, turn in zip(pieces, whole.layers, wholes, parts, turns, strict=True)
     )
 
 
-def _share(piece: Piece, whole: LayerTime, part: LayerTime, phase: str) -> float:
-    """Return what a piece takes of its whole layer's time."""
+def _share(piece: Piece, whole: LayerTime, part: LayerTime, turn: LayerTime, phase: str) -> float:
+    """Return what a piece takes of its whole layer's time, as one part or in turns."""
     layer = whole.layer
     if piece.layer == layer:
         return 1.0
-    whole_s, part_s = float(getattr(whole, phase)), float(getattr(part, phase))
+    own, num = (turn, piece.num_turns) if phase in piece.turned else (part, piece.num_blocks)
+    whole_s, own_s = float(getattr(whole, phase)), float(getattr(own, phase))
     if layer.shape and whole_s > 0:
-        return piece.num_blocks * part_s / whole_s
+        return num * own_s / whole_s
     if layer.flop:
         return piece.layer.flop / layer.flop
     return piece.layer.output_elements / layer.output_elements if layer.output_elements else 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -16,13 +16,14 @@ from clustersim.parallelism import AXES, REPLICAS, Grid, Training
 from clustersim.parallelism.experts import OP
 from clustersim.parallelism.layout import begins_of, pieces_of
 from clustersim.parallelism.memory import block_starts, recomputed
-from clustersim.parallelism.pieces import GroupCall, Piece
+from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.ring import in_ring, ring_ops
+from clustersim.parallelism.turns import turned_ops
 from clustersim.parallelism.work import piece_times
 from clustersim.planner.links import Group, LeastTimes
 from clustersim.planner.space import RECOMPUTES, Choice
 from clustersim.program import assign_buckets, bucket_caps
-from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute
+from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
 from clustersim.simulate.setup import Setup, Workloads
@@ -67,7 +68,8 @@ class Split:
 class Timed:
     """Seconds of each piece for one micro-batch on one GPU of the group, columns [num_layers].
 
-    `forward_calls_s` and `backward_calls_s` are the least that collectives of groups take around the two passes, and
+    `forward_calls_s` and `backward_calls_s` are the least that collectives of groups take around the two passes, or of
+    a product in turns how long they are awaited beyond its compute, and
     `forward_ring_s` and `backward_ring_s` how long blocks of an attention in a ring are awaited beyond its compute.
     """
 
@@ -186,8 +188,10 @@ class Material:
             overlap=self.point.strategy.overlap,
         )
         times = piece_times(whole, split.pieces, training.library)
-        forward = [self._called_s(choice, piece.before_forward + piece.after_forward) for piece in split.pieces]
-        backward = [self._called_s(choice, piece.before_backward + piece.after_backward) for piece in split.pieces]
+        forward, backward = (
+            [self._called_s(choice, piece, time, phase) for piece, time in zip(split.pieces, times, strict=True)]
+            for phase in (FORWARD, BACKWARD)
+        )
         return Timed(
             training,
             times,
@@ -200,8 +204,12 @@ class Material:
             self._awaited_s(choice, times, BACKWARD),
         )
 
-    def _called_s(self, choice: Choice, calls: Sequence[GroupCall]) -> float:
-        """Return the least that collectives around a layer take for a micro-batch."""
+    def _called_s(self, choice: Choice, piece: Piece, time: LayerTime, phase: str) -> float:
+        """Return the least that a micro-batch waits for collectives around a layer."""
+        if piece.num_turns > 1:
+            return self._beyond_compute_s(choice, turned_ops(piece, time, phase, 0, 0, choice.micro_batch))
+        is_back = phase == BACKWARD
+        calls = piece.before_backward + piece.after_backward if is_back else piece.before_forward + piece.after_forward
         return sum(
             self.links.collective_s(
                 call.op, "auto", self.groups(choice, (call.axis,)), call.bytes_per_sample * choice.micro_batch
@@ -216,15 +224,21 @@ class Material:
             layers = list(each)
             if is_ring:
                 own = [pieces[layer] for layer in layers], [times[layer] for layer in layers]
-                sent_s = computed_s = 0.0
-                for op in (*ring_ops(*own, phase, 0, 0, choice.micro_batch), None):
-                    if isinstance(op, Compute):
-                        computed_s += op.seconds
-                    elif isinstance(op, Call) or op is None:
-                        awaited_s[layers[0]] += max(0.0, sent_s - computed_s)
-                        groups = self.groups(choice, ("context",))
-                        sent_s = 0.0 if op is None else self.links.collective_s(op.op, "auto", groups, op.num_bytes)
-                        computed_s = 0.0
+                ops = ring_ops(*own, phase, 0, 0, choice.micro_batch)
+                awaited_s[layers[0]] = self._beyond_compute_s(choice, ops)
+        return awaited_s
+
+    def _beyond_compute_s(self, choice: Choice, ops: Iterable[Op]) -> float:
+        """Return how long operations wait at least, each call being awaited before the next."""
+        awaited_s = sent_s = computed_s = 0.0
+        for op in ops:
+            if isinstance(op, Compute):
+                computed_s += op.seconds
+            elif isinstance(op, Call):
+                sent_s = self.links.collective_s(op.op, "auto", self.groups(choice, (op.axis,)), op.num_bytes)
+                computed_s = 0.0
+            elif isinstance(op, Wait):
+                awaited_s += max(0.0, sent_s - computed_s)
         return awaited_s
 
     def _load(self, choice: Choice, begins: tuple[int, ...], stage: int) -> StageLoad:
@@ -280,7 +294,7 @@ def _kind(piece: Piece) -> Hashable:
     sizes = layer.op, layer.num_parameters, layer.input_elements, layer.output_elements, layer.kept_bytes
     work = layer.flop, layer.flop_backward_data, layer.flop_backward_weights
     calls = piece.is_split, piece.before_forward, piece.after_forward, piece.before_backward, piece.after_backward
-    return sizes, work, tuple(layer.shape.items()), calls, piece.num_blocks, piece.block_bytes
+    return sizes, work, tuple(layer.shape.items()), calls, piece.num_blocks, piece.block_bytes, piece.num_turns
 
 
 def _units(split: Split, begins: tuple[int, ...]) -> list[list[float]]:

@@ -23,8 +23,9 @@ RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 LONG_TOKENS = 4096
 """From how many tokens on sequences are divided: what a GPU keeps of a shorter one is little beside its weights."""
 
-Cut = tuple[int, bool, int, int, str]
-"""All that says what a GPU has of each layer: tensor, sequence_parallel, expert, context, context_method."""
+Cut = tuple[int, bool, bool, int, int, str]
+"""All that says what a GPU has of each layer: tensor, sequence_parallel, tensor_overlap, expert, context,
+context_method."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,14 @@ class Choice:
     def cut(self) -> Cut:
         """How layers are divided over the GPUs of a stage: choices alike in it have the same pieces."""
         layout, grid = self.layout, self.grid
-        return grid.tensor, layout.sequence_parallel, grid.expert, grid.context, layout.context_method
+        return (
+            grid.tensor,
+            layout.sequence_parallel,
+            layout.tensor_overlap,
+            grid.expert,
+            grid.context,
+            layout.context_method,
+        )
 
     def settings(self) -> dict[str, Any]:
         """Return what a scenario says under `parallelism`, without what is left at its default."""
@@ -75,6 +83,8 @@ class Choice:
             parts.append(f"recompute {layout.recompute}")
         if layout.sequence_parallel:
             parts.append("sequence parallel")
+        if layout.tensor_overlap:
+            parts.append("tensor overlap")
         parts += [f"{key} {value}" for key, value in self.exchange]
         return ", ".join(parts)
 
@@ -183,6 +193,7 @@ class Space:
                         **method,
                         sharding=sharding,
                         sequence_parallel=sequence,
+                        tensor_overlap=sequence and known["tensor"] > 1 and self.fixed.get("tensor_overlap", False),
                         recompute=least,
                     )
                     layouts = [layout, *(layout.model_copy(update={"recompute": recompute}) for recompute in more)]

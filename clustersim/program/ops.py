@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import NamedTuple
 
 FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, UPDATE = "forward", "backward", "weights", "recompute", "update"
@@ -227,10 +228,11 @@ def _same_pass(one: Compute, other: Compute) -> bool:
 def with_timed_calls(
     program: Program, seconds: Mapping[tuple[str, float], float], in_passes_only: bool = False
 ) -> Program:
-    """Return the same program with collectives along `tensor` that are waited for at once as known time.
+    """Return the same program with collectives along `tensor` as the known time that they are waited for.
 
-    `seconds` are those of a collective by its operation and its bytes; one that is not there stays. With
-    `in_passes_only`, so does one in no pass that is like others.
+    Between one and the wait for it there is nothing but compute, beside which it is. `seconds` are those of a
+    collective by its operation and its bytes; one that is not there stays. With `in_passes_only`, so does one in no
+    pass that is like others.
     """
     beside = {} if in_passes_only else seconds
     bodies: dict[int, tuple[Op, ...]] = {}
@@ -250,21 +252,22 @@ def with_timed_calls(
 
 def _timed(ops: Sequence[Op], seconds: Mapping[tuple[str, float], float]) -> tuple[Op, ...]:
     out: list[Op] = []
-    for number, op in enumerate(ops):
-        if isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in seconds:
-            known_s = seconds[op.op, op.num_bytes]
+    number = 0
+    while number < len(ops):
+        op = ops[number]
+        number += 1
+        if not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in seconds):
+            out.append(op)
+            continue
+        meanwhile = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
+        number += len(meanwhile) + 1
+        out += meanwhile
+        left_s = seconds[op.op, op.num_bytes] - sum(each.seconds for each in meanwhile if isinstance(each, Compute))
+        if left_s > 0:
             beside = next((each for each in (*out[:-4:-1], *ops[number:]) if isinstance(each, Compute)), None)
             name, phase = (beside.name, beside.phase) if beside else (op.key.what, FORWARD)
-            out.append(Compute(name, known_s, phase, op.key.micro_batch, known_s))
-        elif not (isinstance(op, Wait) and number and _is_timed(ops[number - 1], op, seconds)):
-            out.append(op)
+            out.append(Compute(name, left_s, phase, op.key.micro_batch, left_s))
     return merged(out)
-
-
-def _is_timed(before: Op, wait: Wait, seconds: Mapping[tuple[str, float], float]) -> bool:
-    """Say whether what is waited for was begun directly before, and takes a known time."""
-    is_its_own = isinstance(before, Call) and before.key == wait.key and before.axis == "tensor"
-    return is_its_own and isinstance(before, Call) and (before.op, before.num_bytes) in seconds
 
 
 def _line(op: Op) -> str:

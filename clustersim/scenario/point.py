@@ -237,6 +237,10 @@ class Point(Spec):
         if layout.sequence_parallel and grid.tensor == 1:
             message = "sequence_parallel splits what lies between split layers, and tensor is 1; give tensor as well"
             mistakes.append(Mistake(message, key="sequence_parallel", got="true", allowed="with tensor above 1"))
+        if layout.tensor_overlap and (grid.tensor == 1 or not layout.sequence_parallel):
+            missing = "tensor above 1" if grid.tensor == 1 else "sequence_parallel: true"
+            message = f"tensor_overlap sends tokens that GPUs have some each of; give {missing} as well"
+            mistakes.append(Mistake(message, key="tensor_overlap", got="true", allowed=f"with {missing}"))
         if layout.sharding is not None and self.strategy.kind != "all-reduce":
             message = (
                 "copies that share out what they have meet by reduce-scatters and all-gathers, as strategy all-reduce "

@@ -105,9 +105,15 @@ def experts(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @lru_cache(maxsize=1)
 def divided_choices() -> list[Choice]:
-    """Return choices that divide experts or tokens."""
-    families = Space({NUM_GPUS: [BATCH]}, NUM_GPUS, {}, Divisible(experts=4, tokens=64, in_rings=True)).families({})
-    return [choice for family in families for choice in family if choice.grid.expert * choice.grid.context > 1]
+    """Return choices that divide experts or tokens, or have products in turns."""
+    divisible = Divisible(experts=4, tokens=64, in_rings=True)
+    in_turns = {"sequence_parallel": True, "tensor_overlap": True}
+    plain, turned = (
+        [choice for family in Space({NUM_GPUS: [BATCH]}, NUM_GPUS, fixed, divisible).families({}) for choice in family]
+        for fixed in ({}, in_turns)
+    )
+    divided = [choice for choice in plain if choice.grid.expert * choice.grid.context > 1]
+    return divided + [choice for choice in turned if choice.grid.tensor > 1]
 
 
 @settings(max_examples=12, deadline=None)
