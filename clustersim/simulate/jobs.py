@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from clustersim.devices import SharedRate
 from clustersim.network import Environment, Network
 from clustersim.results import JobRun
 from clustersim.scenario import JobOfMany, Point
@@ -147,6 +148,7 @@ class _Stage:
         self._first, self._replicate, self._exact, self._zero_s = first, replicate, exact, zero_s
         self._network: Network = network_over(Environment(), first.topology, first.transport, exact)
         self._hosts_in_use: set[int] = set()
+        self._host_rates: dict[int, SharedRate] = {}
         trouble = delayed(first.point.stragglers, zero_s)
         disturb_links(self._network, trouble, first.seed(replicate), first.gpus(replicate))
 
@@ -159,6 +161,7 @@ class _Stage:
         job = job_on(self._network, setup, self._replicate, ENDLESS, self._zero_s)
         self._hosts_in_use |= job.hosts_in_use
         job.hosts_in_use, job.server_hosts = self._hosts_in_use, list(server_hosts)
+        job.host_rates = self._host_rates
         jobs, crew = ([job], None) if setup.laid_out is None else crew_of(setup, job, None)
         self._network.env.process(_started(setup, jobs, one.start_s))
         return _Part(one, setup, job.gpus, jobs, crew)

@@ -90,7 +90,7 @@ class Crew:
         self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
         self._letters: dict[tuple[int, int, Key], Letter] = {}
-        self._host = HostSide(network)
+        self._host = HostSide()
         self._updated_s: dict[int, list[float]] = {}
         self._meetings: dict[tuple[str, int, int, Key], Meeting] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -150,7 +150,7 @@ class Crew:
                 waits[op.key] = self._enter(rank, iteration, op)
             elif isinstance(op, Copy | HostUpdate):
                 after = op.after and (waits[op.after][1] if op.after in waits else aside[op.after])
-                aside[op.key] = self._host.begin(job.devices[place], op, after, partial(self._note, rank))
+                aside[op.key] = self._host.begin(job, place, op, after, partial(self._note, rank))
             elif isinstance(op, Wait) and op.key in aside:
                 if not aside[op.key].processed:
                     yield aside[op.key]

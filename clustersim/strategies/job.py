@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from clustersim.devices import GpuDevice, InputStage
+from clustersim.devices import GpuDevice, InputStage, SharedRate
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.program import Bucket, Iteration, Wire
@@ -47,10 +47,11 @@ class Job:
     rank hands to the model at a time, its own or the sum of its host's; an update takes `gradients_per_update` of such.
     `shortcuts` says in words what is not played as it happens.
     `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
-    the cluster. Where a model is laid over several GPUs, the ranks of the job have the same part of it, and other jobs
-    the others; `work` plays what a rank does until its gradients are exchanged, and takes `num_settling` iterations to
-    find its pace. Among all ranks these are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do
-    the same at the same time, and the first does it for all; as far as is known they do (`has_kept_together`).
+    the cluster; these share the memories in which hosts update, too (`host_rates`, by node). Where a model is laid over
+    several GPUs, the ranks of the job have the same part of it, and other jobs the others; `work` plays what a rank
+    does until its gradients are exchanged, and takes `num_settling` iterations to find its pace. Among all ranks these
+    are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do the same at the same time, and the
+    first does it for all; as far as is known they do (`has_kept_together`).
     """
 
     env: simpy.Environment
@@ -76,6 +77,7 @@ class Job:
     clock: simpy.Environment = field(init=False)
     hosts_in_use: set[int] = field(default_factory=set)
     server_hosts: list[int] = field(default_factory=list)
+    host_rates: dict[int, SharedRate] = field(default_factory=dict)
     work: Work | None = None
     num_settling: int = 0
     ranks: np.ndarray | None = None

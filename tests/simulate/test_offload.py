@@ -175,6 +175,14 @@ def test_gpus_share_the_memory_in_which_they_update_and_one_another_s_work_where
     assert lasts_s == pytest.approx(copies * alone_s, rel=1e-9)
 
 
+def test_jobs_share_the_memory_in_which_a_host_updates_as_gpus_of_one_job_do(model: str, tmp_path: Path) -> None:
+    topology = host(tmp_path, "1 GB/s", "1e12 GB/s", num_gpus=2)
+    alone_s, both_s = (run(model, topology, num, offload="optimizer").iteration_s for num in (1, 2))
+    jobs = clustersim.simulate(scenario(model, topology, offload="optimizer") | {"jobs": 2}).jobs
+    assert [job.iteration_s for job in jobs] == pytest.approx([both_s] * 2, rel=1e-9)
+    assert [job.alone_iteration_s for job in jobs] == pytest.approx([alone_s] * 2, rel=1e-9)
+
+
 def test_gpus_behind_one_switch_share_its_link_to_the_host(model: str, tmp_path: Path) -> None:
     topology = host(tmp_path, "1e12 GB/s", "100 MB/s", num_gpus=4)
     behind_one = {**topology, "host": {**topology["host"], "template": "single-root"}}
