@@ -14,7 +14,12 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.reading.tree import Place
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
-from clustersim.scenario.offloaded import host_memory_mistakes, in_hosts_mistakes
+from clustersim.scenario.offloaded import (
+    held_in_hosts,
+    host_memory_mistakes,
+    in_hosts_mistakes,
+    jobs_in_hosts_mistakes,
+)
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
 from clustersim.scenario.remedies import offload_that_fits, what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
@@ -112,6 +117,7 @@ def _of_job(mistake: Mistake, job: str) -> Mistake:
 def _place_mistakes(point: Point, jobs: Sequence[JobOfMany]) -> Iterator[Mistake]:
     """Yield why the first job that finds no place finds none, or who of the others cannot work where it is."""
     topology, taken = build_topology(point.topology), np.zeros(0, dtype=np.int64)
+    held, is_right = np.zeros(topology.num_hosts), True
     for number, (name, job, _) in enumerate(jobs):
         key = "jobs" if job is point else f"jobs.{number}"
         try:
@@ -123,8 +129,26 @@ def _place_mistakes(point: Point, jobs: Sequence[JobOfMany]) -> Iterator[Mistake
             return
         taken = np.concatenate([taken, gpus])
         for mistake in _placed_mistakes(job, topology, gpus) if number or job is not point else ():
+            is_right = False
             yield replace(mistake, key=key) if job is point else _of_job(mistake, key)
+        if is_right and job.parallelism.offload != "none":
+            held += _held_in_hosts(job, topology, gpus)
+    if is_right and len(jobs) > 1:
+        yield from jobs_in_hosts_mistakes(point, held)
     yield from _server_mistakes(jobs, topology, topology.num_hosts - len(np.unique(topology.gpu_hosts[taken])))
+
+
+def _held_in_hosts(job: Point, topology: Topology, gpus: np.ndarray) -> np.ndarray:
+    """Return the bytes that a job on these GPUs [num_ranks] has in the memory of each host [num_hosts].
+
+    They are none of a job whose model cannot be read, which is told elsewhere.
+    """
+    if list(_mistakes_of("model", partial(load_workload, job.model))):
+        return np.zeros(topology.num_hosts)
+    model, given_times = load_workload(job.model)
+    gpu = load_gpu(str(topology.gpu_sheets[int(gpus[0])]))
+    laid_out = layout_of(job, work_of(job, model, gpu, job.micro_batch, given_times), given_times)
+    return held_in_hosts(laid_out, topology.gpu_hosts[gpus], topology.num_hosts)
 
 
 def _server_mistakes(jobs: Sequence[JobOfMany], topology: Topology, num_free: int) -> Iterator[Mistake]:

@@ -53,13 +53,11 @@ def host_memory_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> 
         yield Mistake(message, "parallelism.offload", got=point.parallelism.offload, allowed="a host with memory")
 
 
-def held_in_hosts(laid_out: LaidOut, hosts: np.ndarray) -> float:
-    """Return the most bytes that the ranks on one host have in its memory; `hosts` [num_ranks] are theirs."""
+def held_in_hosts(laid_out: LaidOut, hosts: np.ndarray, num_hosts: int) -> np.ndarray:
+    """Return the bytes that ranks have in the memory of each host [num_hosts]; `hosts` [num_ranks] are theirs."""
     each = [sum(held.values()) for held in laid_out.host_memory]
-    if not any(each):
-        return 0.0
-    own = [each[laid_out.grid.stage(rank)] for rank in range(len(hosts))]
-    return float(np.bincount(hosts, own).max())
+    own = [each[laid_out.grid.stage(rank)] if any(each) else 0.0 for rank in range(len(hosts))]
+    return np.bincount(hosts, own, num_hosts)
 
 
 def memory_of_host(point: Point) -> float | None:
@@ -72,7 +70,7 @@ def memory_of_host(point: Point) -> float | None:
 
 def in_hosts_mistakes(point: Point, laid_out: LaidOut, hosts: np.ndarray) -> Iterator[Mistake]:
     """Yield that what lies in the memory of the ranks' `hosts` [num_ranks] does not fit there."""
-    has, held = memory_of_host(point), held_in_hosts(laid_out, hosts)
+    has, held = memory_of_host(point), float(held_in_hosts(laid_out, hosts, 0).max())
     if has is None or held <= has or not point.memory_check:
         return
     message = (
@@ -81,6 +79,18 @@ def in_hosts_mistakes(point: Point, laid_out: LaidOut, hosts: np.ndarray) -> Ite
         "the same"
     )
     yield Mistake(message, "parallelism.offload", got=format_size(held), allowed=f"at most {format_size(has)}")
+
+
+def jobs_in_hosts_mistakes(point: Point, held: np.ndarray) -> Iterator[Mistake]:
+    """Yield that what several jobs have in the memory of each host, `held` bytes [num_hosts] in all, is too much."""
+    has = memory_of_host(point)
+    if has is None or held.max() <= has or not point.memory_check:
+        return
+    message = (
+        f"a host holds {format_size(has)}, and what the jobs on it offload takes {format_size(held.max())} there; take "
+        "fewer jobs, more hosts with placement: spread, or memory_check: false to run it all the same"
+    )
+    yield Mistake(message, "jobs", got=format_size(held.max()), allowed=f"at most {format_size(has)}")
 
 
 def _mistake(point: Point, message: str, allowed: str) -> Mistake:

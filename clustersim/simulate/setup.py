@@ -213,7 +213,8 @@ class Setup:
         told += [f"Compute times vary as the scenario says: {_knobs(spec)}." for spec in self.point.stragglers]
         if self.point.input is not None:
             told.append(f"Samples come as the scenario says: {_knobs(self.point.input)}.")
-        if self.laid_out is not None and (held := held_in_hosts(self.laid_out, self.topology.gpu_hosts[self.gpus(0)])):
+        hosts = self.topology.gpu_hosts[self.gpus(0)]
+        if self.laid_out is not None and (held := float(held_in_hosts(self.laid_out, hosts, 0).max())):
             has = memory_of_host(self.point)
             room = "how much it has is not known, and not checked" if has is None else f"it has {format_size(has)}"
             told.append(f"The memory of a host holds {format_size(held)} of what its GPUs offload; {room}.")

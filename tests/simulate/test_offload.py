@@ -322,3 +322,15 @@ def test_what_four_gpus_offload_has_to_fit_into_the_memory_of_their_host(
         load_scenario(away).points()
     assert caught.value.mistakes[0].key == "parallelism.offload"
     assert load_scenario({**away, "memory_check": False}).points()
+
+
+def test_what_jobs_offload_has_to_fit_into_the_memory_of_a_host_together(model: str, tmp_path: Path) -> None:
+    topology = host(tmp_path, num_gpus=2)
+    held = (8 + 4 + 4) * NUM_LAYERS * PARAMETERS  # of one job: state, weights, gradients
+    topology["host"]["memory"] = f"{held * 1.99} B"
+    away = {**scenario(model, topology, offload="optimizer"), "memory_check": True}
+    assert load_scenario(away).points()
+    with pytest.raises(InputError, match="what the jobs on it offload takes 960 MB there; take fewer jobs") as caught:
+        load_scenario(away | {"jobs": 2}).points()
+    assert [(each.key, each.got) for each in caught.value.mistakes] == [("jobs", format_size(2 * held))]
+    assert load_scenario(away | {"jobs": 2, "topology": {**topology, "num_hosts": 2}, "placement": "spread"}).points()
