@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from clustersim.parallelism.experts import OP
+from clustersim.parallelism.experts import COPIES as EXPERT_COPIES
+from clustersim.parallelism.experts import is_shared, updated_share
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.offload import NOTHING_AWAY, HostUpdates, KeptCopies, Offload
 from clustersim.parallelism.pieces import GroupCall, Piece
@@ -135,6 +136,7 @@ class _Writer:
     bodies: dict[tuple[str, int, bool], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
     grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
     reduced: list[Key] = field(default_factory=list)
+    experts: list[tuple[int, float]] = field(default_factory=list)  # layer, parameters: whose weights are shared out
     to_update: list[Key] = field(default_factory=list)  # collectives that the update of a micro-batch waits for
     copies: KeptCopies = field(init=False)  # of what the pass at hand keeps
     host: HostUpdates = field(init=False)
@@ -215,15 +217,19 @@ class _Writer:
                 self.ops.insert(ready[number], Call(key, "reduce-scatter", REPLICAS, buckets[number][1]))
                 self.reduced.append(key)
         self.ops += [Wait(key) for key in self.reduced]
-        self.ops.append(Compute(UPDATE, self.update_s / num, UPDATE, 0))
+        pieces = [piece for part in self.parts for piece in part.pieces]
+        self.ops.append(Compute(UPDATE, self.update_s * updated_share(pieces, self.grid), UPDATE, 0))
         if rules.sharding != "zero-3" and num > 1:
-            gathered = [Key("weights", 0, number) for number in range(len(buckets))]
             share = rules.weight_bytes / rules.gradient_bytes
-            self.ops += [
-                Call(key, "all-gather", REPLICAS, size * share)
-                for key, (_, size) in zip(gathered, buckets, strict=True)
+            gathers = [
+                Call(Key("weights", 0, number), "all-gather", REPLICAS, size * share)
+                for number, (_, size) in enumerate(buckets)
             ]
-            self.ops += [Wait(key) for key in gathered]
+            gathers += [
+                Call(Key("weights of experts", 0, layer), "all-gather", EXPERT_COPIES, whole * rules.weight_bytes)
+                for layer, whole in self.experts
+            ]
+            self.ops += [*gathers, *(Wait(call.key) for call in gathers)]
         program = Program(self.stage, _merged(self.ops))
         return StagePlan(program, iteration_of(program, [], 0.0))
 
@@ -341,14 +347,29 @@ class _Writer:
         if self.rules.sharding != "zero-3" or self.grid.num_replicas == 1:
             yield from units
             return
-        keys = [Key(f"weights {phase}", micro, part.first + unit.start) for unit in units]
+        gathers = [list(self._weights_of(part, unit, micro, phase)) for unit in units]
         for number, unit in enumerate(units):
             for ahead in (number, number + 1) if not number else (number + 1,):
                 if ahead < len(units):
-                    size = _parameters(part, units[ahead]) * self.rules.weight_bytes
-                    self.ops.append(Call(keys[ahead], "all-gather", REPLICAS, size))
-            self.ops.append(Wait(keys[number]))
+                    self.ops += gathers[ahead]
+            self.ops += [Wait(call.key) for call in gathers[number]]
             yield unit
+
+    def _weights_of(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
+        """Go through the gathers of a unit's weights: those of its experts among the GPUs that have the same ones."""
+        for axis, whole in self._copied(part, unit):
+            what = f"weights {phase}" if axis == REPLICAS else f"weights of experts {phase}"
+            yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
+
+    def _copied(self, part: Part, unit: range) -> Iterator[tuple[str, float]]:
+        """Go through the axes along which a unit has copies, and the parameters that lie so; experts have fewer."""
+        experts = sum(
+            part.pieces[layer].layer.num_parameters for layer in unit if is_shared(part.pieces[layer], self.grid)
+        )
+        if self.grid.num_replicas > 1:
+            yield REPLICAS, _parameters(part, unit) - experts
+        if experts and self.grid.data * self.grid.context > 1:
+            yield EXPERT_COPIES, float(experts)
 
     def _share_out(self, part: Part, unit: range, micro: int, is_last: bool) -> None:
         """Let each replica get its share of the summed gradients of a unit, where nobody keeps all of them.
@@ -358,9 +379,10 @@ class _Writer:
         num, whole, key = self.grid.num_replicas, _parameters(part, unit), None
         if self.rules.sharding not in ("zero-2", "zero-3") or not whole:
             return
-        if num > 1:
-            key = Key("shares of gradients", micro, part.first + unit.start)
-            self.ops.append(Call(key, "reduce-scatter", REPLICAS, whole * self.rules.gradient_bytes))
+        for axis, copied in self._copied(part, unit):
+            what = "shares of gradients" if axis == REPLICAS else "shares of experts' gradients"
+            key = Key(what, micro, part.first + unit.start)
+            self.ops.append(Call(key, "reduce-scatter", axis, copied * self.rules.gradient_bytes))
             self.reduced.append(key)
         if is_last and self.rules.offload.optimizer:
             self.ops += self.host.leave(whole / num, whole, key)
@@ -368,20 +390,24 @@ class _Writer:
     def _grow(self, part: Part, layer: int, is_last: bool) -> None:
         """Note that the gradients of a layer are complete, once those of the last micro-batch are."""
         piece = part.pieces[layer]
-        if is_last and piece.layer.op == OP and self.grid.expert > 1:
-            self._exchange_experts(piece.layer.num_parameters, part.first + layer)
+        if is_last and is_shared(piece, self.grid):
+            self._exchange_experts(float(piece.layer.num_parameters), part.first + layer)
         elif is_last and piece.layer.num_parameters:
             self.grown.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
 
-    def _exchange_experts(self, num_parameters: int, layer: int) -> None:
-        """Exchange the gradients of experts among the GPUs that have the same ones."""
+    def _exchange_experts(self, num_parameters: float, layer: int) -> None:
+        """Exchange the gradients of experts among the GPUs that have the same ones, if their unit does not."""
         key = None
         if self.grid.data * self.grid.context > 1:
-            key = Key("gradients of experts", 0, layer)
-            self.ops.append(Call(key, "all-reduce", "data", num_parameters * self.rules.gradient_bytes))
-            self.reduced.append(key)
+            if self.rules.sharding in ("zero-1", "zero-2"):
+                self.experts.append((layer, num_parameters))
+            if self.rules.sharding in (None, "zero-1"):
+                key = Key("gradients of experts", 0, layer)
+                op = "all-reduce" if self.rules.sharding is None else "reduce-scatter"
+                self.ops.append(Call(key, op, EXPERT_COPIES, num_parameters * self.rules.gradient_bytes))
+                self.reduced.append(key)
         if self.rules.offload.optimizer:
-            self.ops += self.host.leave(float(num_parameters), float(num_parameters), key)
+            self.ops += self.host.leave(num_parameters, num_parameters, key)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int) -> None:
         if seconds:

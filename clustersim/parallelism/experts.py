@@ -6,10 +6,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clustersim.errors import InputError
+from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.pieces import GroupCall, Piece
 
 AXIS = "expert"
 OP = "experts"
+
+COPIES = "data"
+"""The axis, as programs call it, of GPUs that have the same experts: they differ along `data` and `context`."""
+
+
+def is_shared(piece: Piece, grid: Grid) -> bool:
+    """Say whether a piece has some of the experts that a group shares out, so that fewer GPUs have copies of it."""
+    return piece.layer.op == OP and grid.expert > 1
+
+
+def updated_share(pieces: Sequence[Piece], grid: Grid) -> float:
+    """Return the share of a stage's parameters that one GPU has where all who have the same ones share them out.
+
+    Of P parameters, of which E are experts', on R GPUs that have the same rest and R / e that have the same experts,
+    each has (P - E) / R + E e / R.
+    """
+    whole = sum(piece.layer.num_parameters for piece in pieces)
+    experts = sum(piece.layer.num_parameters for piece in pieces if is_shared(piece, grid))
+    return (1 + experts / whole * (grid.expert - 1)) / grid.num_replicas if whole else 1.0
 
 
 def along_experts(pieces: Sequence[Piece], degree: int, imbalance: float, activation_bytes: float) -> tuple[Piece, ...]:

@@ -13,7 +13,7 @@ AXES = ("tensor", "context", "expert", "data", "pipeline")
 """From those that are nearest to each other to those that are farthest, as Megatron-LM orders ranks."""
 
 REPLICAS = ("context", "expert", "data")
-"""The axes along which the parameters of a stage are copied (those of experts: along `data` alone)."""
+"""The axes along which the parameters of a stage are copied (those of experts: along `context` and `data`)."""
 
 
 RankOrRanks = TypeVar("RankOrRanks", int, np.ndarray)

@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.parallelism.compile import SAMPLES, Part, Rules, StagePlan, compile_stage
 from clustersim.parallelism.context import along_context
-from clustersim.parallelism.experts import along_experts
+from clustersim.parallelism.experts import along_experts, updated_share
 from clustersim.parallelism.grid import REPLICAS, Grid
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
 from clustersim.parallelism.memory import (
@@ -147,7 +147,11 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         for stage in range(grid.pipeline)
     ]
     rules_held = _held_rules(layout, grid, training)
-    held = [replace(rules_held, most_gradients=plan.most_gradients) for plan in plans]
+    shares = [updated_share([piece for part in each for piece in part.pieces], grid) for each in own]
+    held = [
+        replace(rules_held, most_gradients=plan.most_gradients, share=share)
+        for plan, share in zip(plans, shares, strict=True)
+    ]
     memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
     lasting = tuple(_held(*each) for each in zip(own, memory, slots, held, strict=True))
     return LaidOut(grid, tuple(parts), tuple(plans), memory, held=lasting, host_memory=in_hosts)
@@ -334,7 +338,7 @@ def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRule
         precision=whole.precision,
         optimizer=training.optimizer,
         sharding=layout.sharding,
-        replicas=grid.num_replicas,
+        share=1 / grid.num_replicas,
         offload=layout.offloads(OPTIMIZER),
         offload_activations=layout.offloads(ACTIVATIONS),
         weight_share=whole.model.weight_share,

@@ -70,7 +70,7 @@ class PartActivations:
 
 @dataclass(frozen=True)
 class HeldRules:
-    """How a rank trains: samples of a micro-batch, numbers, optimizer, and what its `replicas` share out among them.
+    """How a rank trains: samples of a micro-batch, numbers, optimizer, and the share it has of what replicas share out.
 
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
     With `offload` the optimizer's state lies in the host's memory, with `offload_activations` so does what layers keep;
@@ -81,7 +81,7 @@ class HeldRules:
     precision: str
     optimizer: OptimizerSpec
     sharding: str | None = None  # zero-1, zero-2, zero-3
-    replicas: int = 1
+    share: float = 1.0
     offload: bool = False
     offload_activations: bool = False
     most_gradients: float | None = None
@@ -91,7 +91,7 @@ class HeldRules:
 
     def share_of(self, *levels: str) -> float:
         """Return the share that a rank has of something that these levels of sharding share out."""
-        return 1 / self.replicas if self.sharding in levels else 1.0
+        return self.share if self.sharding in levels else 1.0
 
 
 def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
@@ -316,11 +316,11 @@ def _master_bytes(number: Precision) -> float:
 
 def _in_use(parts: Sequence[HeldPart], rules: HeldRules, weights: float, num: float, gradient: float) -> float:
     """Return the bytes of blocks that are whole for a while: gradients of one, weights of it and the next one."""
-    if rules.replicas == 1 or rules.sharding not in ("zero-2", "zero-3") or not num:
+    if rules.share == 1 or rules.sharding not in ("zero-2", "zero-3") or not num:
         return 0.0
     sizes = sorted((size for part in parts for size in _block_parameters(part)), reverse=True)
     gathered = sum(sizes[:2]) * weights / num if rules.sharding == "zero-3" else 0.0
-    return (gathered + sizes[0] * gradient) * (1 - 1 / rules.replicas)
+    return (gathered + sizes[0] * gradient) * (1 - rules.share)
 
 
 def _block_parameters(part: HeldPart) -> list[float]:

@@ -72,7 +72,7 @@ class Rooms:
             precision=point.precision,
             optimizer=point.optimizer,
             sharding=sharding,
-            replicas=replicas,
+            share=1 / replicas,
             weight_share=self._material.setup.model.weight_share,
         )
 

@@ -31,6 +31,9 @@ def offload_mistakes(point: Point) -> Iterator[Mistake]:
         yield _mistake(point, f"{why}; offload the optimizer alone, or take another schedule", OPTIMIZER)
     if not layout.offloads(OPTIMIZER):
         return
+    if layout.sharding and point.grid.expert > 1:
+        why = f"with expert, a host would update other shares of experts than of the rest ({layout.sharding})"
+        yield _mistake(point, f"{why}; leave one of the three out", "none, or no sharding")
     if strategy != "all-reduce":
         why = f"a host updates by the sum of all gradients, which an all-reduce makes (got strategy {strategy})"
         yield _mistake(point, f"{why}; take that, or leave the optimizer on the GPU", "strategy: all-reduce")

@@ -119,7 +119,7 @@ ZERO = Model("m", "m", (Layer("fc", "fully-connected", 1.0, 1.0, 1.0, 7_500_000_
 @pytest.mark.parametrize(("sharding", "gigabytes"), [(None, 120), ("zero-1", 31.4), ("zero-2", 16.6), ("zero-3", 1.9)])
 def test_zero_holds_what_its_first_figure_says(sharding: str | None, gigabytes: float) -> None:
     """Arxiv:1910.02054, figure 1: 7.5 G parameters on 64 GPUs in 16 bits with Adam."""
-    held = stage_memory([whole(ZERO)], rules(sharding=sharding, replicas=64))
+    held = stage_memory([whole(ZERO)], rules(sharding=sharding, share=1 / 64))
     states = held["weights"] + held["gradients"] + held["optimizer"]
     assert states / 1e9 == pytest.approx(gigabytes, abs=0.06)
 
@@ -128,9 +128,9 @@ def test_blocks_in_use_are_whole() -> None:
     part = transformer_layers(1, None, False)
     layer = 12 * FEATURES**2 + 13 * FEATURES
     for sharding, num_bytes in (("zero-2", 2), ("zero-3", 2 + 2 * 2)):
-        held = stage_memory([part], rules(sharding=sharding, replicas=8))
+        held = stage_memory([part], rules(sharding=sharding, share=1 / 8))
         assert held["blocks in use"] == pytest.approx(num_bytes * layer * 7 / 8)
-    assert "blocks in use" not in stage_memory([part], rules(sharding="zero-1", replicas=8))
+    assert "blocks in use" not in stage_memory([part], rules(sharding="zero-1", share=1 / 8))
 
 
 @pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
@@ -149,7 +149,7 @@ def test_one_copy_has_nothing_to_share_out(sharding: str, precision: str) -> Non
 def test_under_autocast_the_fp32_weights_are_shared_out_and_their_copies_stay() -> None:
     part = transformer_layers(1, None, False)
     num = sum(piece.layer.num_parameters for piece in part.pieces)
-    held = stage_memory([part], rules("amp-bf16", sharding="zero-1", replicas=4))
+    held = stage_memory([part], rules("amp-bf16", sharding="zero-1", share=1 / 4))
     assert held["weights"] + held["weight copies"] == pytest.approx(2 * num + 4 * num / 4)
     assert held["optimizer"] == pytest.approx(8 * num / 4)
 
@@ -158,7 +158,7 @@ def test_under_autocast_the_fp32_weights_are_shared_out_and_their_copies_stay() 
 def test_the_host_gains_what_the_gpu_loses_and_a_copy_of_fp32_weights_that_layers_read(precision: str) -> None:
     part = transformer_layers(1, None, False)
     num = sum(piece.layer.num_parameters for piece in part.pieces)
-    at_home, away = (rules(precision, sharding="zero-1", replicas=4, offload=each) for each in (False, True))
+    at_home, away = (rules(precision, sharding="zero-1", share=1 / 4, offload=each) for each in (False, True))
     on_gpu, off_gpu = (stage_memory([part], each) for each in (at_home, away))
     lost = {name: on_gpu[name] - off_gpu[name] for name in ("weights", "optimizer")}
     gained = host_memory([part], away)
@@ -175,8 +175,8 @@ def test_of_gradients_that_leave_as_they_are_complete_two_pieces_are_on_the_gpu_
     part = transformer_layers(2, None, False)
     num = sum(piece.layer.num_parameters for piece in part.pieces)
     copies = 4 if sharding else 1
-    stays = rules("fp16", sharding=sharding, replicas=copies, offload=True)
-    leaves = rules("fp16", sharding=sharding, replicas=copies, offload=True, most_gradients=num / 10)
+    stays = rules("fp16", sharding=sharding, share=1 / copies, offload=True)
+    leaves = rules("fp16", sharding=sharding, share=1 / copies, offload=True, most_gradients=num / 10)
     assert stage_memory([part], stays)["gradients"] == pytest.approx(2 * num / copies)
     assert stage_memory([part], leaves)["gradients"] == pytest.approx(2 * num / 10)
     assert host_memory([part], leaves)["gradients"] == pytest.approx(2 * num / copies)

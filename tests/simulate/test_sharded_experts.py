@@ -1,0 +1,93 @@
+"""Copies that share out what they have, beside experts: fewer GPUs have copies of an expert than of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clustersim.errors import InputError
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import Forecast, forecast
+from clustersim.simulate.setup import Setup
+from clustersim.workload import write_workload_file
+from clustersim.workload.builder import Builder
+from clustersim.workload.catalogue.llama import attention
+
+NUM_GPUS, GROUP = 8, 2
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    net = Builder("experts", "one block of four experts", sample="sequence", source="made up for a test")
+    x = net.embedding("embedding", 64, 256, rows=[1000])
+    x = net.add("add1", x, attention(net, "attention", net.rms_norm("norm1", x), 4))
+    y = net.rms_norm("norm2", x)
+    net.router("router", y, 4)
+    made = net.experts("out", net.gate("gate", net.experts("in", y, 512, 4, 2, count=2)), 256, 4, 2)
+    x = net.add("add2", x, net.weighted_sum("sum", made))
+    net.loss("loss", net.linear("head", x, 1000, bias=False))
+    return str(write_workload_file(net.model(), tmp_path_factory.mktemp("experts") / "experts.yaml"))
+
+
+def scenario(model: str, sharding: str | None, **parallelism: Any) -> dict[str, Any]:
+    return {
+        "model": model,
+        "num_gpus": NUM_GPUS,
+        "batch": {"per_gpu": 4},
+        "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "1 GB/s", "hop": "1 us"},
+        "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+        "parallelism": {"expert": GROUP, "sharding": sharding, **parallelism},
+        "num_iterations": 2,
+    }
+
+
+def played(model: str, sharding: str | None, exact: bool = False, **parallelism: Any) -> Forecast:
+    return forecast(load_scenario(scenario(model, sharding, **parallelism)).points()[0].point, exact=exact)
+
+
+def sent_bytes(model: str, sharding: str | None) -> float:
+    """Return what leaves hosts in an iteration."""
+    run = played(model, sharding).run
+    return sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access") / 2
+
+
+def parameters(model: str) -> tuple[float, float]:
+    """Return how many parameters the model has beside its experts, and how many its experts have."""
+    layers = Setup(load_scenario(scenario(model, None)).points()[0].point).model.layers
+    experts = sum(layer.num_parameters for layer in layers if layer.op == "experts")
+    return float(sum(layer.num_parameters for layer in layers) - experts), float(experts)
+
+
+def test_each_part_goes_among_those_who_have_the_same(model: str) -> None:
+    """In bytes of all GPUs: an all-reduce of a part on n of them is 2 (n - 1) / n of it for each; zero-3 adds half."""
+    rest, experts = parameters(model)
+    copies = NUM_GPUS // GROUP
+    each = (NUM_GPUS - 1) / NUM_GPUS * rest + (copies - 1) / copies * experts / GROUP
+    plain = sent_bytes(model, None)
+    assert sent_bytes(model, "zero-1") == pytest.approx(plain, rel=1e-9)
+    assert sent_bytes(model, "zero-2") == pytest.approx(plain, rel=1e-9)
+    assert sent_bytes(model, "zero-3") - plain == pytest.approx(NUM_GPUS * 4 * each, rel=1e-9)
+
+
+@pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
+def test_each_gpu_keeps_its_share_of_what_others_have_too(model: str, sharding: str) -> None:
+    rest, experts = parameters(model)
+    own = rest / NUM_GPUS + experts / NUM_GPUS
+    setup, plain = (Setup(load_scenario(scenario(model, each)).points()[0].point) for each in (sharding, None))
+    (held,), (whole,) = setup.laid_out.memory, plain.laid_out.memory
+    assert whole["optimizer"] == pytest.approx(4 * (rest + experts / GROUP), rel=1e-9)
+    assert held["optimizer"] == pytest.approx(4 * own, rel=1e-9)
+    assert held["weights"] == pytest.approx(4 * own if sharding == "zero-3" else whole["weights"], rel=1e-9)
+
+
+@pytest.mark.parametrize("layout", [{"sharding": "zero-1", "micro_batches": 2}, {"sharding": "zero-3", "context": 2}])
+def test_the_quick_run_is_the_exact_one(model: str, layout: dict[str, Any]) -> None:
+    quick, exact = (played(model, exact=exact, **layout) for exact in (False, True))
+    assert quick.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
+
+
+def test_a_host_does_not_update_shares_of_experts(model: str) -> None:
+    with pytest.raises(InputError, match="leave one of the three out") as refused:
+        load_scenario(scenario(model, "zero-1", offload="optimizer")).points()
+    assert refused.value.mistakes[0].key == "parallelism.offload"
