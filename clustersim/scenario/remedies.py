@@ -69,7 +69,7 @@ def _changes(point: Point) -> Iterator[dict[str, Any]]:
     if layout.kind != "grid" or layout.schedule == "pipedream":
         return
     recompute: list[dict[str, Any]] = [{"recompute": "full"}] if layout.recompute != "full" else []
-    levels = ("zero-1", "zero-2", "zero-3") if point.grid.data > 1 and point.grid.expert == 1 else ()
+    levels = ("zero-1", "zero-2", "zero-3") if point.grid.num_replicas > 1 else ()
     shardings: list[dict[str, Any]] = [{"sharding": level} for level in levels if level > (layout.sharding or "")]
     yield from shardings[:1]
     yield from recompute

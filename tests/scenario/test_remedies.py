@@ -64,3 +64,10 @@ def test_a_copy_that_fits_without_the_state_of_its_optimizer_is_told_of_offload(
     assert Setup(point).memory_warnings() == ()
     served = {"kind": "server", "servers": {"on": "workers"}}
     assert "it fits with" not in told(**alone, strategy=served)
+
+
+def test_experts_that_do_not_fit_are_told_of_sharding_before_offload() -> None:
+    topology = {"kind": "star", "num_hosts": 2, "host": "dgx-h100", "link": "infiniband-ndr"}
+    changes: dict[str, Any] = {"model": "mixtral-8x7b", "num_gpus": 16, "batch": {"global": 16}, "topology": topology}
+    message = told(**changes, precision="amp-bf16", parallelism={"expert": 8})
+    assert "; it fits with parallelism {sharding: zero-3, recompute: full}, which takes " in message
