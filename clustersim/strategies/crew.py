@@ -57,14 +57,22 @@ class Letter:
 
 
 class Meeting:
-    """A collective of a group: how many have entered it, and when the last of them did."""
+    """A collective of a group: how many have still to ask for it, and to enter it, and when the last of them asked.
 
-    __slots__ = ("collective", "last_s", "num_to_come")
+    Who has asked enters behind the collective before it, which is on its way and waits for nobody.
+    """
+
+    __slots__ = ("collective", "last_s", "num_to_ask", "num_to_come")
 
     def __init__(self, collective: Collective, num_ranks: int):
         self.collective = collective
-        self.num_to_come = num_ranks
+        self.num_to_ask = self.num_to_come = num_ranks
         self.last_s = float("inf")
+
+    def ask(self, now_s: float) -> None:
+        self.num_to_ask -= 1
+        if not self.num_to_ask:
+            self.last_s = now_s
 
 
 class Crew:
@@ -295,6 +303,7 @@ class Crew:
         """Enter a collective after the one before it along the same axis; return it, and when its part is done."""
         group = self._group(rank, op.axis)
         meeting = self._meeting(group, iteration, op)
+        meeting.ask(float(self._env.now))
         behind = self._behind.get((op.axis, rank))
         if behind is None or behind.processed:
             done = self._come(meeting, group, rank, iteration, op)
@@ -314,7 +323,6 @@ class Crew:
         meeting.collective.enter(place)
         meeting.num_to_come -= 1
         if not meeting.num_to_come:
-            meeting.last_s = float(self._env.now)
             del self._meetings[op.axis, group[0], iteration, op.key]
         return meeting.collective.done(place)
 

@@ -159,7 +159,8 @@ class FoldedCrew(Crew):
             self._exchanging.add(self._grid.stage(rank))
             others = self._all
         groups = list(dict.fromkeys(self._group(other, op.axis) for other in (rank + others).tolist()))
-        meeting = Meeting(self._begin(groups[0], op), 0)
+        meeting = Meeting(self._begin(groups[0], op), 1)
+        meeting.ask(float(self._env.now))
         behind = self._behind.get((op.axis, rank))
         if behind is None or behind.processed:
             done = self._come_together(meeting, groups, op)
@@ -175,7 +176,6 @@ class FoldedCrew(Crew):
         yield self._come_together(meeting, groups, op)
 
     def _come_together(self, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:
-        meeting.last_s = float(self._env.now)
         ends_s: list[float] = []
         for number, group in enumerate(groups):
             collective = self._begin(group, op) if number else meeting.collective

@@ -113,6 +113,24 @@ def test_zero_sends_what_its_paper_says(model: str, sharding: str, volume: int) 
     assert sent_bytes(run) == pytest.approx(volume * 3 * 8 * 4e3, rel=1e-9)
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
+def test_alike_copies_wait_for_nobody_however_long_their_exchanges_queue(
+    model: str, sharding: str, exact: bool
+) -> None:
+    slow = {**STAR, "link": "100 kB/s"}
+    asked = scenario(
+        model,
+        4,
+        {"sharding": sharding},
+        topology=slow,
+        strategy={"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"},
+    )
+    run = forecast(load_scenario(asked).points()[0].point, exact=exact).run
+    assert run.breakdown_s["waiting"] == pytest.approx(0, abs=1e-9)
+    assert run.breakdown_s["communication_exposed"] > 0.1
+
+
 def test_keys_and_values_of_all_tokens_are_gathered_forward_and_their_gradients_backward() -> None:
     batch, tokens, features, layers = 2, 1024, 768, 12
     run = clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}, batch={"global": batch}))
