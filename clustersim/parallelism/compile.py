@@ -9,12 +9,23 @@ from itertools import groupby
 from clustersim.parallelism.experts import COPIES as EXPERT_COPIES
 from clustersim.parallelism.experts import is_shared, updated_share
 from clustersim.parallelism.grid import Grid
-from clustersim.parallelism.offload import NOTHING_AWAY, HostUpdates, KeptCopies, Offload
-from clustersim.parallelism.pieces import GroupCall, Piece
+from clustersim.parallelism.offload import HostUpdates, KeptCopies
+from clustersim.parallelism.pieces import GroupCall
+from clustersim.parallelism.plan import (
+    ACTIVATIONS,
+    GRADIENTS,
+    REPLICAS,
+    SAMPLES,
+    Part,
+    Rules,
+    StagePlan,
+    buckets_of,
+    iteration_of,
+    with_merged_ops,
+)
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
 from clustersim.parallelism.turns import turned_ops
-from clustersim.program import Bucket, Iteration, assign_buckets
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
@@ -34,65 +45,6 @@ from clustersim.program.ops import (
     Wait,
     merged,
 )
-from clustersim.workload import LayerTime
-
-ACTIVATIONS, GRADIENTS, REPLICAS, SAMPLES = "activations", "gradients", "replicas", "samples"
-
-
-@dataclass(frozen=True)
-class Part:
-    """Layers that follow one another on one stage: pieces with their seconds for one micro-batch.
-
-    `first` is the number of the first layer in the model, `again` [num_layers] says whose forward pass is repeated
-    in backward, and `units` are where the parts of it begin whose weights are gathered together. `entry_bytes` is what
-    a stage hands over to the part for one micro-batch. `kept` [num_layers + 1] are the bytes that its input and each
-    layer leave for backward of one micro-batch, where these go to the host.
-    """
-
-    first: int
-    pieces: tuple[Piece, ...]
-    times: tuple[LayerTime, ...]
-    again: tuple[bool, ...]
-    units: tuple[int, ...]
-    entry_bytes: float
-    kept: tuple[float, ...] = ()
-
-    def unit_layers(self) -> list[range]:
-        """Return the layers of each unit."""
-        ends = [*self.units[1:], len(self.pieces)]
-        return [range(first, end) for first, end in zip(self.units, ends, strict=True)]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How replicas exchange what they have: bucket caps, overlap, sharding, and bytes of a parameter's gradient.
-
-    `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
-    the whole of what a stage hands over, and each sends its share of it. `sample_bytes` are those of the samples of a
-    pass, None where these are there.
-    """
-
-    micro_batch: int
-    caps: Sequence[float] | None
-    overlap: bool
-    sharding: str | None
-    gradient_bytes: float
-    weight_bytes: float
-    sent_whole: bool
-    offload: Offload = NOTHING_AWAY
-    sample_bytes: float | None = None
-
-
-@dataclass(frozen=True)
-class StagePlan:
-    """The program of a stage, and the iteration that a strategy sees: buckets, and the update at its end.
-
-    `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it for the host.
-    """
-
-    program: Program
-    iteration: Iteration
-    most_gradients: float | None = None
 
 
 def compile_stage(
@@ -194,7 +146,7 @@ class _Writer:
     def plan(self) -> StagePlan:
         """Return the program, with buckets where their last gradients are complete, or what replicas share out."""
         if self.staleness is not None:
-            program = Program(self.stage, _merged(self.ops), self.staleness)
+            program = Program(self.stage, with_merged_ops(self.ops), self.staleness)
             return StagePlan(program, iteration_of(program, [], 0.0))
         grown = self.grown if self.rules.sharding != "zero-3" else []
         buckets, ready = buckets_of(grown, len(self.ops), self.rules)
@@ -205,7 +157,7 @@ class _Writer:
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
         self.ops += [Wait(key) for key in self.reduced]
-        program = Program(self.stage, _merged(self.ops))
+        program = Program(self.stage, with_merged_ops(self.ops))
         return StagePlan(program, iteration_of(program, buckets, self.update_s))
 
     def _sharded(self, buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
@@ -230,7 +182,7 @@ class _Writer:
                 for layer, whole in self.experts
             ]
             self.ops += [*gathers, *(Wait(call.key) for call in gathers)]
-        program = Program(self.stage, _merged(self.ops))
+        program = Program(self.stage, with_merged_ops(self.ops))
         return StagePlan(program, iteration_of(program, [], 0.0))
 
     def _offloaded(self, buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
@@ -249,7 +201,7 @@ class _Writer:
         self.ops += [Wait(key) for key in self.reduced]
         gathers = REPLICAS if num > 1 and rules.sharding in ("zero-1", "zero-2") else None
         self.ops += self.host.update(gathers)
-        program = Program(self.stage, _merged(self.ops))
+        program = Program(self.stage, with_merged_ops(self.ops))
         return StagePlan(program, iteration_of(program, [], 0.0), self.host.most_parameters(is_shared_out))
 
     def _forward(self, part: Part, number: int, micro: int) -> None:
@@ -367,7 +319,7 @@ class _Writer:
             part.pieces[layer].layer.num_parameters for layer in unit if is_shared(part.pieces[layer], self.grid)
         )
         if self.grid.num_replicas > 1:
-            yield REPLICAS, _parameters(part, unit) - experts
+            yield REPLICAS, part.num_parameters(unit) - experts
         if experts and self.grid.data * self.grid.context > 1:
             yield EXPERT_COPIES, float(experts)
 
@@ -376,7 +328,7 @@ class _Writer:
 
         So it is for every micro-batch; what has come of all of them may then leave for the host.
         """
-        num, whole, key = self.grid.num_replicas, _parameters(part, unit), None
+        num, whole, key = self.grid.num_replicas, part.num_parameters(unit), None
         if self.rules.sharding not in ("zero-2", "zero-3") or not whole:
             return
         for axis, copied in self._copied(part, unit):
@@ -437,54 +389,3 @@ class _Writer:
     def _shares(self) -> int:
         """In how many shares something is handed over: each of the GPUs that split a layer sends one."""
         return self.grid.tensor
-
-
-def buckets_of(
-    grown: Sequence[tuple[int, float, str]], end: int, rules: Rules
-) -> tuple[list[tuple[str, float]], list[int]]:
-    """Return the name and the bytes of each bucket, and how many operations come before it is ready.
-
-    `grown` has for each gradient, in the order in which they are complete, how many operations there are before that,
-    its parameters and its layer; without overlap all are ready at the `end`.
-    """
-    buckets, ready = [], []
-    sizes = [size * rules.gradient_bytes for _, size, _ in grown]
-    for members in assign_buckets(sizes, rules.caps):
-        first, last = grown[members[0]], grown[members[-1]]
-        name = first[2] if first is last else f"{first[2]} to {last[2]}"
-        buckets.append((name, sum(sizes[member] for member in members)))
-        ready.append(last[0] if rules.overlap else end)
-    return buckets, ready
-
-
-def _parameters(part: Part, unit: range) -> float:
-    return float(sum(part.pieces[layer].layer.num_parameters for layer in unit))
-
-
-def _merged(ops: Sequence[Op | Pass]) -> tuple[Op | Pass, ...]:
-    """Return the same operations with neighbours that compute for the same pass as one; passes stay as they are."""
-    out: list[Op | Pass] = []
-    plain: list[Op] = []
-    for op in ops:
-        if isinstance(op, Pass):
-            out += [*merged(plain), op]
-            plain = []
-        else:
-            plain.append(op)
-    return (*out, *merged(plain))
-
-
-def iteration_of(program: Program, buckets: Sequence[tuple[str, float]], update_s: float) -> Iteration:
-    """Return the iteration that a strategy sees: the last bucket is its own to send where nothing follows it."""
-    takes_time = (Compute, Receive, Wait, Pass)
-    follows, is_followed = {}, False
-    for op in reversed(program.parts):
-        if isinstance(op, Ready):
-            follows[op.bucket] = is_followed
-        is_followed |= isinstance(op, takes_time)
-    seconds = program.phase_s()
-    forward_s = seconds.get(FORWARD, 0.0)
-    backward_s = sum(seconds.values()) - forward_s
-    named = enumerate(buckets)
-    told = tuple(Bucket(name, size, 0.0 if follows[number] else backward_s) for number, (name, size) in named)
-    return Iteration(forward_s, backward_s, update_s, told)

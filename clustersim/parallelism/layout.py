@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from clustersim.parallelism.compile import SAMPLES, Part, Rules, StagePlan, compile_stage
+from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.experts import along_experts, updated_share
 from clustersim.parallelism.grid import REPLICAS, Grid
@@ -34,6 +34,7 @@ from clustersim.parallelism.one_weird_trick import (
 from clustersim.parallelism.over_time import StageHeld
 from clustersim.parallelism.paths import compile_paths, dealt_paths, path_memory, path_parts
 from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan
 from clustersim.parallelism.recurrent import along_time
 from clustersim.parallelism.schedules import SCHEDULES, Slot, fullest_pass, kept_by
 from clustersim.parallelism.spec import Parallelism

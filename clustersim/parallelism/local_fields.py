@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.parallelism.borders import Area, Tiles, read_by
-from clustersim.parallelism.compile import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
 from clustersim.parallelism.pieces import GroupCall, Piece, calls_bytes, divided
+from clustersim.parallelism.plan import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from clustersim.errors import InputError
-from clustersim.parallelism.compile import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
 from clustersim.parallelism.pieces import GroupCall, Piece
+from clustersim.parallelism.plan import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.parallelism.split import split_model
 from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Key, Op, Program, Ready, Wait, merged
 from clustersim.workload import Layer, LayerTime, Model

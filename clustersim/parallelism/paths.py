@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from clustersim.errors import InputError
-from clustersim.parallelism.compile import ACTIVATIONS, GRADIENTS, Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
 from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,

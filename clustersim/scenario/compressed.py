@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.parallelism import LaidOut
-from clustersim.parallelism.compile import StagePlan, iteration_of
+from clustersim.parallelism.plan import StagePlan, iteration_of
 from clustersim.program import Wire, with_codec_ops
 from clustersim.scenario.memory import compression_of
 from clustersim.scenario.point import Point

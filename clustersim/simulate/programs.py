@@ -9,7 +9,7 @@ from typing import Any
 
 from clustersim.errors import InputError
 from clustersim.parallelism import AXES, REPLICAS, Grid
-from clustersim.parallelism.compile import Part, StagePlan
+from clustersim.parallelism.plan import Part, StagePlan
 from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Node, Task, Work, tags_of, tasks_of
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Copy, HostUpdate, Op, Program
 from clustersim.program.plain import plain_program

@@ -11,7 +11,7 @@ import simpy
 from clustersim.collectives import Schedule
 from clustersim.network import Collective, Network
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.parallelism.compile import SAMPLES
+from clustersim.parallelism.plan import SAMPLES
 from clustersim.program import Bucket
 from clustersim.program.ops import (
     FORWARD,

@@ -1,0 +1,121 @@
+"""What is compiled from a model cut into parts: the plans of stages, and what of them the strategies see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clustersim.parallelism.offload import NOTHING_AWAY, Offload
+from clustersim.parallelism.pieces import Piece
+from clustersim.program import Bucket, Iteration, assign_buckets
+from clustersim.program.ops import FORWARD, Compute, Op, Pass, Program, Ready, Receive, Wait, merged
+from clustersim.workload import LayerTime
+
+ACTIVATIONS, GRADIENTS, REPLICAS, SAMPLES = "activations", "gradients", "replicas", "samples"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Layers that follow one another on one stage: pieces with their seconds for one micro-batch.
+
+    `first` is the number of the first layer in the model, `again` [num_layers] says whose forward pass is repeated
+    in backward, and `units` are where the parts of it begin whose weights are gathered together. `entry_bytes` is what
+    a stage hands over to the part for one micro-batch. `kept` [num_layers + 1] are the bytes that its input and each
+    layer leave for backward of one micro-batch, where these go to the host.
+    """
+
+    first: int
+    pieces: tuple[Piece, ...]
+    times: tuple[LayerTime, ...]
+    again: tuple[bool, ...]
+    units: tuple[int, ...]
+    entry_bytes: float
+    kept: tuple[float, ...] = ()
+
+    def unit_layers(self) -> list[range]:
+        """Return the layers of each unit."""
+        ends = [*self.units[1:], len(self.pieces)]
+        return [range(first, end) for first, end in zip(self.units, ends, strict=True)]
+
+    def num_parameters(self, unit: range) -> float:
+        """Return how many parameters a unit has."""
+        return float(sum(self.pieces[layer].layer.num_parameters for layer in unit))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How replicas exchange what they have: bucket caps, overlap, sharding, and bytes of a parameter's gradient.
+
+    `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
+    the whole of what a stage hands over, and each sends its share of it. `sample_bytes` are those of the samples of a
+    pass, None where these are there.
+    """
+
+    micro_batch: int
+    caps: Sequence[float] | None
+    overlap: bool
+    sharding: str | None
+    gradient_bytes: float
+    weight_bytes: float
+    sent_whole: bool
+    offload: Offload = NOTHING_AWAY
+    sample_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """The program of a stage, and the iteration that a strategy sees: buckets, and the update at its end.
+
+    `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it for the host.
+    """
+
+    program: Program
+    iteration: Iteration
+    most_gradients: float | None = None
+
+
+def buckets_of(
+    grown: Sequence[tuple[int, float, str]], end: int, rules: Rules
+) -> tuple[list[tuple[str, float]], list[int]]:
+    """Return the name and the bytes of each bucket, and how many operations come before it is ready.
+
+    `grown` has for each gradient, in the order in which they are complete, how many operations there are before that,
+    its parameters and its layer; without overlap all are ready at the `end`.
+    """
+    buckets, ready = [], []
+    sizes = [size * rules.gradient_bytes for _, size, _ in grown]
+    for members in assign_buckets(sizes, rules.caps):
+        first, last = grown[members[0]], grown[members[-1]]
+        name = first[2] if first is last else f"{first[2]} to {last[2]}"
+        buckets.append((name, sum(sizes[member] for member in members)))
+        ready.append(last[0] if rules.overlap else end)
+    return buckets, ready
+
+
+def with_merged_ops(ops: Sequence[Op | Pass]) -> tuple[Op | Pass, ...]:
+    """Return the same operations with neighbours that compute for the same pass as one; passes stay as they are."""
+    out: list[Op | Pass] = []
+    plain: list[Op] = []
+    for op in ops:
+        if isinstance(op, Pass):
+            out += [*merged(plain), op]
+            plain = []
+        else:
+            plain.append(op)
+    return (*out, *merged(plain))
+
+
+def iteration_of(program: Program, buckets: Sequence[tuple[str, float]], update_s: float) -> Iteration:
+    """Return the iteration that a strategy sees: the last bucket is its own to send where nothing follows it."""
+    takes_time = (Compute, Receive, Wait, Pass)
+    follows, is_followed = {}, False
+    for op in reversed(program.parts):
+        if isinstance(op, Ready):
+            follows[op.bucket] = is_followed
+        is_followed |= isinstance(op, takes_time)
+    seconds = program.phase_s()
+    forward_s = seconds.get(FORWARD, 0.0)
+    backward_s = sum(seconds.values()) - forward_s
+    named = enumerate(buckets)
+    told = tuple(Bucket(name, size, 0.0 if follows[number] else backward_s) for number, (name, size) in named)
+    return Iteration(forward_s, backward_s, update_s, told)
