@@ -283,15 +283,22 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _counted(number: int, one: str, several: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {one if number == 1 else several}"
+
+
 def micro_batch_of(parallelism: Parallelism, grid: Grid, global_batch: int) -> int:
     """Return the samples of one micro-batch: the global batch over the copies and their micro-batches."""
     parts = grid.data * grid.expert * parallelism.micro_batches
     if global_batch % parts:
         below = global_batch // parts * parts
         near: Any = f"{below} or {below + parts}" if below else parts
+        copies = _counted(grid.data * grid.expert, "copy", "copies")
+        micro_batches = _counted(parallelism.micro_batches, "micro-batch", "micro-batches")
         raise InputError(
-            f"a batch of {global_batch} does not divide over {grid.data * grid.expert} copies of the model with "
-            f"{parallelism.micro_batches} micro-batches each; the nearest batch that does is {near}",
+            f"a batch of {global_batch} does not divide over {copies} of the model with {micro_batches} each; the "
+            f"nearest batch that does is {near}",
             key="micro_batches",
             got=str(parallelism.micro_batches),
             allowed=f"a global batch that is a multiple of {parts}",

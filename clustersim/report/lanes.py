@@ -60,7 +60,6 @@ class Chosen:
 
     iteration: int
     ranks: list[int]
-    num_ranks: int
     marks: list[Mark]
     last: int | None
     late_s: float
@@ -114,7 +113,6 @@ def choose(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANKS) -> 
     return Chosen(
         iteration=iteration,
         ranks=ranks,
-        num_ranks=len(by_rank),
         marks=marks,
         last=last,
         late_s=0.0 if last is None else ready[last] - sorted(ready.values())[len(ready) // 2],

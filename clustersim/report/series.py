@@ -106,8 +106,10 @@ def axis_value(key: str, value: Any) -> str:
 
     >>> axis_value("strategy.algorithm", "ring"), axis_value("batch.per_gpu", 32), axis_value("strategy.overlap", True)
     ('ring', 'batch.per_gpu 32', 'overlap on')
+    >>> axis_value("parallelism.offload", "none"), axis_value("compression.kind", "none")
+    ('offload none', 'compression none')
     """
-    leaf = key.rpartition(".")[2]
+    leaf = key.removesuffix(".kind").rpartition(".")[2]
     if value is None:
         return f"no {leaf}"
     if isinstance(value, bool):
@@ -117,11 +119,15 @@ def axis_value(key: str, value: Any) -> str:
             return f"{leaf}={count(value)}"
         return f"{key if leaf in ('per_gpu', 'num') else leaf} {count(value)}"
     if isinstance(value, Mapping):
-        inner = (axis_value(name, part) for name, part in value.items() if not isinstance(part, list | tuple))
+        inner = (
+            axis_value(key if name == "kind" else name, part)
+            for name, part in value.items()
+            if not isinstance(part, list | tuple)
+        )
         return " ".join(inner) or leaf
     if isinstance(value, list | tuple):
         return ", ".join(axis_value(key, part) for part in value) or f"no {leaf}"
-    return str(value)
+    return f"{leaf} {value}" if value == "none" else str(value)
 
 
 def axis_headings(keys: Sequence[str]) -> list[str]:
@@ -137,6 +143,8 @@ def axis_cell(key: str, value: Any) -> str:
     """
     if isinstance(value, bool):
         return "on" if value else "off"
+    if value == "none":
+        return "none"
     return count(value) if isinstance(value, int | float) else axis_value(key, value)
 
 

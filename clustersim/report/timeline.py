@@ -85,13 +85,13 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
     offload_s = run.breakdown_s.get("offload", 0.0)
     others_s = chosen.exposed_s, chosen.waited_s, chosen.bubble_s, 0.01 * chosen.iteration_s
     if offload_s > max(others_s):
-        who = "One GPU waits" if chosen.num_ranks == 1 else "Ranks wait"
+        who = "One GPU waits" if run.num_gpus == 1 else "Ranks wait"
         share = percent(offload_s / run.iteration_s)
         return f"{who} {duration(offload_s)}, {share} of the iteration, for copies to and from the host and its updates"
-    if chosen.num_ranks == 1:
+    if run.num_gpus == 1:
         return f"One GPU: nobody to wait for, nothing to send; an iteration takes {duration(chosen.length_s)}"
     if not chosen.in_step:
-        return _stretch_title(chosen)
+        return _stretch_title(run, chosen)
     if chosen.bubble_s > max(chosen.exposed_s, 0.01 * chosen.iteration_s):
         return _stages_title(part_word(run), chosen)
     late = ""
@@ -105,9 +105,7 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
         return f"{idle}; {late}" if late else idle
     if late:
         return late[0].upper() + late[1:]
-    return (
-        f"All {chosen.num_ranks} ranks compute almost all of the {duration(chosen.length_s)}: communication is hidden"
-    )
+    return f"All {run.num_gpus} ranks compute almost all of the {duration(chosen.length_s)}: communication is hidden"
 
 
 def _stages_title(part: str, chosen: Chosen) -> str:
@@ -119,13 +117,13 @@ def _stages_title(part: str, chosen: Chosen) -> str:
     return f"{title}; communication is hidden"
 
 
-def _stretch_title(chosen: Chosen) -> str:
+def _stretch_title(run: Run, chosen: Chosen) -> str:
     """Say for what workers that are out of step idle longest, of their own iterations."""
     idle = {"for communication": chosen.exposed_s, "for others": chosen.waited_s}
     told = [f"up to {duration(seconds)} {why}" for why, seconds in idle.items() if seconds > 0.01 * chosen.iteration_s]
     whole = f"an iteration of {duration(chosen.iteration_s)}"
     if not told:
-        return f"All {chosen.num_ranks} ranks compute almost all of {whole}, each at its own pace"
+        return f"All {run.num_gpus} ranks compute almost all of {whole}, each at its own pace"
     return f"Ranks wait {' and '.join(told)} in {whole}, each at its own pace"
 
 

@@ -31,10 +31,13 @@ from clustersim.workload import load_workload, memory_overflow, read_profile
 from clustersim.workload.precision import precision_on
 
 
-def check_point(point: Point) -> list[Mistake]:
-    """Return what is wrong with a point that is right by itself, each mistake with the key it is about."""
-    alone = [*_compute_mistakes(point), *_cluster_mistakes(point)]
-    return [*alone, *_job_mistakes(point, are_placed=not alone)]
+def check_point(point: Point, is_cluster_known: bool = True) -> list[Mistake]:
+    """Return what is wrong with a point that is right by itself, each mistake with the key it is about.
+
+    Where its cluster is not known, what has to do with that is not judged.
+    """
+    alone = [*_compute_mistakes(point), *(_cluster_mistakes(point) if is_cluster_known else ())]
+    return [*alone, *_job_mistakes(point, are_placed=is_cluster_known and not alone)]
 
 
 def build_topology(spec: TopologySpec) -> Topology:

@@ -124,7 +124,7 @@ def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
     problems += not_their_own
     for _ in range(_ROUNDS):
         try:
-            point = Point.model_validate_json(json.dumps(root.plain()), strict=True)
+            point = Point.model_validate_json(json.dumps(root.plain()), strict=True, context=replaced)
         except ValidationError as error:
             found = explain(error, root, Point)
             problems += [each for each in found if not _is_about(each.path, replaced)]
@@ -136,7 +136,7 @@ def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
         if problems:
             if replaced & _HELD:
                 point = point.model_copy(update={"memory_check": False})
-            checked = [raised(mistake, (), root) for mistake in check_point(point)]
+            checked = [raised(mistake, (), root) for mistake in check_point(point, "topology" not in replaced)]
             return None, [*problems, *(each for each in checked if not _is_about(each.path, replaced))]
         return point, []
     return None, problems
@@ -156,8 +156,7 @@ def _model_problems(root: Node, replaced: set[str]) -> list[Problem]:
 
 def _is_about(path: KeyPath, replaced: set[str]) -> bool:
     """Say whether what is at a path was judged by a stand-in."""
-    judged_by_topology = {"num_gpus", "placement", "precision", "stragglers"} if "topology" in replaced else set()
-    return bool(path) and str(path[0]) in replaced | judged_by_topology
+    return bool(path) and str(path[0]) in replaced
 
 
 def _stand_in(root: Node, keys: set[str]) -> Node:

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from clustersim.devices import Input
 from clustersim.errors import InputError, Mistake
@@ -192,13 +192,16 @@ class Point(Spec):
         return value
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _fits_together(self, info: ValidationInfo) -> Self:
+        """Judge keys by each other; the context of validation holds those that stand in for wrong ones."""
+        is_known = "parallelism" not in (info.context or ())
         mistakes = [
-            *self._batch_mistakes(),
+            *(self._batch_mistakes() if is_known else ()),
             *self._layout_mistakes(),
             *self._length_mistakes(),
             *self._straggler_mistakes(),
-            *self._strategy_mistakes(),
+            *(self._worker_mistakes() if is_known else ()),
+            *self._sharding_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),
         ]
@@ -311,21 +314,18 @@ class Point(Spec):
             )
         return mistakes
 
-    def _strategy_mistakes(self) -> list[Mistake]:
-        sharding = self.parallelism.sharding
-        found = [
-            *self.strategy.mistakes(self._num_workers),
-            *(self.strategy.sharding_mistakes(sharding) if sharding else []),
-        ]
-        return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
-
-    @property
-    def _num_workers(self) -> int:
-        """How many workers meet: GPUs, or copies of a model that lies on several; GPUs where it cannot lie so."""
+    def _worker_mistakes(self) -> list[Mistake]:
+        """Return why so many GPUs, or copies of a model on several, cannot meet; nothing where it cannot lie so."""
         try:
-            return self.num_gpus if self.is_plain else self.grid.num_replicas
+            num_workers = self.num_gpus if self.is_plain else self.grid.num_replicas
         except InputError:
-            return self.num_gpus
+            return []
+        return [replace(each, key=f"strategy.{each.key}") for each in self.strategy.mistakes(num_workers)]
+
+    def _sharding_mistakes(self) -> list[Mistake]:
+        sharding = self.parallelism.sharding
+        found = self.strategy.sharding_mistakes(sharding) if sharding else []
+        return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
 
     def _compression_mistakes(self) -> list[Mistake]:
         if self.compression.adds_on_the_way:

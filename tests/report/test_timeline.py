@@ -205,3 +205,18 @@ def test_the_title_says_how_long_a_gpu_waits_for_its_host():
     told = f"{share:.0%}".replace("%", f"{THIN}%")
     assert data.title.endswith(f" {told} of the iteration, for copies to and from the host and its updates")
     assert {"copy", "host", "offload"} <= {mark.kind for mark in data.marks}
+
+
+def test_ranks_that_are_drawn_as_one_lane_still_wait_for_one_another():
+    overrides = ["model=llama-3.1-8b", "parallelism.context_method=ring"]
+    sweep = clustersim.sweep(clustersim.load_scenario("long-context", overrides))
+    data = timeline_data(sweep, sweep.runs[0])
+    assert (sweep.runs[0].num_gpus, len(data.lanes)) == (32, 1)
+    assert data.title.startswith("Ranks idle up to ")
+    assert data.title.endswith(" of the iteration, for communication")
+
+
+def test_the_title_of_one_gpu_alone_says_that_there_is_nobody_else():
+    run = make_run(1)
+    title = timeline_data(make_sweep((1,)), run).title
+    assert title.startswith("One GPU: nobody to wait for, nothing to send; ")
