@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import isqrt, prod
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from clustersim.errors import InputError, Mistake
 from clustersim.parallelism.borders import Tiles
@@ -31,6 +31,11 @@ Recompute = Annotated[
     Literal["none", "selective", "full"],
     BeforeValidator(_how_much, json_schema_input_type=Literal["none", "selective", "full"] | bool),
 ]
+
+
+def _none_is_null(value: str | None) -> str | None:
+    """Read `sharding: none` as a key left out."""
+    return None if value == "none" else value
 
 
 def _two(value: Any) -> Any:
@@ -107,10 +112,10 @@ class Parallelism(Spec):
     stages: list[Count] | None = Field(
         default=None, description="layers of each stage, where they are not to be balanced"
     )
-    sharding: Sharding | None = Field(
+    sharding: Annotated[Literal["none", Sharding] | None, AfterValidator(_none_is_null)] = Field(
         default=None,
-        description="what copies share out among them: optimizer state (`zero-1`), gradients too (`zero-2`), weights "
-        "too (`zero-3`, as in FSDP)",
+        description="what copies share out among them: nothing (`none`), optimizer state (`zero-1`), gradients too "
+        "(`zero-2`), weights too (`zero-3`, as in FSDP)",
     )
     recompute: Recompute = Field(
         default="none",
