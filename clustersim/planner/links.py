@@ -56,16 +56,17 @@ class LeastTimes:
     def collective_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
         """Return the least that a rank of any of these groups spends in a collective once it has entered it.
 
-        It is the sum over the steps of what the rank's own messages take (`_own_s`).
+        It is the sum over the steps of what the rank's own messages take (`_own_s`). Of groups that reach beyond
+        `gpus`, where more GPUs are asked about than a cluster has, nothing is claimed.
         """
         if not self._claims or len(groups[0]) < 2:
             return 0.0
         key = op, algorithm, tuple(groups), num_bytes
         if key not in self._least:
-            differing = {self._signature((group,)): group for group in groups}
-            self._least[key] = min(
-                self._chain(op, algorithm, own, group, num_bytes) for own, group in differing.items()
-            )
+            there = (group for group in groups if max(group) < len(self._gpus))
+            differing = {self._signature((group,)): group for group in there}
+            chains = (self._chain(op, algorithm, own, group, num_bytes) for own, group in differing.items())
+            self._least[key] = min(chains, default=0.0)
         return self._least[key]
 
     def together_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:

@@ -6,26 +6,31 @@ from collections.abc import Mapping
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
+from clustersim.planner.material import Material
 from clustersim.planner.question import Question
 from clustersim.planner.room import Rooms
 from clustersim.planner.space import Choice
+from clustersim.scenario import build_topology
+from clustersim.simulate import Workloads
 from clustersim.units import format_size
 
 _MOST_TIMES = 64
 """How many times as many GPUs are looked at."""
 
 
-def nowhere_fits(question: Question, rooms: Rooms, gpu: Gpu, held: float, choice: Choice) -> InputError:
+def nowhere_fits(question: Question, workloads: Workloads, gpu: Gpu, held: float, choice: Choice) -> InputError:
     """Return that no layout fits, `choice` holding the least; with the fewest GPUs on which one would."""
     missing = format_size(held - gpu.memory_bytes)
     has = format_size(gpu.memory_bytes)
-    nearest = _on_more_gpus(question, rooms, gpu, max(question.num_gpus))
+    cluster = build_topology(question.point.topology).num_gpus
+    nearest = _on_more_gpus(question, workloads, gpu, cluster)
     if nearest is None:
         hint = (
             f"none of up to {_MOST_TIMES} times as many GPUs would do; take GPUs with more memory, or a smaller model"
         )
     else:
-        hint = f"on {nearest.num_gpus} GPUs it would fit with {nearest.text()}"
+        of_cluster = f" (the cluster has {cluster})" if nearest.num_gpus > cluster else ""
+        hint = f"on {nearest.num_gpus} GPUs{of_cluster} it would fit with {nearest.text()}"
     return InputError(
         f"no layout fits: the one that holds least ({choice.text()}) needs {missing} more on each GPU, "
         f"{format_size(held)} where one {gpu.name} holds {has}; {hint}",
@@ -49,13 +54,18 @@ def no_layout(question: Question, discarded: Mapping[str, int]) -> InputError:
     )
 
 
-def _on_more_gpus(question: Question, rooms: Rooms, gpu: Gpu, num_gpus: int) -> Choice | None:
-    """Return a layout that fits on 2, 4, 8 ... times as many GPUs, which holds least in all that is not fixed."""
+def _on_more_gpus(question: Question, workloads: Workloads, gpu: Gpu, cluster: int) -> Choice | None:
+    """Return a layout that fits on 2, 4, 8 ... times as many GPUs, which holds least in all that is not fixed.
+
+    They may be more than the `cluster` has, or than the placement gives: groups beyond those are taken for others.
+    """
+    num_gpus = max(question.num_gpus)
     least = {"sharding": "zero-3", "recompute": "full", "schedule": "1f1b", "chunks": 1}
     times = 2
     while times <= _MOST_TIMES:
         batches = {num_gpus * times: question.batches[num_gpus]}
         fixed = {**least, **{key: value for key, value in question.fixed.items() if key != "data"}}
+        rooms = _rooms(question, workloads, min(num_gpus * times, cluster))
         for (choice,) in question.space(batches, fixed).families({}):
             try:
                 if rooms.fullest_bytes(choice) <= gpu.memory_bytes:
@@ -64,3 +74,11 @@ def _on_more_gpus(question: Question, rooms: Rooms, gpu: Gpu, num_gpus: int) -> 
                 continue
         times *= 2
     return None
+
+
+def _rooms(question: Question, workloads: Workloads, num_gpus: int) -> Rooms:
+    """Return what layouts hold by their times on so many GPUs, on those asked about where these cannot be placed."""
+    try:
+        return Rooms(Material(question.point.model_copy(update={"num_gpus": num_gpus}), workloads))
+    except InputError:
+        return Rooms(Material(question.point, workloads))

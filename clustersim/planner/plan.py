@@ -135,9 +135,10 @@ class _Planning:
 
     def __init__(self, question: Question, objective: str, top: int, progress: Progress):
         self._question, self._top, self._tell = question, top, progress
-        workloads = Workloads()
+        self._workloads = Workloads()
         self._materials = {
-            num: Material(question.point.model_copy(update={"num_gpus": num}), workloads) for num in question.num_gpus
+            num: Material(question.point.model_copy(update={"num_gpus": num}), self._workloads)
+            for num in question.num_gpus
         }
         self._rooms = {num: Rooms(material) for num, material in self._materials.items()}
         self._gpu = self._materials[question.num_gpus[0]].gpu
@@ -230,7 +231,7 @@ class _Planning:
         if self._least_room is None:
             return no_layout(self._question, self._discarded)
         held, choice = self._least_room
-        return nowhere_fits(self._question, self._rooms[choice.num_gpus], self._gpu, held, choice)
+        return nowhere_fits(self._question, self._workloads, self._gpu, held, choice)
 
     def _count(self, why: str, num: int = 1) -> None:
         self._discarded[why] = self._discarded.get(why, 0) + num

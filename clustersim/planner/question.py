@@ -14,6 +14,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.parallelism import Parallelism
 from clustersim.planner.space import SHARDINGS, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
+from clustersim.scenario.planned import plan_mistakes
 from clustersim.workload import load_workload
 
 _BATCH_OF_EACH = 720_720
@@ -110,34 +111,8 @@ def _only_point(loaded: Scenario) -> Point:
 
 
 def _mistakes(point: Point) -> Iterator[Mistake]:
-    """Yield what a plan cannot compare layouts with: its bounds hold on an undisturbed cluster."""
-    given = {
-        "stragglers": bool(point.stragglers),
-        "failures": point.failures is not None,
-        "input": point.input is not None,
-        "jobs": point.jobs != 1,
-        "compression": point.compression.kind != "none",
-    }
-    for key in (key for key, is_given in given.items() if is_given):
-        message = (
-            f"a plan compares layouts of one job on an undisturbed cluster; leave {key} out, and run the best with it"
-        )
-        yield Mistake(message, key=key, got="given", allowed=f"no {key}")
-    if (kind := point.parallelism.kind) != "grid":
-        message = f"a plan lays models out over a grid of GPUs; run {kind} beside the best of these"
-        yield Mistake(message, key="parallelism.kind", got=kind, allowed="grid")
-    if (schedule := point.parallelism.schedule) == "pipedream":
-        message = f"a plan compares layouts that train alike; leave {schedule} out, and run it beside the best of these"
-        yield Mistake(message, key="parallelism.schedule", got=schedule, allowed="a schedule with a flush")
-    if (size := point.parallelism.time_chunks) > 1:
-        message = "a plan does not divide sequences in time; leave time_chunks out, and run the best with it"
-        yield Mistake(message, key="parallelism.time_chunks", got=str(size), allowed="1")
-    if (offload := point.parallelism.offload) != "none":
-        message = "a plan keeps everything on the GPUs; leave offload out, and run the best with it"
-        yield Mistake(message, key="parallelism.offload", got=offload, allowed="none")
-    if point.strategy.kind != "all-reduce":
-        message = f"a plan is for copies that meet in all-reduces (the strategy is {point.strategy.kind})"
-        yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")
+    """Yield what a plan cannot compare layouts with, and that GPUs are not of one kind."""
+    yield from plan_mistakes(point)
     topology = build_topology(point.topology)
     kinds = list(dict.fromkeys(str(name) for name in topology.gpu_sheets[: point.num_gpus]))
     if len(kinds) > 1:

@@ -223,7 +223,7 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iter
     overflow = memory_overflow(held, gpus[0]) if point.memory_check else None
     if overflow is not None:
         got, allowed = format_size(sum(held.values())), f"at most {format_size(gpus[0].memory_bytes)}"
-        told = f"{overflow}; {what_fits(point, model, given_times, gpus[0])}"
+        told = "; ".join(filter(None, (overflow, what_fits(point, model, given_times, gpus[0]))))
         yield Mistake(told, "parallelism", got=got, allowed=allowed)
 
 

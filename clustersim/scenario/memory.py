@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from clustersim.errors import Mistake
 from clustersim.hardware.sheet import Gpu
+from clustersim.scenario.planned import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
 from clustersim.workload import PRECISIONS, Compression, Model, NoCompression, memory_overflow, memory_per_gpu
@@ -50,7 +51,7 @@ def memory_mistakes(point: Point, model: Model, gpus: Sequence[Gpu]) -> Iterator
         batch = "batch.global" if point.batch.per_gpu is None else "batch.per_gpu"
         even = f"; even one sample a GPU takes {format_size(sum(least.values()))}" if one_is_too_many else ""
         got, allowed = format_size(sum(held.values())), f"at most {format_size(gpu.memory_bytes)}"
-        may_be_laid_out = point.strategy.kind == "all-reduce" and point.compression.kind == "none"
-        plan = "; `clustersim plan` finds how to lay it over several GPUs so that it fits" if may_be_laid_out else ""
+        finds = "; `clustersim plan` finds how to lay it over several GPUs so that it fits"
+        plan = "" if any(plan_mistakes(point)) else finds
         yield Mistake(overflow + even + plan, "model" if one_is_too_many else batch, got=got, allowed=allowed)
         return

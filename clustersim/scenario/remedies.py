@@ -10,6 +10,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.offloaded import offload_mistakes
+from clustersim.scenario.planned import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
 from clustersim.workload import LayerTime, Model
@@ -18,9 +19,13 @@ from clustersim.workload import LayerTime, Model
 def what_fits(point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu) -> str:
     """Return the least change of a layout with which it fits, or that none of them does; and who looks at all others.
 
+    That is `clustersim plan`, where it takes the point; whether that is one of a sweep, nothing here says.
+
     Tried are more recomputation, more sharding, and both; with all of it, micro-batches of one sample; and offload.
     """
-    plan = f"`clustersim plan SCENARIO --gpus {point.num_gpus}` goes through all layouts"
+    command = f"`clustersim plan SCENARIO --gpus {point.num_gpus}`"
+    plan = f"{command} goes through all layouts (of a sweep, with one point given by --set)"
+    looks_further = () if any(plan_mistakes(point)) else (plan,)
     least: tuple[float, str] | None = None
     for changes in _changes(point):
         told = ", ".join(f"{key}: {value}" for key, value in changes.items())
@@ -28,11 +33,11 @@ def what_fits(point: Point, model: Model, given_times: Sequence[LayerTime | None
         if held is None:
             continue
         if held <= gpu.memory_bytes:
-            return f"it fits with parallelism {{{told}}}, which takes {format_size(held)}; {plan}"
+            return "; ".join((f"it fits with parallelism {{{told}}}, which takes {format_size(held)}", *looks_further))
         least = min(least or (held, told), (held, told))
     if least is None:
-        return plan
-    return f"even parallelism {{{least[1]}}} takes {format_size(least[0])}; {plan}"
+        return "".join(looks_further)
+    return "; ".join((f"even parallelism {{{least[1]}}} takes {format_size(least[0])}", *looks_further))
 
 
 def offload_that_fits(

@@ -40,6 +40,15 @@ def test_json_is_one_document_of_the_schema(file: str, capsys: pytest.CaptureFix
     assert document["num_simulated"] + sum(document["discarded"].values()) == document["num_layouts"]
 
 
+def test_a_model_that_fits_nowhere_ends_with_status_3_and_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["parallelism.offload=none", "batch.per_gpu=1", "model=megatron-8.3b"]
+    given = [part for setting in settings for part in ("--set", setting)]
+    assert main(["plan", "offload", "--gpus", "1", "--workers", "1", "--quiet", *given]) == 3
+    told = capsys.readouterr().err
+    assert "no layout fits" in told
+    assert "on 8 GPUs it would fit with pipeline 8" in told
+
+
 def test_the_table_says_how_many_there_were_and_why_others_lose(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", file, "--gpus", "2,4", "--objective", "cost", "--workers", "1", "--quiet"]) == 0
     printed = capsys.readouterr().out

@@ -173,6 +173,23 @@ def test_where_nothing_fits_it_is_told_what_is_missing_and_where_it_would_fit() 
     assert "on 4 GPUs it would fit with data 4, 2 micro-batches, zero-3, recompute full" in message
 
 
+def test_where_nothing_fits_more_gpus_than_the_cluster_has_are_told_as_such() -> None:
+    topology = {"kind": "star", "num_hosts": 1, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"}
+    scenario = {**SCENARIO, "model": "megatron-8.3b", "precision": "amp-fp16", "optimizer": "adam"}
+    scenario |= {"topology": topology, "batch": {"global": 1}, "parallelism": {"tensor": 8, "recompute": "full"}}
+    message = str(refusal(scenario, [8]))
+    assert "; on 16 GPUs (the cluster has 8) it would fit with tensor 8 x pipeline 2, 1f1b, zero-3" in message
+
+
+def test_where_nothing_fits_the_nearest_layout_is_one_that_runs_there() -> None:
+    topology = {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"}
+    scenario = {**SCENARIO, "model": "megatron-8.3b", "precision": "amp-fp16", "optimizer": "adam"}
+    scenario |= {"topology": topology, "batch": {"global": 1}, "parallelism": {"tensor": 8, "recompute": "full"}}
+    assert "; on 16 GPUs it would fit with tensor 8 x pipeline 2, 1f1b, zero-3" in str(refusal(scenario, [8]))
+    nearest = {"tensor": 8, "pipeline": 2, "recompute": "full", "sharding": "zero-3"}
+    assert load_scenario({**scenario, "num_gpus": 16, "parallelism": nearest}).points()
+
+
 def test_fixed_degrees_that_do_not_make_the_gpus_are_told_with_the_nearest() -> None:
     assert "the nearest" in str(refusal({**SCENARIO, "parallelism": {"tensor": 3}}, [4]))
 

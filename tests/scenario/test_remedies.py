@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from clustersim.errors import InputError
+from clustersim.planner import plan
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
 
@@ -47,7 +48,26 @@ def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> 
     message = told(model="megatron-175b", parallelism={"tensor": 8})
     least = "{recompute: full, micro_batches: 64, offload: optimizer+activations}"
     assert f"; even parallelism {least} takes " in message
-    assert message.endswith("`clustersim plan SCENARIO --gpus 8` goes through all layouts")
+    command = "`clustersim plan SCENARIO --gpus 8` goes through all layouts"
+    assert message.endswith(f"; {command} (of a sweep, with one point given by --set)")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parallelism": {"tensor": 8, "offload": "activations"}},
+        {"parallelism": {"pipeline": 8, "schedule": "pipedream", "micro_batches": 8}},
+        {"parallelism": {"tensor": 8}, "strategy": {"kind": "server", "servers": {"on": "workers"}}},
+        {"parallelism": {"tensor": 8}, "stragglers": [{"kind": "constant", "factor": 2, "of": [0]}]},
+        {"parallelism": {"tensor": 4}, "num_gpus": 4, "jobs": [{"name": "one"}, {"name": "two"}]},
+    ],
+)
+def test_what_a_plan_would_refuse_is_not_told_of_plans(changes: dict[str, Any]) -> None:
+    message = told(model="megatron-175b", **changes)
+    assert "memory_check: false" in message
+    assert "clustersim plan" not in message
+    with pytest.raises(InputError, match=r"\ba plan "):
+        plan({**SCENARIO, "model": "megatron-175b", **changes}, [changes.get("num_gpus", 8)])
 
 
 def test_copies_that_do_not_fit_are_told_of_plans() -> None:
