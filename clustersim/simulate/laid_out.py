@@ -99,7 +99,7 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, crew: Crew, gpus: np.ndarray)
     ]
     first, times = outcomes[0], Timesheet.of_ranks(sheets, order)
     leads = np.array([crew.lead(rank) for rank in range(len(gpus))])
-    for column in (times.forward_s, times.bubble_s, times.called_s, times.called_waiting_s):
+    for column in (times.forward_s, times.bubble_s, times.called_s, times.called_waiting_s, times.offload_s):
         column[:] = column[leads]
     shortcuts = (*crew.shortcuts, *(each for outcome in outcomes for each in outcome.shortcuts))
     whole = replace(
