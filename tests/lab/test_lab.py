@@ -44,17 +44,28 @@ def left_over() -> tuple[str, ...]:
     )
 
 
+MOST = {"collectives": 0.04, "training": 0.04, "servers": 0.04, "link sharing": 0.02}
+ATTEMPTS = 3
+
+
 def test_a_quick_campaign_is_as_the_simulator_says(tmp_path: Path) -> None:
-    """Judged by twice what is asked of a whole campaign: other tests may run on the same machine."""
-    before = left_over()
-    done = lab("--quick", "--output", str(tmp_path))
-    print(done.stdout)
-    assert done.returncode in (0, 4), done.stderr
-    _, cases = read_campaign(tmp_path / "lab-quick.json")
-    groups = {each.group: each for each in judge(compare(cases))}
-    assert set(groups) == {"collectives", "training", "servers", "link sharing"}
-    for group, most in {"collectives": 0.04, "training": 0.04, "servers": 0.04, "link sharing": 0.02}.items():
-        assert groups[group].mean <= most, done.stdout
+    """Judged by twice what is asked of a whole campaign: other tests may run on the same machine.
+
+    A virtual machine may be held up for a moment, which makes a real run slower and never quicker: what is too slow is
+    measured again, at most twice.
+    """
+    before, missed = left_over(), dict(MOST)
+    for _ in range(ATTEMPTS):
+        done = lab("--quick", "--output", str(tmp_path))
+        print(done.stdout)
+        assert done.returncode in (0, 4), done.stderr
+        _, cases = read_campaign(tmp_path / "lab-quick.json")
+        groups = {each.group: each for each in judge(compare(cases))}
+        assert set(groups) == set(MOST)
+        missed = {group: most for group, most in missed.items() if groups[group].mean > most}
+        if not missed:
+            break
+    assert not missed, done.stdout
     assert left_over() == before
 
 
@@ -86,6 +97,7 @@ def test_a_user_without_rights_can_have_a_lab_where_the_kernel_lets_users(tmp_pa
     if trial.returncode:
         pytest.skip(f"THE LAB CANNOT RUN HERE AS A USER: {trial.stderr.strip()}")
     done = lab("--quick", "--only", "Flows", "--output", str(tmp_path), before=as_user)
-    assert done.returncode == 0, done.stdout + done.stderr
-    document, _ = read_campaign(tmp_path / "lab-quick.json")
+    assert done.returncode in (0, 4), done.stdout + done.stderr
+    document, cases = read_campaign(tmp_path / "lab-quick.json")
     assert document["machine"]["user"] == "user"
+    assert {case.group for case in cases} == {"link sharing"}
