@@ -96,8 +96,11 @@ def test_a_user_without_rights_can_have_a_lab_where_the_kernel_lets_users(tmp_pa
     trial = subprocess.run([*as_user, "true"], capture_output=True, text=True, check=False)
     if trial.returncode:
         pytest.skip(f"THE LAB CANNOT RUN HERE AS A USER: {trial.stderr.strip()}")
-    done = lab("--quick", "--only", "Flows", "--output", str(tmp_path), before=as_user)
-    assert done.returncode in (0, 4), done.stdout + done.stderr
+    for _ in range(ATTEMPTS):
+        done = lab("--quick", "--only", "Flows", "--output", str(tmp_path), before=as_user)
+        if done.returncode != 4:
+            break
+    assert done.returncode == 0, done.stdout + done.stderr
     document, cases = read_campaign(tmp_path / "lab-quick.json")
     assert document["machine"]["user"] == "user"
     assert {case.group for case in cases} == {"link sharing"}
