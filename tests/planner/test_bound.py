@@ -20,9 +20,7 @@ from clustersim.planner.space import Choice, Divisible, Space
 from clustersim.scenario import Point, load_scenario
 from clustersim.simulate import Workloads, forecast
 from clustersim.simulate.setup import Setup
-from clustersim.workload import write_workload_file
-from clustersim.workload.builder import Builder
-from clustersim.workload.catalogue.llama import attention
+from tests.models import write_experts
 
 HOSTS = {"kind": "star", "link": "100 Gbit/s", "hop": "600 ns"}
 CLUSTERS: dict[str, dict[str, Any]] = {
@@ -92,15 +90,7 @@ def test_no_layout_is_simulated_in_less_than_its_bound(
 @pytest.fixture(scope="module")
 def experts(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the file of a model of one block, whose attention is fused and which has four experts."""
-    net = Builder("experts", "one block of four experts", sample="sequence", source="made up for a test")
-    x = net.embedding("embedding", 64, 256, rows=[1000])
-    x = net.add("add1", x, attention(net, "attention", net.rms_norm("norm1", x), 4))
-    y = net.rms_norm("norm2", x)
-    net.router("router", y, 4)
-    made = net.experts("out", net.gate("gate", net.experts("in", y, 512, 4, 2, count=2)), 256, 4, 2)
-    x = net.add("add2", x, net.weighted_sum("sum", made))
-    net.loss("loss", net.linear("head", x, 1000, bias=False))
-    return str(write_workload_file(net.model(), tmp_path_factory.mktemp("experts") / "experts.yaml"))
+    return write_experts(tmp_path_factory.mktemp("experts"))
 
 
 @lru_cache(maxsize=1)

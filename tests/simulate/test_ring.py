@@ -9,21 +9,18 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
-from clustersim.interchange.chakra import read_chakra, write_chakra
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.memory import HeldPart, part_activations
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.ring import in_ring
 from clustersim.scenario import load_scenario
-from clustersim.simulate.forecast import forecast
-from clustersim.simulate.play import _played
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.traces import play_traces
 from clustersim.workload.builder import Builder, Tensor
 from clustersim.workload.load import load_workload
 from clustersim.workload.memory import SLACK
 from clustersim.workload.write_workload import write_workload_file
+from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 
 TOKENS, WIDTH, HEADS, KEY_HEADS, BATCH, BYTES = 6144, 64, 32, 2, 2, 2
 BLOCKS = 2  # attentions of the model
@@ -139,26 +136,14 @@ LAYOUTS = [
 def test_ranks_of_a_ring_played_as_one_are_those_played_each(decoder: str, layout: dict[str, Any]) -> None:
     num_gpus = 16
     asked = scenario(decoder, num_gpus, layout, topology=DGX, transport="nccl", batch={"global": 16})
-    folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
-    assert any("played as one" in shortcut for shortcut in folded.shortcuts)
-    assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
-    for part, seconds in exact.run.breakdown_s.items():
-        assert folded.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-9 * exact.run.iteration_s)
-    carried, truly = ({link.name: link.num_bytes for link in each.run.links} for each in (folded, exact))
-    assert carried == pytest.approx(truly, rel=1e-9)
+    check_folded_is_exact(asked)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[1:])
 def test_a_ring_exported_as_traces_takes_as_long_as_the_exact_run_of_one_iteration(decoder, tmp_path, layout) -> None:
     """A turn is a message to the next rank of the ring and one from the rank before."""
-    setup = Setup(load_scenario(scenario(decoder, 16, layout, topology=DGX, batch={"global": 16})).points()[0].point)
-    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
-    run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
-    programs = programs_of(setup)
-    stage_of = [programs.grid.stage(rank) for rank in range(16)]
-    write_chakra(tmp_path / "out", "ring", programs.tasks(), stage_of, programs.node)
-    played = play_traces(read_chakra(tmp_path / "out"), setup.topology, "ideal", exact=True)
-    assert played["end_s"] == pytest.approx(run_s, rel=1e-9)
+    asked = scenario(decoder, 16, layout, topology=DGX, batch={"global": 16})
+    check_traces_are_exact(asked, tmp_path / "out")
 
 
 def test_what_stages_of_a_ring_hold_over_time_ends_where_it_began_and_peaks_at_what_is_told(decoder: str) -> None:

@@ -10,24 +10,14 @@ from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import Forecast, forecast
 from clustersim.simulate.setup import Setup
-from clustersim.workload import write_workload_file
-from clustersim.workload.builder import Builder
-from clustersim.workload.catalogue.llama import attention
+from tests.models import write_experts
 
 NUM_GPUS, GROUP = 8, 2
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    net = Builder("experts", "one block of four experts", sample="sequence", source="made up for a test")
-    x = net.embedding("embedding", 64, 256, rows=[1000])
-    x = net.add("add1", x, attention(net, "attention", net.rms_norm("norm1", x), 4))
-    y = net.rms_norm("norm2", x)
-    net.router("router", y, 4)
-    made = net.experts("out", net.gate("gate", net.experts("in", y, 512, 4, 2, count=2)), 256, 4, 2)
-    x = net.add("add2", x, net.weighted_sum("sum", made))
-    net.loss("loss", net.linear("head", x, 1000, bias=False))
-    return str(write_workload_file(net.model(), tmp_path_factory.mktemp("experts") / "experts.yaml"))
+    return write_experts(tmp_path_factory.mktemp("experts"))
 
 
 def scenario(model: str, sharding: str | None, **parallelism: Any) -> dict[str, Any]:

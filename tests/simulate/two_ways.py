@@ -1,0 +1,39 @@
+"""Two ways to one answer: what tests of layouts hold together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clustersim.interchange.chakra import read_chakra, write_chakra
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import forecast
+from clustersim.simulate.play import _played
+from clustersim.simulate.programs import programs_of
+from clustersim.simulate.setup import Setup
+from clustersim.simulate.traces import play_traces
+
+
+def check_folded_is_exact(asked: dict[str, Any]) -> None:
+    """Check that ranks are played as one, and that times, parts and bytes of links are those of the exact run."""
+    folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
+    assert any("played as one" in shortcut for shortcut in folded.shortcuts)
+    assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
+    for part, seconds in exact.run.breakdown_s.items():
+        assert folded.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-9 * exact.run.iteration_s)
+    carried, truly = ({link.name: link.num_bytes for link in each.run.links} for each in (folded, exact))
+    assert carried == pytest.approx(truly, rel=1e-9)
+
+
+def check_traces_are_exact(asked: dict[str, Any], folder: Path) -> None:
+    """Check that exported traces take as long as the exact run of one iteration."""
+    setup = Setup(load_scenario(asked).points()[0].point)
+    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
+    run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
+    programs = programs_of(setup)
+    stage_of = [programs.grid.stage(rank) for rank in range(programs.grid.num_ranks)]
+    write_chakra(folder, "traces", programs.tasks(), stage_of, programs.node)
+    played = play_traces(read_chakra(folder), setup.topology, "ideal", exact=True)
+    assert played["end_s"] == pytest.approx(run_s, rel=1e-9)
