@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from clustersim.parallelism.experts import COPIES as EXPERT_COPIES
-from clustersim.parallelism.experts import is_shared, updated_share
+from clustersim.parallelism.exchange import Exchange
 from clustersim.parallelism.grid import Grid
-from clustersim.parallelism.offload import HostUpdates, KeptCopies
+from clustersim.parallelism.offload import KeptCopies
 from clustersim.parallelism.pieces import GroupCall
 from clustersim.parallelism.plan import (
     ACTIVATIONS,
@@ -19,7 +18,6 @@ from clustersim.parallelism.plan import (
     Part,
     Rules,
     StagePlan,
-    buckets_of,
     iteration_of,
     with_merged_ops,
 )
@@ -39,7 +37,6 @@ from clustersim.program.ops import (
     Pass,
     Program,
     Read,
-    Ready,
     Receive,
     Send,
     Wait,
@@ -64,7 +61,10 @@ def compile_stage(
     for number, slot in enumerate(slots):
         writer.turns = _turns(slots, number)
         writer.write(slot, is_last=last.get(slot.chunk) == number, puts_off=WEIGHTS in phases)
-    return writer.plan()
+    if writer.staleness is None:
+        return writer.exchange.plan(writer.ops)
+    program = Program(stage, with_merged_ops(writer.ops), writer.staleness)
+    return StagePlan(program, iteration_of(program, [], 0.0))
 
 
 def _turns(slots: Sequence[Slot], number: int) -> bool:
@@ -86,15 +86,12 @@ class _Writer:
     ops: list[Op | Pass] = field(default_factory=list)
     turns: bool = False  # whether the pass at hand is followed by its own backward, or follows its own forward
     bodies: dict[tuple[str, int, bool], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
-    grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
-    reduced: list[Key] = field(default_factory=list)
-    experts: list[tuple[int, float]] = field(default_factory=list)  # layer, parameters: whose weights are shared out
     to_update: list[Key] = field(default_factory=list)  # collectives that the update of a micro-batch waits for
     copies: KeptCopies = field(init=False)  # of what the pass at hand keeps
-    host: HostUpdates = field(init=False)
+    exchange: Exchange = field(init=False)
 
     def __post_init__(self) -> None:
-        self.host = HostUpdates(self.rules.offload, self.rules.gradient_bytes, self.rules.weight_bytes)
+        self.exchange = Exchange(self.stage, self.grid, self.parts, self.rules, self.update_s)
 
     def write(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
         """Write one slot down: the last one of a chunk as it is, others as passes that are alike."""
@@ -106,15 +103,15 @@ class _Writer:
             self.bodies[known] = self._body(slot, puts_off)
         body, reduced = self.bodies[known]
         self.ops.append(Pass(body, slot.micro_batch))
-        self.reduced += [key._replace(micro_batch=slot.micro_batch) for key in reduced]
+        self.exchange.reduced += [key._replace(micro_batch=slot.micro_batch) for key in reduced]
 
     def _body(self, slot: Slot, puts_off: bool) -> tuple[tuple[Op, ...], list[Key]]:
         """Return the operations of micro-batch 0, and the shares of gradients that they get."""
-        around = self.ops, self.reduced
-        self.ops, self.reduced = [], []
+        around = self.ops, self.exchange.reduced
+        self.ops, self.exchange.reduced = [], []
         self._write_out(slot._replace(micro_batch=0), is_last=False, puts_off=puts_off)
-        body = merged([op for op in self.ops if not isinstance(op, Pass)]), self.reduced
-        self.ops, self.reduced = around
+        body = merged([op for op in self.ops if not isinstance(op, Pass)]), self.exchange.reduced
+        self.ops, self.exchange.reduced = around
         return body
 
     def _write_out(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
@@ -126,83 +123,12 @@ class _Writer:
         elif slot.phase == BACKWARD:
             self._backward(part, number, slot.micro_batch, is_last or self.staleness is not None, puts_off)
             if self.staleness is not None:
-                self._add_up(slot.micro_batch)
+                self.to_update = self.exchange.add_up(self.ops, slot.micro_batch)
         elif slot.phase == UPDATE:
             self.ops += [Wait(key._replace(micro_batch=slot.micro_batch)) for key in self.to_update]
             self.ops.append(Compute(UPDATE, self.update_s, UPDATE, slot.micro_batch))
         else:
             self._weights(part, slot.micro_batch, is_last)
-
-    def _add_up(self, micro: int) -> None:
-        """Let replicas add up the gradients of one micro-batch, as they are complete; the update waits for that."""
-        if self.grid.num_replicas > 1:
-            buckets, ready = buckets_of(self.grown, len(self.ops), self.rules)
-            for number in reversed(range(len(buckets))):
-                key = Key("gradients of replicas", micro, number)
-                self.ops.insert(ready[number], Call(key, "all-reduce", REPLICAS, buckets[number][1]))
-                self.reduced.append(key)
-        self.to_update, self.reduced, self.grown = self.reduced, [], []
-
-    def plan(self) -> StagePlan:
-        """Return the program, with buckets where their last gradients are complete, or what replicas share out."""
-        if self.staleness is not None:
-            program = Program(self.stage, with_merged_ops(self.ops), self.staleness)
-            return StagePlan(program, iteration_of(program, [], 0.0))
-        grown = self.grown if self.rules.sharding != "zero-3" else []
-        buckets, ready = buckets_of(grown, len(self.ops), self.rules)
-        if self.rules.offload.optimizer:
-            return self._offloaded(buckets, ready)
-        if self.rules.sharding is not None:
-            return self._sharded(buckets, ready)
-        for number in reversed(range(len(buckets))):
-            self.ops.insert(ready[number], Ready(number))
-        self.ops += [Wait(key) for key in self.reduced]
-        program = Program(self.stage, with_merged_ops(self.ops))
-        return StagePlan(program, iteration_of(program, buckets, self.update_s))
-
-    def _sharded(self, buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
-        """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
-        rules, num = self.rules, self.grid.num_replicas
-        if num > 1 and rules.sharding == "zero-1":
-            for number in reversed(range(len(buckets))):
-                key = Key("shares of gradients", 0, number)
-                self.ops.insert(ready[number], Call(key, "reduce-scatter", REPLICAS, buckets[number][1]))
-                self.reduced.append(key)
-        self.ops += [Wait(key) for key in self.reduced]
-        pieces = [piece for part in self.parts for piece in part.pieces]
-        self.ops.append(Compute(UPDATE, self.update_s * updated_share(pieces, self.grid), UPDATE, 0))
-        if rules.sharding != "zero-3" and num > 1:
-            share = rules.weight_bytes / rules.gradient_bytes
-            gathers = [
-                Call(Key("weights", 0, number), "all-gather", REPLICAS, size * share)
-                for number, (_, size) in enumerate(buckets)
-            ]
-            gathers += [
-                Call(Key("weights of experts", 0, layer), "all-gather", EXPERT_COPIES, whole * rules.weight_bytes)
-                for layer, whole in self.experts
-            ]
-            self.ops += [*gathers, *(Wait(call.key) for call in gathers)]
-        program = Program(self.stage, with_merged_ops(self.ops))
-        return StagePlan(program, iteration_of(program, [], 0.0))
-
-    def _offloaded(self, buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
-        """Let the host update what this rank has of the summed gradients, or all of them, and give weights back."""
-        rules, num, left = self.rules, self.grid.num_replicas, len(self.host.pieces)
-        is_shared_out = rules.sharding in ("zero-2", "zero-3")
-        what, op = ("shares of gradients", "reduce-scatter") if rules.sharding else ("gradients", "all-reduce")
-        leaving: list[list[Op]] = []
-        for number, (_, size) in enumerate([] if is_shared_out else buckets):
-            key, whole = Key(f"{what} of replicas", 0, number), size / rules.gradient_bytes
-            share = whole / num if rules.sharding else whole
-            leaves = self.host.leave(share, whole, key if num > 1 else None, is_first=len(self.host.pieces) == left)
-            leaving.append([*([Call(key, op, REPLICAS, size)] if num > 1 else []), *leaves])
-        for ops, at in zip(reversed(leaving), reversed(ready[: len(leaving)]), strict=True):
-            self.ops[at:at] = ops
-        self.ops += [Wait(key) for key in self.reduced]
-        gathers = REPLICAS if num > 1 and rules.sharding in ("zero-1", "zero-2") else None
-        self.ops += self.host.update(gathers)
-        program = Program(self.stage, with_merged_ops(self.ops))
-        return StagePlan(program, iteration_of(program, [], 0.0), self.host.most_parameters(is_shared_out))
 
     def _forward(self, part: Part, number: int, micro: int) -> None:
         self._read(number, micro)
@@ -246,7 +172,7 @@ class _Writer:
                 self.ops += self.copies.back(layer)
                 self._layer_backward(part, layer, micro, puts_off)
                 if not puts_off:
-                    self._grow(part, layer, is_last)
+                    self.exchange.grow(self.ops, part, layer, is_last)
 
     def _layer_forward(self, part: Part, layer: int, phase: str, micro: int) -> None:
         piece, time, place = part.pieces[layer], part.times[layer], part.first + layer
@@ -281,7 +207,7 @@ class _Writer:
             self._layers_forward(part, [layer for layer in unit if part.again[layer]], RECOMPUTE, micro)
             self._layers_backward(part, unit, micro, is_last, puts_off)
             if not puts_off:
-                self._share_out(part, unit, micro, is_last)
+                self.exchange.share_out(self.ops, part, unit, micro, is_last)
         self._send(GRADIENTS, number, number - 1, micro)
 
     def _weights(self, part: Part, micro: int, is_last: bool) -> None:
@@ -289,8 +215,8 @@ class _Writer:
             for layer in reversed(unit):
                 time = part.times[layer]
                 self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro)
-                self._grow(part, layer, is_last)
-            self._share_out(part, unit, micro, is_last)
+                self.exchange.grow(self.ops, part, layer, is_last)
+            self.exchange.share_out(self.ops, part, unit, micro, is_last)
 
     def _gathered(self, part: Part, micro: int, phase: str) -> Iterator[range]:
         """Go through the units of a part; where weights are shared out, gather those of the next one beside it."""
@@ -309,57 +235,9 @@ class _Writer:
 
     def _weights_of(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
         """Go through the gathers of a unit's weights: those of its experts among the GPUs that have the same ones."""
-        for axis, whole in self._copied(part, unit):
+        for axis, whole in self.exchange.copied(part, unit):
             what = f"weights {phase}" if axis == REPLICAS else f"weights of experts {phase}"
             yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
-
-    def _copied(self, part: Part, unit: range) -> Iterator[tuple[str, float]]:
-        """Go through the axes along which a unit has copies, and the parameters that lie so; experts have fewer."""
-        experts = sum(
-            part.pieces[layer].layer.num_parameters for layer in unit if is_shared(part.pieces[layer], self.grid)
-        )
-        if self.grid.num_replicas > 1:
-            yield REPLICAS, part.num_parameters(unit) - experts
-        if experts and self.grid.data * self.grid.context > 1:
-            yield EXPERT_COPIES, float(experts)
-
-    def _share_out(self, part: Part, unit: range, micro: int, is_last: bool) -> None:
-        """Let each replica get its share of the summed gradients of a unit, where nobody keeps all of them.
-
-        So it is for every micro-batch; what has come of all of them may then leave for the host.
-        """
-        num, whole, key = self.grid.num_replicas, part.num_parameters(unit), None
-        if self.rules.sharding not in ("zero-2", "zero-3") or not whole:
-            return
-        for axis, copied in self._copied(part, unit):
-            what = "shares of gradients" if axis == REPLICAS else "shares of experts' gradients"
-            key = Key(what, micro, part.first + unit.start)
-            self.ops.append(Call(key, "reduce-scatter", axis, copied * self.rules.gradient_bytes))
-            self.reduced.append(key)
-        if is_last and self.rules.offload.optimizer:
-            self.ops += self.host.leave(whole / num, whole, key)
-
-    def _grow(self, part: Part, layer: int, is_last: bool) -> None:
-        """Note that the gradients of a layer are complete, once those of the last micro-batch are."""
-        piece = part.pieces[layer]
-        if is_last and is_shared(piece, self.grid):
-            self._exchange_experts(float(piece.layer.num_parameters), part.first + layer)
-        elif is_last and piece.layer.num_parameters:
-            self.grown.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
-
-    def _exchange_experts(self, num_parameters: float, layer: int) -> None:
-        """Exchange the gradients of experts among the GPUs that have the same ones, if their unit does not."""
-        key = None
-        if self.grid.data * self.grid.context > 1:
-            if self.rules.sharding in ("zero-1", "zero-2"):
-                self.experts.append((layer, num_parameters))
-            if self.rules.sharding in (None, "zero-1"):
-                key = Key("gradients of experts", 0, layer)
-                op = "all-reduce" if self.rules.sharding is None else "reduce-scatter"
-                self.ops.append(Call(key, op, EXPERT_COPIES, num_parameters * self.rules.gradient_bytes))
-                self.reduced.append(key)
-        if self.rules.offload.optimizer:
-            self.ops += self.host.leave(num_parameters, num_parameters, key)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int) -> None:
         if seconds:

@@ -1,0 +1,151 @@
+"""What copies of a stage do with gradients as they become complete, and with weights when its passes are over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from clustersim.parallelism.experts import COPIES as EXPERT_COPIES
+from clustersim.parallelism.experts import is_shared, updated_share
+from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.offload import HostUpdates
+from clustersim.parallelism.plan import REPLICAS, Part, Rules, StagePlan, buckets_of, iteration_of, with_merged_ops
+from clustersim.program.ops import UPDATE, Call, Compute, Key, Op, Pass, Program, Ready, Wait
+
+
+@dataclass
+class Exchange:
+    """Keeps account of the gradients of a stage, writes down how copies meet over them, and the update at the end.
+
+    `ops` is what is written of the stage so far, in the methods below.
+    """
+
+    stage: int
+    grid: Grid
+    parts: Sequence[Part]
+    rules: Rules
+    update_s: float
+    grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
+    reduced: list[Key] = field(default_factory=list)
+    experts: list[tuple[int, float]] = field(default_factory=list)  # layer, parameters: whose weights are shared out
+    host: HostUpdates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.host = HostUpdates(self.rules.offload, self.rules.gradient_bytes, self.rules.weight_bytes)
+
+    def grow(self, ops: list[Op | Pass], part: Part, layer: int, is_last: bool) -> None:
+        """Note that the gradients of a layer are complete, once those of the last micro-batch are."""
+        piece = part.pieces[layer]
+        if is_last and is_shared(piece, self.grid):
+            self._exchange_experts(ops, float(piece.layer.num_parameters), part.first + layer)
+        elif is_last and piece.layer.num_parameters:
+            self.grown.append((len(ops), float(piece.layer.num_parameters), piece.layer.name))
+
+    def _exchange_experts(self, ops: list[Op | Pass], num_parameters: float, layer: int) -> None:
+        """Exchange the gradients of experts among the GPUs that have the same ones, if their unit does not."""
+        key = None
+        if self.grid.data * self.grid.context > 1:
+            if self.rules.sharding in ("zero-1", "zero-2"):
+                self.experts.append((layer, num_parameters))
+            if self.rules.sharding in (None, "zero-1"):
+                key = Key("gradients of experts", 0, layer)
+                op = "all-reduce" if self.rules.sharding is None else "reduce-scatter"
+                ops.append(Call(key, op, EXPERT_COPIES, num_parameters * self.rules.gradient_bytes))
+                self.reduced.append(key)
+        if self.rules.offload.optimizer:
+            ops += self.host.leave(num_parameters, num_parameters, key)
+
+    def share_out(self, ops: list[Op | Pass], part: Part, unit: range, micro: int, is_last: bool) -> None:
+        """Let each replica get its share of the summed gradients of a unit, where nobody keeps all of them.
+
+        So it is for every micro-batch; what has come of all of them may then leave for the host.
+        """
+        num, whole, key = self.grid.num_replicas, part.num_parameters(unit), None
+        if self.rules.sharding not in ("zero-2", "zero-3") or not whole:
+            return
+        for axis, copied in self.copied(part, unit):
+            what = "shares of gradients" if axis == REPLICAS else "shares of experts' gradients"
+            key = Key(what, micro, part.first + unit.start)
+            ops.append(Call(key, "reduce-scatter", axis, copied * self.rules.gradient_bytes))
+            self.reduced.append(key)
+        if is_last and self.rules.offload.optimizer:
+            ops += self.host.leave(whole / num, whole, key)
+
+    def copied(self, part: Part, unit: range) -> Iterator[tuple[str, float]]:
+        """Go through the axes along which a unit has copies, and the parameters that lie so; experts have fewer."""
+        experts = sum(
+            part.pieces[layer].layer.num_parameters for layer in unit if is_shared(part.pieces[layer], self.grid)
+        )
+        if self.grid.num_replicas > 1:
+            yield REPLICAS, part.num_parameters(unit) - experts
+        if experts and self.grid.data * self.grid.context > 1:
+            yield EXPERT_COPIES, float(experts)
+
+    def add_up(self, ops: list[Op | Pass], micro: int) -> list[Key]:
+        """Let replicas add up the gradients of one micro-batch, as they are complete; return what the update awaits."""
+        if self.grid.num_replicas > 1:
+            buckets, ready = buckets_of(self.grown, len(ops), self.rules)
+            for number in reversed(range(len(buckets))):
+                key = Key("gradients of replicas", micro, number)
+                ops.insert(ready[number], Call(key, "all-reduce", REPLICAS, buckets[number][1]))
+                self.reduced.append(key)
+        awaited, self.reduced, self.grown = self.reduced, [], []
+        return awaited
+
+    def plan(self, ops: list[Op | Pass]) -> StagePlan:
+        """Return the program, with buckets where their last gradients are complete, or what replicas share out."""
+        grown = self.grown if self.rules.sharding != "zero-3" else []
+        buckets, ready = buckets_of(grown, len(ops), self.rules)
+        if self.rules.offload.optimizer:
+            return self._offloaded(ops, buckets, ready)
+        if self.rules.sharding is not None:
+            return self._sharded(ops, buckets, ready)
+        for number in reversed(range(len(buckets))):
+            ops.insert(ready[number], Ready(number))
+        ops += [Wait(key) for key in self.reduced]
+        program = Program(self.stage, with_merged_ops(ops))
+        return StagePlan(program, iteration_of(program, buckets, self.update_s))
+
+    def _sharded(self, ops: list[Op | Pass], buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
+        """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
+        rules, num = self.rules, self.grid.num_replicas
+        if num > 1 and rules.sharding == "zero-1":
+            for number in reversed(range(len(buckets))):
+                key = Key("shares of gradients", 0, number)
+                ops.insert(ready[number], Call(key, "reduce-scatter", REPLICAS, buckets[number][1]))
+                self.reduced.append(key)
+        ops += [Wait(key) for key in self.reduced]
+        pieces = [piece for part in self.parts for piece in part.pieces]
+        ops.append(Compute(UPDATE, self.update_s * updated_share(pieces, self.grid), UPDATE, 0))
+        if rules.sharding != "zero-3" and num > 1:
+            share = rules.weight_bytes / rules.gradient_bytes
+            gathers = [
+                Call(Key("weights", 0, number), "all-gather", REPLICAS, size * share)
+                for number, (_, size) in enumerate(buckets)
+            ]
+            gathers += [
+                Call(Key("weights of experts", 0, layer), "all-gather", EXPERT_COPIES, whole * rules.weight_bytes)
+                for layer, whole in self.experts
+            ]
+            ops += [*gathers, *(Wait(call.key) for call in gathers)]
+        program = Program(self.stage, with_merged_ops(ops))
+        return StagePlan(program, iteration_of(program, [], 0.0))
+
+    def _offloaded(self, ops: list[Op | Pass], buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
+        """Let the host update what this rank has of the summed gradients, or all of them, and give weights back."""
+        rules, num, left = self.rules, self.grid.num_replicas, len(self.host.pieces)
+        is_shared_out = rules.sharding in ("zero-2", "zero-3")
+        what, op = ("shares of gradients", "reduce-scatter") if rules.sharding else ("gradients", "all-reduce")
+        leaving: list[list[Op]] = []
+        for number, (_, size) in enumerate([] if is_shared_out else buckets):
+            key, whole = Key(f"{what} of replicas", 0, number), size / rules.gradient_bytes
+            share = whole / num if rules.sharding else whole
+            copies = self.host.leave(share, whole, key if num > 1 else None, is_first=len(self.host.pieces) == left)
+            leaving.append([*([Call(key, op, REPLICAS, size)] if num > 1 else []), *copies])
+        for leaves, at in zip(reversed(leaving), reversed(ready[: len(leaving)]), strict=True):
+            ops[at:at] = leaves
+        ops += [Wait(key) for key in self.reduced]
+        gathers = REPLICAS if num > 1 and rules.sharding in ("zero-1", "zero-2") else None
+        ops += self.host.update(gathers)
+        program = Program(self.stage, with_merged_ops(ops))
+        return StagePlan(program, iteration_of(program, [], 0.0), self.host.most_parameters(is_shared_out))
