@@ -27,7 +27,7 @@ test-torch: $(VENV)/.installed-torch
 test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests
 
-# A real cluster of network namespaces, for half a minute; says why where the kernel does not let it.
+# A real cluster of network namespaces, for less than a minute; says why where the kernel does not let it.
 test-lab: $(VENV)/.installed-torch
 	$(python) -m pytest -rs -m lab tests/lab
 

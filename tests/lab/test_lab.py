@@ -1,4 +1,4 @@
-"""The lab itself: real processes over real links, for half a minute, and nothing left of it whatever happens."""
+"""The lab itself: real processes over real links, for less than a minute, and nothing left of it whatever happens."""
 
 from __future__ import annotations
 
@@ -45,27 +45,19 @@ def left_over() -> tuple[str, ...]:
 
 
 MOST = {"collectives": 0.04, "training": 0.04, "servers": 0.04, "link sharing": 0.02}
-ATTEMPTS = 3
 
 
 def test_a_quick_campaign_is_as_the_simulator_says(tmp_path: Path) -> None:
-    """Judged by twice what is asked of a whole campaign: other tests may run on the same machine.
-
-    A virtual machine may be held up for a moment, which makes a real run slower and never quicker: what is too slow is
-    measured again, at most twice.
-    """
-    before, missed = left_over(), dict(MOST)
-    for _ in range(ATTEMPTS):
-        done = lab("--quick", "--output", str(tmp_path))
-        print(done.stdout)
-        assert done.returncode in (0, 4), done.stderr
-        _, cases = read_campaign(tmp_path / "lab-quick.json")
-        groups = {each.group: each for each in judge(compare(cases))}
-        assert set(groups) == set(MOST)
-        missed = {group: most for group, most in missed.items() if groups[group].mean > most}
-        if not missed:
-            break
-    assert not missed, done.stdout
+    """Judged by twice what is asked of a whole campaign: other tests may run on the same machine."""
+    before = left_over()
+    done = lab("--quick", "--output", str(tmp_path))
+    print(done.stdout, done.stderr)
+    assert done.returncode in (0, 4), done.stderr
+    _, cases = read_campaign(tmp_path / "lab-quick.json")
+    groups = {each.group: each for each in judge(compare(cases))}
+    assert set(groups) == set(MOST)
+    for group, most in MOST.items():
+        assert groups[group].mean <= most, done.stdout + done.stderr
     assert left_over() == before
 
 
@@ -96,10 +88,7 @@ def test_a_user_without_rights_can_have_a_lab_where_the_kernel_lets_users(tmp_pa
     trial = subprocess.run([*as_user, "true"], capture_output=True, text=True, check=False)
     if trial.returncode:
         pytest.skip(f"THE LAB CANNOT RUN HERE AS A USER: {trial.stderr.strip()}")
-    for _ in range(ATTEMPTS):
-        done = lab("--quick", "--only", "Flows", "--output", str(tmp_path), before=as_user)
-        if done.returncode != 4:
-            break
+    done = lab("--quick", "--only", "Flows", "--output", str(tmp_path), before=as_user)
     assert done.returncode == 0, done.stdout + done.stderr
     document, cases = read_campaign(tmp_path / "lab-quick.json")
     assert document["machine"]["user"] == "user"

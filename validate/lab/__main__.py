@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -14,8 +15,9 @@ from tempfile import TemporaryDirectory
 from clustersim.errors import InputError
 from validate.lab.campaign import CAMPAIGNS
 from validate.lab.case import Case
-from validate.lab.document import campaign_document, processor_seconds, read_campaign, write_campaign
+from validate.lab.document import campaign_document, read_campaign, write_campaign
 from validate.lab.experiments import Experiment
+from validate.lab.load import Load, loaded, share
 from validate.lab.sandbox import enter, is_inside, why_not
 from validate.lab.score import compare, judge, report
 
@@ -51,15 +53,16 @@ def run_and_show(name: str, experiments: Sequence[Experiment], path: Path) -> in
 
     An experiment that fails is told, and all others are compared.
     """
-    began_s, before = time.monotonic(), processor_seconds()
+    began_s, before = time.monotonic(), Load.now()
     cases: list[Case] = []
     failures = list(run(experiments, cases))
-    busy, there = (after - earlier for after, earlier in zip(processor_seconds(), before, strict=True))
-    took_s = time.monotonic() - began_s
-    share = busy / there if there else 0.0  # the kernel counts in hundredths of a second
-    write_campaign(campaign_document(name, cases, took_s, share), path)
+    took_s, after = time.monotonic() - began_s, Load.now()
+    busy, other = share(before, after), loaded(before, after, os.cpu_count() or 1)
+    write_campaign(campaign_document(name, cases, took_s, busy, other), path)
     status = show(cases) if cases else FAILED
-    print(f"\n{len(cases)} cases in {took_s:.0f} s, processors {share:.0%} busy; written to {path}")
+    print(f"\n{len(cases)} cases in {took_s:.0f} s, processors {busy:.0%} busy; written to {path}")
+    if other is not None:
+        print(f"THE MACHINE WAS LOADED, and what is slow above may be its fault: {other}", file=sys.stderr)
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)
     return FAILED if failures else status
@@ -101,7 +104,9 @@ def show(cases: Sequence[Case]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate.lab", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a campaign of half a minute in place of five minutes")
+    parser.add_argument(
+        "--quick", action="store_true", help="a campaign of less than a minute in place of five minutes"
+    )
     kinds = sorted({type(each).__name__ for each in CAMPAIGNS["full"]})
     parser.add_argument("--only", choices=kinds, help="experiments of one kind only")
     parser.add_argument(

@@ -20,15 +20,20 @@ from validate.lab.sandbox import who_made_it
 SCHEMA = "clustersim.lab/1"
 
 
-def campaign_document(name: str, cases: Sequence[Case], took_s: float, busy: float) -> dict[str, Any]:
-    """Return the `clustersim.lab/1` document; `busy` is the share of the machine's processors that worked meanwhile."""
+def campaign_document(
+    name: str, cases: Sequence[Case], took_s: float, busy: float, loaded: str | None = None
+) -> dict[str, Any]:
+    """Return the `clustersim.lab/1` document.
+
+    `busy` is the share of the machine's processors that worked meanwhile, `loaded` what else the machine did.
+    """
     return {
         "schema": SCHEMA,
         "version": __version__,
         "campaign": name,
         "date": datetime.date.today().isoformat(),
         "took_s": round(took_s, 1),
-        "machine": {**machine(), "busy": round(busy, 3)},
+        "machine": {**machine(), "busy": round(busy, 3), "loaded": loaded},
         "cases": [case.to_dict() for case in cases],
     }
 
@@ -59,12 +64,6 @@ def _processor() -> str:
     except OSError:
         return platform.processor() or platform.machine()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def processor_seconds() -> tuple[float, float]:
-    """Return the seconds that the processors of this machine have worked, and those that there were, since it began."""
-    fields = [float(field) for field in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
-    return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
 def write_campaign(document: dict[str, Any], path: Path) -> Path:

@@ -16,7 +16,7 @@ from validate.lab.collectives import Call, time_calls
 from validate.lab.flows import run_flows
 from validate.lab.layout import Layout
 from validate.lab.ranks import run_ranks
-from validate.lab.servers import Mode, serve_and_work
+from validate.lab.servers import Log, Mode, between_updates, serve_and_work
 from validate.lab.training import Net, Training, layer_times, train
 from validate.lab.words import layer_line, mode_text, place_text, scenario_words, table_text, workload_text
 
@@ -133,7 +133,8 @@ class ParameterServer(Experiment):
     """Workers of which one is slow, and a server on a host of its own; real and simulated compute the same times.
 
     Compute times are drawn beforehand: seven tenths fixed and the rest exponential, `straggler` times as long for
-    the second worker.
+    the second worker. So a server that waits does the same in every repeat, and of each time between two updates the
+    median repeat is compared: a machine that is held up for a moment makes one of them longer.
     """
 
     num_workers: int
@@ -143,6 +144,7 @@ class ParameterServer(Experiment):
     mean_s: float = 0.1
     straggler: float = 4.0
     seed: int = 1
+    num_repeats: int = 1
 
     def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
         layout = Layout.star(self.num_workers + 1)
@@ -150,13 +152,12 @@ class ParameterServer(Experiment):
         for number, (mode, num_updates) in enumerate(self.modes):
             tell(f"{num_updates} updates by a server, {mode_text(mode)}, on {where}")
             draws = self._draws(num_updates)
+            before = updates_before(self.num_workers, self._per_update(mode), 0)
             with Cluster(layout, self.megabits_per_s) as cluster:
-                store = str(folder / f"store-{number}")
-                before = updates_before(self.num_workers, self._per_update(mode), 0)
-                log = run_ranks(
-                    cluster, serve_and_work, store, mode, self.num_bytes, draws.tolist(), before + num_updates
-                )[-1]
-            yield self._case(mode, where, layout, draws, log, before)
+                stores = [str(folder / f"store-{number}-{repeat}") for repeat in range(self.num_repeats)]
+                given = (mode, self.num_bytes, draws.tolist(), before + num_updates)
+                logs = [run_ranks(cluster, serve_and_work, store, *given)[-1] for store in stores]
+            yield self._case(mode, where, layout, draws, logs, before)
 
     def _per_update(self, mode: Mode) -> int:
         return self.num_workers - mode.backups if mode.kind in ("server", "backup") else 1
@@ -175,12 +176,11 @@ class ParameterServer(Experiment):
         where: str,
         layout: Layout,
         draws: np.ndarray,
-        log: Sequence[tuple[float, int, int, int, bool]],
+        logs: Sequence[Log],
         before: int,
     ) -> Case:
-        updated = sorted({written: at for at, _, _, written, accepted in log if accepted}.items())
-        times = np.diff([at for _, at in updated[before - 1 :]])
-        counted = [row for row in log if row[4] and row[3] > before]
+        times = np.array([between_updates(log, before) for log in logs])
+        counted = [row for log in logs for row in log if row[4] and row[3] > before]
         words = {
             "kind": mode.kind,
             **({"backups": mode.backups} if mode.kind == "backup" else {}),
@@ -196,17 +196,19 @@ class ParameterServer(Experiment):
                 }
                 for worker in range(self.num_workers)
             ],
-            "num_iterations": len(updated) - before,
+            "num_iterations": times.shape[1],
         }
         half = self.mean_s / 2
-        rows = draws[:, : 2 * max(Counter(row[1] for row in log).values()) + 20].T  # the simulator may go on for longer
+        most = max(max(Counter(row[1] for row in log).values()) for log in logs)
+        rows = draws[:, : 2 * most + 20].T  # the simulator may go on for longer
         files = {
             "net.yaml": workload_text("lab-net", [layer_line(0, self.num_bytes, half, half)]),
             "draws.csv": table_text([f"worker-{worker}" for worker in range(self.num_workers)], rows.tolist()),
         }
         # one figure: the mean time between updates over all that count
-        mean = float(times.mean())
-        figures = {"update_s": Measured(mean, mean, mean, len(times))}
+        means = times.mean(axis=1)
+        mean = float(np.median(times, axis=0).mean())
+        figures = {"update_s": Measured(mean, float(means.min()), float(means.max()), times.size)}
         staleness = dict(sorted(Counter(written - 1 - read for _, _, read, written, _ in counted).items()))
         group = "asynchronous server" if mode.kind == "async" else "servers"
         name = f"{mode_text(mode)}, {self.num_bytes / 1e6:g} MB, {where}"
@@ -215,7 +217,10 @@ class ParameterServer(Experiment):
 
 @dataclass(frozen=True)
 class Flows(Experiment):
-    """Bulk flows that share links; with `queues` of `pair` they share max-min, with `fifo` about proportionally."""
+    """Bulk flows that share links; with `queues` of `pair` they share max-min, with `fifo` about proportionally.
+
+    The median spell of `count_s` is a flow's rate, and not its fastest: while one is held up, others have its share.
+    """
 
     layout: Layout
     megabits_per_s: float
@@ -223,6 +228,7 @@ class Flows(Experiment):
     queues: str = "pair"
     settle_s: float = 1.0
     count_s: float = 2.5
+    num_repeats: int = 5
 
     needs_torch = False
 
@@ -231,17 +237,17 @@ class Flows(Experiment):
         with Cluster(self.layout, self.megabits_per_s, self.queues) as cluster:
             for title, flows in self.patterns:
                 tell(f"{len(flows)} flows, {title}, on {where}")
-                arrived = run_ranks(cluster, run_flows, flows, self.settle_s, self.count_s)
+                arrived = run_ranks(cluster, run_flows, flows, self.settle_s, self.count_s, self.num_repeats)
                 rates = {number: rate for rank in arrived for number, rate in rank.items()}
                 yield self._case(title, flows, rates, where)
 
-    def _case(self, title: str, flows: Sequence[tuple[int, int]], rates: dict[int, float], where: str) -> Case:
+    def _case(self, title: str, flows: Sequence[tuple[int, int]], rates: dict[int, list[float]], where: str) -> Case:
         sharing = "max-min" if self.queues == "pair" else "proportional"
         ask = {
             "flows": [list(pair) for pair in flows],
             "topology": self.layout.topology(self.megabits_per_s, sharing),
             "transport": "tcp",
         }
-        figures = {f"flow {src}>{dst}": Measured.of([rates[number]]) for number, (src, dst) in enumerate(flows)}
+        figures = {f"flow {src}>{dst}": Measured.of(rates[number]) for number, (src, dst) in enumerate(flows)}
         group = "link sharing" if self.queues == "pair" else "link sharing, one queue"
         return Case(group, f"{title}, {where}", ask, figures, self.count_s)

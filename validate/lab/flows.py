@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 
 from validate.lab.ranks import Place
 
@@ -14,10 +15,13 @@ _PORT = 7700
 _CHUNK = bytes(65536)
 
 
-def run_flows(place: Place, flows: Sequence[tuple[int, int]], settle_s: float, count_s: float) -> dict[int, float]:
+def run_flows(
+    place: Place, flows: Sequence[tuple[int, int]], settle_s: float, count_s: float, num_repeats: int
+) -> dict[int, list[float]]:
     """Send as fast as TCP does along all flows (source, destination) at once; return what arrived here.
 
-    By number of the flow, the payload bytes a second over `count_s`, once they have run for `settle_s`.
+    By number of the flow, the payload bytes a second over each of `num_repeats` spells [num_repeats] that make up
+    `count_s`, once they have run for `settle_s`.
     """
     listener = socket.create_server((place.addresses[place.rank], _PORT), backlog=len(flows) + 1)
     place.meet()
@@ -35,15 +39,22 @@ def run_flows(place: Place, flows: Sequence[tuple[int, int]], settle_s: float, c
         receiver.start()
     place.meet()
     time.sleep(settle_s)
-    began_s, before = time.monotonic(), dict(received)
-    time.sleep(count_s)
-    ended_s, after = time.monotonic(), dict(received)
+    counts = [(time.monotonic(), dict(received))]
+    for _ in range(num_repeats):
+        time.sleep(count_s / num_repeats)
+        counts.append((time.monotonic(), dict(received)))
     place.meet()
     stop.set()
     for thread in (*senders, *receivers):
         thread.join()
     listener.close()
-    return {number: (after[number] - before.get(number, 0)) / (ended_s - began_s) for number in after}
+    return {
+        number: [
+            (after[number] - before.get(number, 0)) / (ended_s - began_s)
+            for (began_s, before), (ended_s, after) in pairwise(counts)
+        ]
+        for number in counts[-1][1]
+    }
 
 
 def _send(address: str, number: int, stop: threading.Event) -> None:

@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from validate.lab.collectives import ITEM_BYTES, begin_group
@@ -26,17 +27,28 @@ class Mode:
     bound: int = 0
 
 
-class Book(ABC):
-    """What the server knows, under one lock: the model's version, and the log of gradients.
+Log = list[tuple[float, int, int, int, bool]]
+"""What became of gradients: (time, worker, version read, version written, accepted), as in clustersim's log."""
 
-    A row of the log is (time, worker, version read, version written, accepted), as in clustersim's log of updates.
+
+def between_updates(log: Log, before: int) -> list[float]:
+    """Return the seconds between updates, from the one called `before` on [num_updates - before].
+
+    >>> between_updates([(1.0, 0, 0, 1, True), (1.5, 1, 0, 2, True), (1.7, 2, 0, 3, False), (2.5, 0, 1, 3, True)], 1)
+    [0.5, 1.0]
     """
+    updated = sorted({written: at for at, _, _, written, accepted in log if accepted}.items())
+    return [later - earlier for (_, earlier), (_, later) in pairwise(updated[before - 1 :])]
+
+
+class Book(ABC):
+    """What the server knows, under one lock: the model's version, and the log of gradients."""
 
     def __init__(self, num_workers: int, num_updates: int):
         self.num_workers, self.num_updates = num_workers, num_updates
         self.version = 0
         self.read = [0] * num_workers
-        self.log: list[tuple[float, int, int, int, bool]] = []
+        self.log: Log = []
         self.changed = threading.Condition()
 
     @property
@@ -118,7 +130,7 @@ def open_book(mode: Mode, num_workers: int, num_updates: int) -> Book:
 
 def serve_and_work(
     place: Place, store: str, mode: Mode, num_bytes: int, draws_s: Sequence[Sequence[float]], num_updates: int
-) -> list[tuple[float, int, int, int, bool]]:
+) -> Log:
     """Train until there are so many updates; return the log where this rank is the server, which is the last one.
 
     `draws_s` [num_workers][num_iterations] are the seconds that each worker computes.
@@ -153,7 +165,7 @@ def _work(place: Place, num_bytes: int, draws_s: Sequence[float]) -> None:
     raise RuntimeError(f"worker {place.rank} has no compute time for iteration {len(draws_s)}")
 
 
-def _serve(book: Book, num_bytes: int) -> list[tuple[float, int, int, int, bool]]:
+def _serve(book: Book, num_bytes: int) -> Log:
     """Answer every worker, with a thread for each, until all have been told that it is over."""
     import torch
 
