@@ -222,6 +222,12 @@ class Builder:
         """Average each channel, or what falls on each of height x width places."""
         return self._elementwise(name, "pooling", x.elements, replace(x, height=height, width=width))
 
+    def upsample(self, name: str, x: Tensor, factor: int) -> Tensor:
+        """Repeat every position `factor` times in height and in width."""
+        return self._elementwise(
+            name, "concat", x.elements, replace(x, height=factor * x.height, width=factor * x.width)
+        )
+
     def relu(self, name: str, x: Tensor) -> Tensor:
         """Cut what is below zero."""
         return self._elementwise(name, "relu", x.elements, x)
@@ -239,6 +245,10 @@ class Builder:
         return self._elementwise(
             name, "batch-norm", x.elements, replace(x, needs_gradient=True), parameters=2 * x.channels
         )
+
+    def instance_norm(self, name: str, x: Tensor) -> Tensor:
+        """Normalise each channel of each sample by itself, with nothing to learn; its kernels are those of a batch's."""
+        return self._elementwise(name, "batch-norm", x.elements, x)
 
     def layer_norm(self, name: str, x: Tensor) -> Tensor:
         """Normalise each position over its features; a scale and a shift for each feature."""
