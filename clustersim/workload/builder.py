@@ -236,6 +236,10 @@ class Builder:
         """Gate by the normal distribution (Hendrycks and Gimpel, 2016)."""
         return self._elementwise(name, "gelu", x.elements, x)
 
+    def tanh(self, name: str, x: Tensor) -> Tensor:
+        """Squash to between -1 and 1."""
+        return self._elementwise(name, "tanh", x.elements, x)
+
     def lrn(self, name: str, x: Tensor) -> Tensor:
         """Divide by the neighbouring channels' energy (Krizhevsky et al., 2012)."""
         return self._elementwise(name, "lrn", x.elements, x)
@@ -247,7 +251,7 @@ class Builder:
         )
 
     def instance_norm(self, name: str, x: Tensor) -> Tensor:
-        """Normalise each channel of each sample by itself, with nothing to learn; its kernels are those of a batch's."""
+        """Normalise each channel of each sample by itself, with nothing to learn, at the cost of a batch norm."""
         return self._elementwise(name, "batch-norm", x.elements, x)
 
     def layer_norm(self, name: str, x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from clustersim.workload.layer import Model
 
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 _FIRST_BOTTLENECK = 50
+_STRIDES = (1, 2, 2, 2)
 
 
 def resnet(depth: int) -> Callable[[], Model]:
@@ -20,25 +21,46 @@ def resnet(depth: int) -> Callable[[], Model]:
 
     def build() -> Model:
         net = Builder(f"resnet{depth}", f"ResNet-{depth} v1.5", source="arXiv:1512.03385, table 1; torchvision resnet")
-        x = net.input(3, 224, 224)
-        x = _conv(net, "", "1", x, 64, kernel=7, stride=2, relu=True)
-        x = net.pool("maxpool", x, 3, 2, pad=1)
-        block = _bottleneck if depth >= _FIRST_BOTTLENECK else _basic
-        for stage, num_blocks in enumerate(_BLOCKS[depth]):
-            for number in range(num_blocks):
-                stride = 2 if stage > 0 and number == 0 else 1
-                x = block(net, f"layer{stage + 1}.{number}.", x, 64 * 2**stage, stride)
-        x = net.global_pool("avgpool", x)
-        x = net.fully_connected("fc", x, 1000)
-        net.loss("loss", x)
-        return net.model()
+        return _classifier(net, trunk(net, depth, net.input(3, 224, 224)))
 
     return build
 
 
-def _bottleneck(net: Builder, name: str, x: Tensor, filters: int, stride: int) -> Tensor:
-    y = _conv(net, name, "1", x, filters, kernel=1, relu=True)
-    y = _conv(net, name, "2", y, filters, kernel=3, stride=stride, relu=True)
+def resnext101_32x4d() -> Model:
+    """Return ResNeXt-101 32x4d (Xie et al., 2017): bottlenecks of 32 groups, twice as wide within as ResNet's."""
+    net = Builder("resnext101-32x4d", "ResNeXt-101 32x4d", source="arXiv:1611.05431, table 1; torchvision resnet")
+    return _classifier(net, trunk(net, 101, net.input(3, 224, 224), groups=32, widening=2))
+
+
+def trunk(
+    net: Builder, depth: int, x: Tensor, strides: tuple[int, ...] = _STRIDES, groups: int = 1, widening: int = 1
+) -> Tensor:
+    """Add the stages of a ResNet for which strides are given, and what comes before them.
+
+    Bottlenecks have 3x3 convolutions of so many `groups`, on `widening` times the paper's channels.
+    """
+    x = _conv(net, "", "1", x, 64, kernel=7, stride=2, relu=True)
+    x = net.pool("maxpool", x, 3, 2, pad=1)
+    for stage, (num_blocks, stage_stride) in enumerate(zip(_BLOCKS[depth], strides, strict=False)):
+        for number in range(num_blocks):
+            name, stride, filters = f"layer{stage + 1}.{number}.", stage_stride if number == 0 else 1, 64 * 2**stage
+            if depth >= _FIRST_BOTTLENECK:
+                x = _bottleneck(net, name, x, filters, stride, groups, widening)
+            else:
+                x = _basic(net, name, x, filters, stride)
+    return x
+
+
+def _classifier(net: Builder, x: Tensor) -> Model:
+    net.loss("loss", net.fully_connected("fc", net.global_pool("avgpool", x), 1000))
+    return net.model()
+
+
+def _bottleneck(
+    net: Builder, name: str, x: Tensor, filters: int, stride: int, groups: int = 1, widening: int = 1
+) -> Tensor:
+    y = _conv(net, name, "1", x, widening * filters, kernel=1, relu=True)
+    y = _conv(net, name, "2", y, widening * filters, kernel=3, stride=stride, relu=True, groups=groups)
     y = _conv(net, name, "3", y, 4 * filters, kernel=1)
     return _join(net, name, x, y, stride)
 
@@ -58,8 +80,16 @@ def _join(net: Builder, name: str, x: Tensor, y: Tensor, stride: int) -> Tensor:
 
 
 def _conv(
-    net: Builder, name: str, number: str, x: Tensor, filters: int, kernel: int, stride: int = 1, relu: bool = False
+    net: Builder,
+    name: str,
+    number: str,
+    x: Tensor,
+    filters: int,
+    kernel: int,
+    stride: int = 1,
+    relu: bool = False,
+    groups: int = 1,
 ) -> Tensor:
-    x = net.conv(f"{name}conv{number}", x, filters, kernel, stride, pad=kernel // 2, bias=False)
+    x = net.conv(f"{name}conv{number}", x, filters, kernel, stride, pad=kernel // 2, groups=groups, bias=False)
     x = net.batch_norm(f"{name}bn{number}", x)
     return net.relu(f"{name}relu{number}", x) if relu else x
