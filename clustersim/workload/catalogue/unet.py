@@ -11,7 +11,7 @@ _DEPTH = 5
 
 
 def unet(num_convs: int, channels: int) -> Callable[[], Model]:
-    """Return what builds U-Net (B, C): B convolutions a cell, C channels in the first of five, twice as many in each next.
+    """Return what builds U-Net (B, C): B convolutions a cell, C channels in the first of five, then twice as many each.
 
     On the way back every cell reads what its twin on the way down wrote, beside what comes from below.
     """
