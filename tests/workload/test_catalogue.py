@@ -33,10 +33,24 @@ PARAMETERS = {
     "gpt2-xl": 1_557_611_200,
     "inception-v3": 23_834_568,  # torchvision, the head cut off
     "inception-v3-aux": 27_161_264,  # torchvision
+    "llama-2-7b": 6_738_415_616,  # Hugging Face, meta-llama/Llama-2-7b-hf and its larger ones
+    "llama-2-13b": 13_015_864_320,
+    "llama-2-70b": 68_976_648_192,
     "llama-3.1-8b": 8_030_261_248,  # Hugging Face, meta-llama/Llama-3.1-8B and its larger ones
     "llama-3.1-70b": 70_553_706_496,
     "llama-3.1-405b": 405_853_388_800,
     "lstm-lm": 66_034_000,  # PyTorch nn.LSTM, 2 x 1500; recalled: "66M" is what Zaremba et al. are quoted with
+    "mpt-125m": 125_311_488,  # mosaicml/llm-foundry, scripts/train/benchmarking/README.md, NumParams
+    "mpt-350m": 355_985_408,
+    "mpt-760m": 760_470_528,
+    "mpt-1b": 1_315_950_592,
+    "mpt-3b": 2_651_837_440,
+    "mpt-7b": 6_658_859_008,
+    "mpt-13b": 12_853_954_560,
+    "mpt-30b": 29_975_214_080,
+    "mpt-70b": 64_862_437_376,
+    "mpt-1b-seq65536": 1_445_974_016,
+    "mpt-30b-seq512": 29_964_204_032,
     "nin": 7_595_176,  # Caffe model zoo
     "resnet18": 11_689_512,  # torchvision
     "resnet34": 21_797_672,
@@ -195,6 +209,18 @@ def test_a_llama_named_by_its_tokens_is_the_one_on_so_many():
         load_model("llama-3.1-8b-seq0")
 
 
+def test_an_mpt_named_by_its_tokens_is_the_one_on_so_many():
+    assert load_model("mpt-7b-seq2048").layers == load_model("mpt-7b").layers
+    assert "mpt-7b-seq65536" in MODELS and "mpt-8b-seq2048" not in MODELS
+    with pytest.raises(InputError, match="a number of tokens, as in mpt-7b-seq8192"):
+        load_model("mpt-7b-seq0")
+
+
+def test_an_mpt_drops_nothing_and_attends_by_one_kernel():
+    ops = {layer.op for layer in load_model("mpt-125m").layers}
+    assert "dropout" not in ops and "softmax" not in ops
+
+
 def test_llama_multiplies_twice_by_every_parameter_and_attends_to_every_earlier_token():
     model = load_model("llama-3.1-8b")
     tokens, features, layers = 8192, 4096, 32
@@ -337,9 +363,7 @@ def test_a_hyphen_before_a_digit_makes_no_difference(written, name):
 
 
 def test_an_unknown_model_is_told_the_nearest_name():
-    with pytest.raises(
-        InputError, match=r"^no model is called 'resnet51'; did you mean 'resnet50'\? \(known: alexnet,"
-    ):
+    with pytest.raises(InputError, match=r"^no model is called 'resnet51'; did you mean 'resnet50'\? \(known: albert-"):
         load_model("resnet51")
     assert "resnet51" not in MODELS
     assert 50 not in MODELS

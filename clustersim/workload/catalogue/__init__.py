@@ -12,8 +12,12 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from clustersim.registry import Registry
+from clustersim.workload.catalogue.albert import albert_mlm
 from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, caffenet
+from clustersim.workload.catalogue.amoebanet import amoebanet_d
 from clustersim.workload.catalogue.bert import bert
+from clustersim.workload.catalogue.cifar import cifar_resnet, cifar_vgg16
+from clustersim.workload.catalogue.gnmt import gnmt
 from clustersim.workload.catalogue.googlenet import googlenet, googlenet_aux
 from clustersim.workload.catalogue.gpt import (
     MEGATRON_CORE_SIZES,
@@ -25,15 +29,21 @@ from clustersim.workload.catalogue.gpt import (
     megatron_core,
 )
 from clustersim.workload.catalogue.inception import inception_v3, inception_v3_aux
-from clustersim.workload.catalogue.llama import any_llama, llama3
+from clustersim.workload.catalogue.jasper import jasper
+from clustersim.workload.catalogue.llama import LLAMA_SIZES, any_llama, llama
 from clustersim.workload.catalogue.local_autoencoder import SIZES as LOCAL_SIZES
 from clustersim.workload.catalogue.local_autoencoder import local_autoencoder
 from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.mixtral import mixtral
+from clustersim.workload.catalogue.mpt import MPT_SIZES, any_mpt, mpt
 from clustersim.workload.catalogue.nin import nin
-from clustersim.workload.catalogue.resnet import resnet
+from clustersim.workload.catalogue.resnet import resnet, resnext101_32x4d
 from clustersim.workload.catalogue.siamese import siamese_omniglot
 from clustersim.workload.catalogue.squeezenet import compressed_squeezenet, squeezenet
+from clustersim.workload.catalogue.ssd import ssd
+from clustersim.workload.catalogue.transformer_big import transformer_big
+from clustersim.workload.catalogue.transformer_xl import transformer_xl
+from clustersim.workload.catalogue.unet import unet
 from clustersim.workload.catalogue.vgg import vgg
 from clustersim.workload.layer import Model
 
@@ -41,25 +51,29 @@ from clustersim.workload.layer import Model
 class Catalogue(Registry[Callable[[], Model]]):
     """The table of models; a hyphen before a digit makes no difference.
 
-    A GPT may be named by its sizes, and a Llama by its tokens.
+    A GPT may be named by its sizes, and a Llama or an MPT by its tokens.
 
     >>> MODELS["googlenet"]().name, "alexnet-caffe" in MODELS
     ('googlenet', True)
     """
 
     def __getitem__(self, name: str) -> Callable[[], Model]:
-        return any_gpt(name) or any_llama(name) or super().__getitem__(self.canonical(name))
+        return _named(name) or super().__getitem__(self.canonical(name))
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        is_named = any_gpt(name) is not None or any_llama(name) is not None
-        return is_named or super().__contains__(self.canonical(name))
+        return _named(name) is not None or super().__contains__(self.canonical(name))
 
     def canonical(self, name: str) -> str:
         """Return how the table spells a name, or the name itself where no model is called so."""
         spelt = {_without_hyphens(known): known for known in self}
         return spelt.get(_without_hyphens(name), name)
+
+
+def _named(name: str) -> Callable[[], Model] | None:
+    """Return what builds a model whose name gives its sizes or its tokens, None where the name does not."""
+    return any_gpt(name) or any_llama(name) or any_mpt(name)
 
 
 def _without_hyphens(name: str) -> str:
@@ -100,9 +114,13 @@ def _short(value: float) -> str:
 MODELS = Catalogue(
     "model",
     {
+        "albert-base-mlm-seq512": albert_mlm("base", tokens=512),
         "alexnet": alexnet,
         "alexnet-caffe": alexnet_caffe,
+        "amoebanet-d-18-256": amoebanet_d(18, 256),
         "bert-base": bert("base"),
+        "bert-base-mlm": bert("base", mlm=True),
+        "bert-base-mlm-seq512": bert("base", tokens=512, mlm=True),
         "bert-base-seq64": bert("base", tokens=64),
         "bert-base-seq384": bert("base", tokens=384),
         "bert-base-seq512": bert("base", tokens=512),
@@ -111,6 +129,7 @@ MODELS = Catalogue(
         "bert-large-seq384": bert("large", tokens=384),
         "bert-large-seq512": bert("large", tokens=512),
         "caffenet": caffenet,
+        "gnmt": gnmt,
         "googlenet": googlenet,
         "googlenet-aux": googlenet_aux,
         "gpt2-small": gpt2("small"),
@@ -120,21 +139,24 @@ MODELS = Catalogue(
         "gpt-3": gpt3,
         "inception-v3": inception_v3,
         "inception-v3-aux": inception_v3_aux,
-        "llama-3.1-8b": llama3("8b"),
-        "llama-3.1-70b": llama3("70b"),
-        "llama-3.1-405b": llama3("405b"),
+        "jasper": jasper,
+        **{name: llama(name) for name in LLAMA_SIZES},
         **{f"local-autoencoder-{size}": local_autoencoder(size) for size in LOCAL_SIZES},
         "lstm-lm": lstm_lm("lstm-lm", hidden=1500),
         "lstm-lm-medium": lstm_lm("lstm-lm-medium", hidden=650),
         **{name: megatron(name) for name in MEGATRON_SIZES},
         **{name: megatron_core(name) for name in MEGATRON_CORE_SIZES},
         "mixtral-8x7b": mixtral,
+        **{f"mpt-{size}": mpt(size) for size in MPT_SIZES},
         "nin": nin,
         "resnet18": resnet(18),
+        "resnet20": cifar_resnet(20),
+        "resnet32": cifar_resnet(32),
         "resnet34": resnet(34),
         "resnet50": resnet(50),
         "resnet101": resnet(101),
         "resnet152": resnet(152),
+        "resnext101-32x4d": resnext101_32x4d,
         "siamese-omniglot": siamese_omniglot,
         "squeezenet-1.0": squeezenet,
         "squeezenet-1.0-fp16": compressed_squeezenet("squeezenet-1.0-fp16", "weights of 16 bits", 2.4),
@@ -144,9 +166,16 @@ MODELS = Catalogue(
         "squeezenet-1.0-pruned-6-bit": compressed_squeezenet(
             "squeezenet-1.0-pruned-6-bit", "pruned and clustered to 6 bits", 0.47
         ),
+        "unet-5-64": unet(5, 64),
+        "ssd300-resnet34": ssd(34),
+        "ssd300-resnet50": ssd(50),
+        "transformer-big": transformer_big,
+        "transformer-xl-base": transformer_xl("base"),
+        "transformer-xl-large": transformer_xl("large"),
         "vgg11": vgg("A"),
         "vgg13": vgg("B"),
         "vgg16": vgg("D"),
+        "vgg16-cifar": cifar_vgg16,
         "vgg19": vgg("E"),
     },
 )

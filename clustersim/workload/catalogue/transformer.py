@@ -19,15 +19,17 @@ def attention(net: Builder, name: str, x: Tensor, heads: int, fused: bool) -> Te
     return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, features))
 
 
-def causal_attention(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
+def causal_attention(net: Builder, name: str, x: Tensor, heads: int, drops: bool = True) -> Tensor:
     """Add self-attention with its projections whose scores stay in one kernel, which skips what the mask hides."""
     qkv = net.linear(f"{name}.qkv", x, 3 * x.channels)
     each = Tensor(x.channels, qkv.height)
     context = net.fused_attention(name, each, each, heads, causal=True)
-    return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, x.channels))
+    y = net.linear(f"{name}.output", context, x.channels)
+    return net.dropout(f"{name}.drop", y) if drops else y
 
 
-def feed_forward(net: Builder, name: str, x: Tensor) -> Tensor:
+def feed_forward(net: Builder, name: str, x: Tensor, drops: bool = True) -> Tensor:
     """Add two linear layers, four times as wide in between, with a GELU."""
     y = net.gelu(f"{name}.gelu", net.linear(f"{name}.in", x, 4 * x.channels))
-    return net.dropout(f"{name}.drop", net.linear(f"{name}.out", y, x.channels))
+    y = net.linear(f"{name}.out", y, x.channels)
+    return net.dropout(f"{name}.drop", y) if drops else y
