@@ -40,6 +40,9 @@ class SingleGpuRate(Spec):
         default=None,
         description="the model of the catalogue it was measured with, of the same make; the scenario's if not given",
     )
+    batches_per_update: int = Field(
+        default=1, ge=1, description="batches whose gradients that GPU added up before it updated the weights"
+    )
     source: str = Field(min_length=1, description="who measured it: document, page, date")
 
     @field_validator("model")
@@ -188,7 +191,9 @@ def _single_gpu_factor(
 ) -> tuple[float, str]:
     measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
     trained = load_model(rate.model) if rate.model else model
-    factor = rate_factor(trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, library)
+    factor = rate_factor(
+        trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, library, rate.batches_per_update
+    )
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is taken to be off by the same factor" if others else ""
     of_model = "" if trained.name == model.name else f" of {trained.name}"
@@ -224,14 +229,15 @@ def rate_factor(
     optimizer: OptimizerSpec,
     samples_per_s: float,
     library: Library = "cudnn",
+    batches_per_update: int = 1,
 ) -> float:
     """Return what estimated layer times are to be multiplied with to train at a rate, the update's time kept.
 
-    factor = (batch / rate - update) / (forward + backward), all of one GPU at that batch.
+    factor = (batch / rate - update / batches an update) / (forward + backward), all of one GPU at that batch.
     """
     estimate = estimate_layers(model, gpu, batch, precision, library=library)
     estimated_s = sum(layer.forward_s + layer.backward_s for layer in estimate.layers)
-    wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, optimizer)
+    wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, optimizer) / batches_per_update
     if wanted_s <= 0:
         raise InputError(
             f"at {samples_per_s:g} {model.sample}s/s a batch of {batch} takes {format_duration(batch / samples_per_s)} "

@@ -72,6 +72,14 @@ def test_another_model_takes_the_same_factor_on_its_own_estimates() -> None:
     assert "images/s of googlenet-aux (a paper); nin is taken to be off by the same factor" in there.assumptions[0]
 
 
+def test_a_rate_of_gradients_that_were_added_up_has_that_much_less_of_an_update_in_it() -> None:
+    once = workload("k20", 8, rate(100, 8))
+    eighth = SingleGpuRate(samples_per_s=100, batch=8, batches_per_update=8, source="a paper")
+    added_up = workload("k20", 8, ComputeSpec(single_gpu=eighth))
+    assert once.compute_s == pytest.approx(8 / 100)
+    assert 8 * (added_up.forward_s + added_up.backward_s) + added_up.optimizer_s == pytest.approx(8 * 8 / 100)
+
+
 def test_a_rate_of_a_model_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match="did you mean 'googlenet-aux'"):
         SingleGpuRate(samples_per_s=1, batch=1, model="googlenet-axu", source="a paper")
