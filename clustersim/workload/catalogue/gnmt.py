@@ -7,7 +7,7 @@ from clustersim.workload.layer import Model
 
 _FEATURES, _VOCABULARY = 1024, 32_320
 TOKENS = 28
-"""Words of a sentence: in MLPerf's v0.7 a DGX-1 trains 804,957 of both languages a second, and 2,048 pairs in 142 ms."""
+"""Words of a sentence: in MLPerf's v0.7 a DGX-1 trains 804,957 of both languages a second, 2,048 pairs in 142 ms."""
 
 
 def gnmt() -> Model:
