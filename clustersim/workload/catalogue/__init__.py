@@ -29,6 +29,7 @@ from clustersim.workload.catalogue.gpt import (
     megatron_core,
 )
 from clustersim.workload.catalogue.inception import inception_v3, inception_v3_aux
+from clustersim.workload.catalogue.inception_bn import inception_bn, inception_bn_small
 from clustersim.workload.catalogue.jasper import jasper
 from clustersim.workload.catalogue.llama import LLAMA_SIZES, any_llama, llama
 from clustersim.workload.catalogue.local_autoencoder import SIZES as LOCAL_SIZES
@@ -137,6 +138,8 @@ MODELS = Catalogue(
         "gpt2-large": gpt2("large"),
         "gpt2-xl": gpt2("xl"),
         "gpt-3": gpt3,
+        "inception-bn": inception_bn,
+        "inception-bn-28-small": inception_bn_small,
         "inception-v3": inception_v3,
         "inception-v3-aux": inception_v3_aux,
         "jasper": jasper,
