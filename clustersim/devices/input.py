@@ -36,6 +36,16 @@ class Input(Spec):
         description="a sample's size on its way from host memory to the GPU, such as `602 kB`; a batch is copied when "
         "the GPU has computed with the one before; not simulated if not given",
     )
+    copied_ahead: bool = Field(
+        default=False,
+        description="whether a batch is copied while the GPU still computes with the one before, into a second buffer",
+    )
+    file_samples: int | None = Field(
+        default=None,
+        ge=1,
+        description="samples of a file of the loader, shared by all GPUs: the batch that begins a file is not copied "
+        "ahead; all are if not given",
+    )
     prefetch: int = Field(
         default=2, ge=0, description="batches that each GPU's loader prepares ahead of the one that is asked for"
     )
@@ -60,6 +70,11 @@ class Input(Spec):
             given, missing = ("sample_bytes", "storage") if self.storage is None else ("storage", "sample_bytes")
             message = f"{given} means something with {missing} only: samples a second are storage / sample_bytes"
             mistakes.append(Mistake(message, given, allowed=f"with {missing}"))
+        if self.copied_ahead and self.copied_bytes is None:
+            mistakes.append(Mistake("what is copied ahead? Give copied_bytes as well", "copied_ahead", got="true"))
+        if self.file_samples is not None and not self.copied_ahead:
+            message = "file_samples says which batches are not copied ahead; it means something with copied_ahead: true"
+            mistakes.append(Mistake(message, "file_samples", got=str(self.file_samples), allowed="with copied_ahead"))
         if self.cv and self.decode is None:
             mistakes.append(Mistake("cv is that of decoding; give decode as well", "cv", got=f"{self.cv:g}"))
         if mistakes:
@@ -83,12 +98,16 @@ class InputStage:
     A batch is read, then decoded; while it is decoded the next one may be read. `prefetch` batches are on their way
     or ready before anybody asks, and one more from each time that somebody does. So with reading, decoding and
     training of r, d and t seconds a batch a lone worker's cycle comes to max(r, d, t, (r + d + t) / (prefetch + 1)),
-    as in a ring of three servers with prefetch + 1 customers. `copied_bytes` of a batch go from there to the GPU.
+    as in a ring of three servers with prefetch + 1 customers. `copied_bytes` of a batch go from there to the GPU,
+    while it computes with the batch before where they are `copied_ahead`.
     """
 
     def __init__(self, env: simpy.Environment, spec: Input, hosts: np.ndarray, batch: float, seed: int):
         self.prefetch = spec.prefetch
         self.copied_bytes = batch * (spec.copied_bytes or 0.0)
+        self.copied_ahead = spec.copied_ahead
+        self._batch_samples, self._file_samples = batch * len(hosts), spec.file_samples
+        self._num_taken = [0] * len(hosts)
         storage = None if spec.storage is None else SharedRate(env, spec.storage)
         decoders = {host: SharedRate(env, spec.decode) for host in dict.fromkeys(hosts.tolist()) if spec.decode}
         self._loaders = [
@@ -98,7 +117,18 @@ class InputStage:
 
     def fetch(self, rank: int) -> Process:
         """Ask for the next batch of a rank, and wait until it is there."""
+        self._num_taken[rank] += 1
         yield from self._loaders[rank].fetch()
+
+    def goes_ahead(self, rank: int) -> bool:
+        """Say whether the next batch of a rank is copied while it computes with the last one that it asked for.
+
+        Batch k of n samples begins a file of f where k n and (k - 1) n samples lie in different ones.
+        """
+        if not self.copied_ahead or self._file_samples is None:
+            return self.copied_ahead
+        begins = self._num_taken[rank] * self._batch_samples
+        return begins // self._file_samples == (begins - self._batch_samples) // self._file_samples
 
 
 class _Loader:

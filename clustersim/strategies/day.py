@@ -62,17 +62,20 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
 
 
 def take_samples(job: Job, rank: int) -> Process:
-    """Wait for the next batch: for one that is on its way already, or ask for it."""
+    """Wait for the next batch: for one that is on its way already, or ask for it; the one after may be sent ahead."""
     on_its_way = job.samples.pop(rank, None)
     if on_its_way is None:
         yield from _samples(job, rank)
     else:
         yield on_its_way
+    if job.input_stage is not None and job.input_stage.goes_ahead(rank):
+        job.samples[rank] = job.clock.process(_samples(job, rank))
 
 
 def send_for_samples(job: Job, rank: int) -> None:
-    """Let the next batch set off to a GPU that has computed with the one before, where its copy is simulated."""
-    if job.input_stage is not None and job.input_stage.copied_bytes:
+    """Let the next batch set off to a GPU that has computed with the one before, where only then it is copied."""
+    stage = job.input_stage
+    if stage is not None and stage.copied_bytes and not stage.copied_ahead:
         job.samples[rank] = job.clock.process(_samples(job, rank))
 
 

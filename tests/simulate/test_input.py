@@ -94,6 +94,23 @@ def test_the_next_samples_are_copied_while_gradients_are_exchanged(scenario):
     assert fed.breakdown_s["input"] == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.parametrize(("file_samples", "share"), [(None, 0.0), (16, 1.0), (48, 1 / 3), (40, 0.4), (8, 1.0)])
+def test_a_copy_ahead_hides_behind_computing_but_for_the_batch_that_begins_a_file(scenario, file_samples, share):
+    """Of two GPUs with eight samples each: a file of 40 begins in the first and third of every five batches."""
+    scenario |= {"num_gpus": 2, "transport": "ideal", "strategy": {"kind": "local", "steps": 30}, "num_iterations": 30}
+    plain = clustersim.simulate(scenario)
+    knobs = {"copied_bytes": "6 MB", "copied_ahead": True, "file_samples": file_samples, "prefetch": 0}
+    fed = clustersim.simulate({**scenario, "input": {key: knob for key, knob in knobs.items() if knob is not None}})
+    copying_s = share * 8 * 6e6 / 12e9
+    assert fed.breakdown_s["input"] == pytest.approx(copying_s, rel=1e-6, abs=1e-12)
+    assert fed.iteration_s == pytest.approx(plain.iteration_s + copying_s, rel=1e-6)
+
+
+def test_copies_ahead_that_take_longer_than_all_else_set_the_pace(scenario):
+    scenario |= {"num_gpus": 1, "input": {"copied_bytes": "600 MB", "copied_ahead": True}}
+    assert clustersim.simulate(scenario).iteration_s == pytest.approx(8 * 600e6 / 12e9, rel=1e-9)
+
+
 def test_the_same_seed_decodes_at_the_same_pace_and_another_at_another(scenario):
     scenario["input"] = {"decode": "100 samples/s", "cv": 0.5}
     first, again, other = (clustersim.simulate({**scenario, "seed": seed}).iteration_s for seed in (1, 1, 2))
