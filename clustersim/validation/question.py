@@ -26,7 +26,7 @@ from clustersim.validation.left_out import sheet_without
 _WAYS = {"strategy", "compression", "parallelism", "transport"}
 """Keys that say how a job synchronises: points that differ in nothing else are ranked against each other."""
 
-_WORDS = {"published", "baseline", "seed"}
+_WORDS = {"name", "description", "published", "baseline", "seed"}
 
 
 class CollectiveQuestion(Spec):

@@ -59,6 +59,15 @@ def test_ways_of_synchronising_are_ranked_and_sizes_are_not(make_case) -> None:
     assert summary.ordering_correct == pytest.approx(2 / 3)  # a tree is no faster than a ring
 
 
+def test_ways_of_synchronising_are_ranked_across_files(make_case) -> None:
+    header = "scenario,num_gpus,metric,value,unit,role,provenance,where\n"
+    rows = [f"{name},4,samples_per_s,{value},images/s,prediction,read,a" for name, value in (("scenario", 9), ("q", 5))]
+    folder = make_case(header + "\n".join(rows))
+    strategy = "strategy: {kind: all-reduce, algorithm: server, overlap: false}"
+    (folder / "q.yaml").write_text(f"name: by-a-server\nextends: scenario.yaml\n{strategy}\n", encoding="utf-8")
+    assert validate([str(folder)], workers=1).summary().num_orderings == 1
+
+
 def test_figures_of_the_document_are_si_and_those_of_the_table_as_they_were_published(make_case, capsys) -> None:
     rows = [
         "scenario,1,samples_per_s,320,images/s,calibration,read,made up",
