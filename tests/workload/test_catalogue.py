@@ -8,6 +8,8 @@ from clustersim.errors import InputError
 from clustersim.workload.builder import Builder
 from clustersim.workload.catalogue import MODELS, describe, load_model
 from clustersim.workload.catalogue.alexnet import two_towers
+from clustersim.workload.catalogue.amoebanet import amoebanet_d
+from clustersim.workload.catalogue.cifar import cifar_resnet
 from clustersim.workload.catalogue.gpt import (
     MEGATRON_CORE_SIZES,
     MEGATRON_CORE_TOKENS,
@@ -15,6 +17,7 @@ from clustersim.workload.catalogue.gpt import (
     MEGATRON_SIZES,
     MEGATRON_VOCABULARY,
 )
+from clustersim.workload.catalogue.unet import unet
 from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.layer import Layer, Model
 
@@ -22,7 +25,9 @@ PARAMETERS = {
     "alexnet": 61_100_840,  # torchvision
     "alexnet-caffe": 60_965_224,  # Caffe, bvlc_alexnet
     "caffenet": 60_965_224,  # Caffe, bvlc_reference_caffenet
+    "albert-base-mlm-seq512": 11_782_272,  # Hugging Face AlbertModel, 11,683,584, and the head's 98,688
     "bert-base": 109_482_240,  # Hugging Face BertModel, uncased
+    "bert-base-mlm": 110_074_368,  # and the head's 592,128, its decoder tied
     "bert-base-seq512": 109_482_240,
     "bert-large": 335_141_888,
     "googlenet": 6_998_552,  # Caffe, bvlc_googlenet deployed
@@ -53,6 +58,7 @@ PARAMETERS = {
     "mpt-30b-seq512": 29_964_204_032,
     "nin": 7_595_176,  # Caffe model zoo
     "resnet18": 11_689_512,  # torchvision
+    "resnet32": 464_154,  # Multiverso, binding/python/docs/BENCHMARK.md
     "resnet34": 21_797_672,
     "resnet50": 25_557_032,
     "resnet101": 44_549_160,
@@ -138,6 +144,33 @@ def test_every_weight_of_a_local_field_is_used_once_a_sample():
     model = load_model("local-autoencoder-185m")
     assert model.flop == 2 * model.num_parameters
     assert model.flop_backward == 4 * model.num_parameters - 2 * model.layers[0].num_parameters  # none to the image
+
+
+@pytest.mark.parametrize(
+    ("build", "millions"),
+    [
+        (amoebanet_d(18, 208), 81.5),
+        (amoebanet_d(18, 416), 319.0),
+        (amoebanet_d(18, 544), 542.7),
+        (unet(6, 72), 362.2),
+        (unet(11, 128), 2210),
+        (cifar_resnet(20), 0.27),
+        (cifar_resnet(110), 1.7),
+    ],
+)
+def test_networks_of_many_sizes_have_their_published_parameters(build, millions):
+    """torchgpipe, docs/benchmarks.rst, memory benchmarks; He et al. (2016), table 6."""
+    assert build().num_parameters / 1e6 == pytest.approx(millions, rel=0.02 if millions < 2 else 2e-3)
+
+
+def test_albert_counts_the_weights_that_its_layers_share_once_and_their_flop_every_time():
+    layers = [layer for layer in load_model("albert-base-mlm-seq512").layers if layer.name.startswith("layer.")]
+    first, rest = layers[: len(layers) // 12], layers[len(layers) // 12 :]
+    assert sum(layer.num_parameters for layer in first) == 7_087_872  # of a layer of BERT base
+    assert sum(layer.num_parameters for layer in rest) == 0
+    assert sum(layer.flop_backward_weights for layer in rest) == 11 * sum(
+        layer.flop_backward_weights for layer in first
+    )
 
 
 @pytest.mark.parametrize(("name", "billions"), [("1.2b", 1.2), ("2.5b", 2.5), ("4.2b", 4.2), ("8.3b", 8.3)])
