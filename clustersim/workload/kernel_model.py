@@ -153,7 +153,7 @@ def matmul_products(
     `shape` has `rows` of one sample, `inputs`, `outputs` and `count`, matrices beside each other.
     """
     samples = float(batch * shape["rows"])
-    return [_matmul(samples, shape["inputs"], shape["outputs"], shape["count"], phase, constants, element_bytes)]
+    return [matmul(samples, shape["inputs"], shape["outputs"], shape["count"], phase, constants, element_bytes)]
 
 
 def attention_products(
@@ -161,7 +161,7 @@ def attention_products(
 ) -> list[Product]:
     """Return the product of two activations: one for each sample, and two of them backward, both to data."""
     count = shape["count"] * batch * (2 if phase == "backward_data" else 1)
-    return [_matmul(shape["rows"], shape["inputs"], shape["outputs"], count, phase, constants, element_bytes)]
+    return [matmul(shape["rows"], shape["inputs"], shape["outputs"], count, phase, constants, element_bytes)]
 
 
 def recurrent_products(
@@ -173,14 +173,15 @@ def recurrent_products(
     """
     rows, inputs, outputs, tokens = batch * shape["rows"], shape["inputs"], shape["outputs"], shape["count"]
     if phase == "backward_weights":
-        return [_matmul(rows * tokens, inputs, outputs, 1, phase, constants, element_bytes)]
-    return [_matmul(rows, inputs, outputs, 1, phase, constants, element_bytes, repeats=tokens)]
+        return [matmul(rows * tokens, inputs, outputs, 1, phase, constants, element_bytes)]
+    return [matmul(rows, inputs, outputs, 1, phase, constants, element_bytes, repeats=tokens)]
 
 
-def _matmul(
+def matmul(
     samples: float, inputs: float, outputs: float, count: float, phase: Phase, constants: KernelConstants,
     element_bytes: float, repeats: int = 1,
 ) -> Product:  # fmt: skip
+    """Return `count` products of one phase, each of so many samples with weights [outputs, inputs]."""
     rows, columns, inner = {
         "forward": (outputs, samples, inputs),
         "backward_data": (inputs, samples, outputs),
