@@ -228,6 +228,13 @@ def test_a_gpt_named_by_its_sizes_is_the_one_of_these_sizes(name, known):
     assert name in MODELS
 
 
+def test_a_gpt_named_as_fused_has_the_parameters_of_the_other_and_no_scores():
+    plain, fused = (load_model(f"gpt-12x768x12-seq1024{end}") for end in ("", "-fused"))
+    assert fused.num_parameters == plain.num_parameters
+    assert {layer.op for layer in plain.layers} - {layer.op for layer in fused.layers} == {"softmax"}
+    assert any(is_fused(layer) for layer in fused.layers) and not any(is_fused(layer) for layer in plain.layers)
+
+
 @pytest.mark.parametrize("name", ["gpt-12x768x11", "gpt-0x768x12", "gpt-12x768x0", "gpt-12x768x12-seq0"])
 def test_a_gpt_of_sizes_that_do_not_fit_each_other_is_refused(name):
     with pytest.raises(InputError, match="write gpt-LAYERSxFEATURESxHEADS, heads that divide the features"):

@@ -98,17 +98,17 @@ def megatron_core(name: str) -> Callable[[], Model]:
     layers, features, heads = MEGATRON_CORE_SIZES[name]
     title = f"Megatron-Core's GPT {name.removeprefix('megatron-core-').upper()}"
     tokens, vocabulary = MEGATRON_CORE_TOKENS, MEGATRON_CORE_VOCABULARY
-    return lambda: gpt(name, title, layers, features, heads, tokens, _MEGATRON_CORE, vocabulary, is_core=True)
+    return lambda: gpt(name, title, layers, features, heads, tokens, _MEGATRON_CORE, vocabulary, fused=True, tied=False)
 
 
-_ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?")
+_ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?(-fused)?")
 
 
 def any_gpt(name: str) -> Callable[[], Model] | None:
     """Return what builds a GPT whose name gives its sizes, None where the name does not.
 
     `gpt-96x12288x96-seq2048-vocab51200` has 96 layers of 12,288 features and 96 heads; without more, 2048 tokens and
-    GPT-2's vocabulary.
+    GPT-2's vocabulary. With `-fused` at the end attention is one kernel, which skips what the mask hides.
 
     >>> any_gpt("gpt-12x768x12-seq1024")().num_parameters
     124439808
@@ -116,13 +116,14 @@ def any_gpt(name: str) -> Callable[[], Model] | None:
     found = _ANY.fullmatch(name)
     if found is None:
         return None
-    layers, features, heads, tokens, vocabulary = (int(size) if size else 0 for size in found.groups())
+    layers, features, heads, tokens, vocabulary = (int(size) if size else 0 for size in found.groups()[:5])
     if not layers * features * heads or features % heads or (found[4] and not tokens) or (found[5] and not vocabulary):
         allowed = "gpt-LAYERSxFEATURESxHEADS, heads that divide the features"
         raise InputError(f"'{name}' is no GPT: write {allowed}", got=name, allowed=allowed)
     tokens, vocabulary = tokens or _TOKENS, vocabulary or _VOCABULARY
     title = f"GPT of {layers} layers, {features} features and {heads} heads"
-    return lambda: gpt(name, title, layers, features, heads, tokens, "named by its sizes", vocabulary)
+    fused = found[6] is not None
+    return lambda: gpt(name, title, layers, features, heads, tokens, "named by its sizes", vocabulary, fused)
 
 
 def gpt(
@@ -134,27 +135,28 @@ def gpt(
     tokens: int,
     source: str = "",
     vocabulary: int = _VOCABULARY,
-    is_core: bool = False,
+    fused: bool = False,
+    tied: bool = True,
 ) -> Model:
     """Return a GPT with V h + P h + L (12 h^2 + 13 h) + 2 h parameters.
 
-    V words and P positions of h features, L layers. The last product uses the embedding's matrix, so its
-    gradient is complete when the embedding's is; in Megatron-Core's it has V h more, and attention is one kernel.
+    V words and P positions of h features, L layers. The last product uses the embedding's matrix if it is `tied`, so
+    that its gradient is complete when the embedding's is, or has V h more; `fused` attention is one kernel.
     """
     net = Builder(name, f"{title}, {tokens} tokens", sample="sequence", source=source)
     x = net.embedding("embedding", tokens, features, rows=[vocabulary, tokens])
     x = net.dropout("drop", x)
     for number in range(layers):
-        x = _block(net, f"h.{number}", x, heads, is_core)
+        x = _block(net, f"h.{number}", x, heads, fused)
     x = net.layer_norm("norm", x)
-    net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=not is_core))
+    net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=tied))
     return net.model()
 
 
-def _block(net: Builder, name: str, x: Tensor, heads: int, is_core: bool) -> Tensor:
+def _block(net: Builder, name: str, x: Tensor, heads: int, fused: bool) -> Tensor:
     """Normalise before each branch, as GPT-2 does."""
     y = net.layer_norm(f"{name}.norm1", x)
-    if is_core:
+    if fused:
         y = causal_attention(net, f"{name}.attention", y, heads)
     else:
         y = attention(net, f"{name}.attention", y, heads, fused=True)
