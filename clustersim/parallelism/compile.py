@@ -87,6 +87,8 @@ class _Writer:
     turns: bool = False  # whether the pass at hand is followed by its own backward, or follows its own forward
     bodies: dict[tuple[str, int, bool], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
     to_update: list[Key] = field(default_factory=list)  # collectives that the update of a micro-batch waits for
+    begun: set[int] = field(default_factory=set)  # chunks that a micro-batch has gone through
+    is_first: bool = False  # whether the pass at hand is the first one forward through its chunk
     copies: KeptCopies = field(init=False)  # of what the pass at hand keeps
     exchange: Exchange = field(init=False)
 
@@ -94,8 +96,13 @@ class _Writer:
         self.exchange = Exchange(self.stage, self.grid, self.parts, self.rules, self.update_s)
 
     def write(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
-        """Write one slot down: the last one of a chunk as it is, others as passes that are alike."""
-        if is_last:
+        """Write one slot down: the last one of a chunk as it is, others as passes that are alike.
+
+        So is the first one, where it waits for weights.
+        """
+        self.is_first = self.rules.gather_overlap and slot.chunk not in self.begun
+        self.begun.add(slot.chunk)
+        if is_last or self.is_first:
             self._write_out(slot, is_last, puts_off)
             return
         known = (slot.phase, slot.chunk, self.turns)
@@ -157,6 +164,8 @@ class _Writer:
                 self._ring(part, own_layers, phase, micro)
             for layer in own_layers:
                 if not is_ring:
+                    if self.is_first:
+                        self.exchange.need(self.ops, part, layer)
                     self._layer_forward(part, layer, phase, micro)
                 if phase == FORWARD:
                     self.ops += self.copies.out(layer + 1)

@@ -10,6 +10,7 @@ from clustersim.parallelism.experts import is_shared, updated_share
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.offload import HostUpdates
 from clustersim.parallelism.plan import REPLICAS, Part, Rules, StagePlan, buckets_of, iteration_of, with_merged_ops
+from clustersim.program.buckets import assign_buckets
 from clustersim.program.ops import UPDATE, Call, Compute, Key, Op, Pass, Program, Ready, Wait
 
 
@@ -26,6 +27,8 @@ class Exchange:
     rules: Rules
     update_s: float
     grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
+    places: list[int] = field(default_factory=list)  # in the model, of the layers of `grown`
+    needed: list[tuple[int, int]] = field(default_factory=list)  # operations before a layer that waits for its weights
     reduced: list[Key] = field(default_factory=list)
     experts: list[tuple[int, float]] = field(default_factory=list)  # layer, parameters: whose weights are shared out
     host: HostUpdates = field(init=False)
@@ -40,6 +43,12 @@ class Exchange:
             self._exchange_experts(ops, float(piece.layer.num_parameters), part.first + layer)
         elif is_last and piece.layer.num_parameters:
             self.grown.append((len(ops), float(piece.layer.num_parameters), piece.layer.name))
+            self.places.append(part.first + layer)
+
+    def need(self, ops: list[Op | Pass], part: Part, layer: int) -> None:
+        """Note that a layer comes next which waits for its weights, if it has any."""
+        if part.pieces[layer].layer.num_parameters:
+            self.needed.append((len(ops), part.first + layer))
 
     def _exchange_experts(self, ops: list[Op | Pass], num_parameters: float, layer: int) -> None:
         """Exchange the gradients of experts among the GPUs that have the same ones, if their unit does not."""
@@ -123,13 +132,34 @@ class Exchange:
                 Call(Key("weights", 0, number), "all-gather", REPLICAS, size * share)
                 for number, (_, size) in enumerate(buckets)
             ]
-            gathers += [
+            experts = [
                 Call(Key("weights of experts", 0, layer), "all-gather", EXPERT_COPIES, whole * rules.weight_bytes)
                 for layer, whole in self.experts
             ]
-            ops += [*gathers, *(Wait(call.key) for call in gathers)]
+            if rules.gather_overlap:
+                self._gather_ahead(ops, gathers, experts)
+            else:
+                gathers += experts
+                ops += [*gathers, *(Wait(call.key) for call in gathers)]
         program = Program(self.stage, with_merged_ops(ops))
         return StagePlan(program, iteration_of(program, [], 0.0))
+
+    def _gather_ahead(self, ops: list[Op | Pass], gathers: Sequence[Call], experts: Sequence[Call]) -> None:
+        """Let each layer of the first passes forward wait for its weights, and those behind it come beside it.
+
+        An iteration so begins with the weights that the one before has updated, which follow one another as layers
+        need them.
+        """
+        members = assign_buckets([size * self.rules.gradient_bytes for _, size, _ in self.grown], self.rules.caps)
+        call_of = {self.places[each]: gathers[number] for number, own in enumerate(members) for each in own}
+        call_of |= {call.key.place: call for call in experts}
+        firsts: dict[Call, int] = {}  # operations before the first layer that waits for it
+        for at, place in self.needed:
+            if place in call_of:
+                firsts.setdefault(call_of[place], at)
+        for call, at in reversed(firsts.items()):
+            ops.insert(at, Wait(call.key))
+        ops[:0] = firsts
 
     def _offloaded(self, ops: list[Op | Pass], buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
         """Let the host update what this rank has of the summed gradients, or all of them, and give weights back."""

@@ -139,6 +139,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         sent_whole=not layout.sequence_parallel,
         offload=_offload(layout, training),
         sample_bytes=_sample_bytes(layout, training),
+        gather_overlap=layout.gather_overlap,
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]

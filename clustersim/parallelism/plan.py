@@ -48,7 +48,7 @@ class Rules:
 
     `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
     the whole of what a stage hands over, and each sends its share of it. `sample_bytes` are those of the samples of a
-    pass, None where these are there.
+    pass, None where these are there. `gather_overlap` has updated weights gathered beside the first passes forward.
     """
 
     micro_batch: int
@@ -60,6 +60,7 @@ class Rules:
     sent_whole: bool
     offload: Offload = NOTHING_AWAY
     sample_bytes: float | None = None
+    gather_overlap: bool = False
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,12 @@ class Parallelism(Spec):
     sequence_parallel: bool = Field(
         default=False, description="GPUs that split layers also split what lies between those, along the sequence"
     )
+    gather_overlap: bool = Field(
+        default=False,
+        description="for `sharding: zero-1` or `zero-2`: weights are gathered, bucket by bucket, beside the first pass "
+        "forward after their update, each layer waiting for its own bucket, and not all of them at the end of an "
+        "iteration (Megatron-LM's `--overlap-param-gather`)",
+    )
     tensor_overlap: bool = Field(
         default=False,
         description="for `sequence_parallel`: what products gather and scatter goes from GPU to GPU in pieces of "
@@ -206,7 +212,8 @@ class Parallelism(Spec):
             return False
         one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
         whole = one_pass and self.sharding is None and self.recompute == "none" and not self.sequence_parallel
-        return whole and self.offload == "none" and not self.tensor_overlap and self.grid(num_gpus).data == num_gpus
+        beside = self.offload == "none" and not self.tensor_overlap and not self.gather_overlap
+        return whole and beside and self.grid(num_gpus).data == num_gpus
 
     def grid(self, num_gpus: int) -> Grid:
         """Return the ranks in their box; raise InputError where the degrees do not make so many GPUs."""

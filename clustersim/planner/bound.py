@@ -202,7 +202,8 @@ class _Exchange:
         return max(passed_s - tail_s + last_s, passed_s, self._choice.layout.micro_batches * stream_s)
 
     def _given_out_s(self) -> float:
-        if self._choice.layout.sharding == "zero-3":
+        layout = self._choice.layout
+        if layout.sharding == "zero-3" or layout.gather_overlap:
             return 0.0
         share = self._weight_bytes / self._gradient_bytes
         return self._all_s("all-gather", [size * share for size in self._load.buckets])

@@ -20,6 +20,9 @@ SHARDINGS: tuple[Sharding | None, ...] = (None, *get_args(Sharding))
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 """From the one that computes least to the one that holds least."""
 
+GATHERED = ("zero-1", "zero-2")
+"""What is shared out where weights are gathered once they are updated."""
+
 LONG_TOKENS = 4096
 """From how many tokens on sequences are divided: what a GPU keeps of a shorter one is little beside its weights."""
 
@@ -83,6 +86,8 @@ class Choice:
             parts.append(f"recompute {layout.recompute}")
         if layout.sequence_parallel:
             parts.append("sequence parallel")
+        if layout.gather_overlap:
+            parts.append("gather overlap")
         if layout.tensor_overlap:
             parts.append("tensor overlap")
         parts += [f"{key} {value}" for key, value in self.exchange]
@@ -193,6 +198,7 @@ class Space:
                         **method,
                         sharding=sharding,
                         sequence_parallel=sequence,
+                        gather_overlap=sharding in GATHERED and self.fixed.get("gather_overlap", False),
                         tensor_overlap=sequence and known["tensor"] > 1 and self.fixed.get("tensor_overlap", False),
                         recompute=least,
                     )

@@ -244,6 +244,7 @@ class Point(Spec):
             missing = "tensor above 1" if grid.tensor == 1 else "sequence_parallel: true"
             message = f"tensor_overlap sends tokens that GPUs have some each of; give {missing} as well"
             mistakes.append(Mistake(message, key="tensor_overlap", got="true", allowed=f"with {missing}"))
+        mistakes += self._gather_mistakes()
         if layout.sharding is not None and self.strategy.kind != "all-reduce":
             message = (
                 "copies that share out what they have meet by reduce-scatters and all-gathers, as strategy all-reduce "
@@ -261,6 +262,22 @@ class Point(Spec):
             *beside_layout_mistakes(self),
             *offload_mistakes(self),
         ]
+
+    def _gather_mistakes(self) -> list[Mistake]:
+        """Return why no updated weights are gathered that passes forward could go beside."""
+        layout, key = self.parallelism, "gather_overlap"
+        if not layout.gather_overlap:
+            return []
+        if layout.sharding not in ("zero-1", "zero-2"):
+            why = (
+                "zero-3 gathers the weights of a block as it is needed" if layout.sharding else "copies have them whole"
+            )
+            message = f"gather_overlap is how copies gather what each of them has updated, and {why}"
+            return [Mistake(message, key=key, got="true", allowed="with sharding: zero-1 or zero-2")]
+        if layout.offloads("optimizer"):
+            message = "gather_overlap: what a host has updated is gathered as it comes back, at the end of an iteration"
+            return [Mistake(message, key=key, got="true", allowed="false, or no offload of the optimizer")]
+        return []
 
     def _time_chunk_mistakes(self) -> list[Mistake]:
         """Return why parts of sequences cannot follow each other through the stages."""

@@ -25,6 +25,8 @@ def without_effect(point: Point) -> Iterator[str]:
     one_pass = grid.pipeline == 1 and layout.num_passes == 1
     if "schedule" in asked and layout.schedule in ("gpipe", "1f1b") and one_pass:
         yield "parallelism.schedule changes nothing: there is one micro-batch on one stage"
+    if "gather_overlap" in asked and layout.gather_overlap and grid.num_replicas == 1:
+        yield "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
     given = point.strategy.model_fields_set
     if "overlap" in given and layout.sharding in ("zero-2", "zero-3"):
         yield f"strategy.overlap changes nothing: with {layout.sharding} gradients set off as each block has them"

@@ -16,7 +16,19 @@ import numpy as np
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import BACKWARD, Call, Copy, HostUpdate, Op, Program, Send, with_timed_calls
+from clustersim.program.ops import (
+    BACKWARD,
+    Call,
+    Copy,
+    HostUpdate,
+    Op,
+    Pass,
+    Program,
+    Ready,
+    Send,
+    Wait,
+    with_timed_calls,
+)
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
 
@@ -215,9 +227,24 @@ def _splitting_calls(program: Program, in_passes_only: bool) -> Counter[tuple[st
 
 
 def _exchange_last(programs: Sequence[Program]) -> bool:
-    """Say whether copies exchange nothing before each stage's last pass, which is none of those that are alike."""
-    bodies = (body for program in programs for body, _ in program.bodies()[:-1])
-    return not any(isinstance(op, Call) and op.axis != "tensor" for body in bodies for op in body)
+    """Say whether nothing that copies exchange is under way in any of the passes that are alike."""
+    return not any(_exchange_meets_passes(program) for program in programs)
+
+
+def _exchange_meets_passes(program: Program) -> bool:
+    """Say whether copies exchange something in one of the passes that are alike, or have begun to and not waited."""
+    under_way: set[object] = set()
+    for part in program.parts:
+        if isinstance(part, Pass):
+            if under_way or any(isinstance(op, Call) and op.axis != "tensor" for op in part.body):
+                return True
+        elif isinstance(part, Ready):
+            under_way.add(part)
+        elif isinstance(part, Call) and part.axis != "tensor":
+            under_way.add(part.key)
+        elif isinstance(part, Wait):
+            under_way.discard(part.key)
+    return False
 
 
 def _apart_by_stage(inside: Routes, among: Routes, each: int) -> bool:

@@ -1,0 +1,173 @@
+"""Updated weights gathered beside passes forward: closed forms, laws, and one way of playing held to the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim.collectives import closed_form
+from clustersim.errors import InputError
+from clustersim.planner.bound import least_iteration_s
+from clustersim.planner.material import Material
+from clustersim.planner.space import Choice
+from clustersim.scenario import load_scenario
+from clustersim.simulate import Workloads
+from clustersim.simulate.setup import Setup
+from clustersim.simulate.without_effect import without_effect
+from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
+
+NUM_LAYERS, FORWARD_S, BACKWARD_S, LAYER_BYTES = 6, 0.012, 0.024, 4e8
+HOP_S = 1e-6
+DGX = {"kind": "star", "num_hosts": 4, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
+
+
+def equal_layers(folder: Path, layer_bytes: float) -> str:
+    """Write a model of equal layers with times and parameters of their own."""
+    path = folder / "equal.yaml"
+    layer = f"op: fully-connected, flop: 1e9, parameter_bytes: {layer_bytes:g}, activation_bytes: 10"
+    times = f"forward_s: {FORWARD_S}, backward_s: {BACKWARD_S}"
+    rows = "".join(f"  - {{name: l{number}, {layer}, {times}}}\n" for number in range(NUM_LAYERS))
+    path.write_text(f"name: equal\nlayers:\n{rows}")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def equal(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Layers whose weights take as long to gather as they to compute, about."""
+    return equal_layers(tmp_path_factory.mktemp("equal"), LAYER_BYTES)
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Layers whose weights take no time to gather."""
+    return equal_layers(tmp_path_factory.mktemp("light"), 4.0)
+
+
+def scenario(model: str, num_gpus: int, layout: dict[str, Any], rate: float = 1e10, **other: Any) -> dict[str, Any]:
+    return {
+        "model": model,
+        "num_gpus": num_gpus,
+        "batch": {"per_gpu": 4},
+        "topology": {
+            **{"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": f"{rate:g} B/s"},
+            "hop": f"{HOP_S} s",
+        },
+        "transport": "ideal",
+        "strategy": {"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"},
+        "parallelism": {"sharding": "zero-1", "gather_overlap": True, **layout},
+        "num_iterations": 2,
+        "memory_check": False,
+        **other,
+    }
+
+
+def sent_bytes(run: clustersim.Run) -> float:
+    """Return what leaves hosts in an iteration."""
+    return sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access") / 2
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("rate", [4e9, 1.5e10, 2e10])
+@pytest.mark.parametrize("num", [2, 4])
+def test_layers_wait_for_their_own_weights_alone(equal: str, num: int, rate: float, exact: bool) -> None:
+    """What takes longer of a layer and the gather of the next, and the first gather and the last layer beside nothing.
+
+    Backward the same of reduce-scatters; the update is of 1 / n.
+    """
+    asked = scenario(equal, num, {}, rate)
+    laid_out = Setup(load_scenario(asked).points()[0].point).laid_out
+    assert laid_out is not None
+    update_s = laid_out.plans[0].program.phase_s()["update"]
+    gather_s, reduce_s = (
+        closed_form(op, "ring", num, LAYER_BYTES, 2 * HOP_S, rate) for op in ("all-gather", "reduce-scatter")
+    )
+    forward_s = gather_s + (NUM_LAYERS - 1) * max(FORWARD_S, gather_s) + FORWARD_S
+    backward_s = BACKWARD_S + (NUM_LAYERS - 1) * max(BACKWARD_S, reduce_s) + reduce_s
+    run = clustersim.simulate(asked, exact=exact)
+    assert run.iteration_s == pytest.approx(forward_s + backward_s + update_s, rel=1e-9)
+
+
+LAYOUTS: list[dict[str, Any]] = [
+    {},
+    {"sharding": "zero-2", "micro_batches": 4},
+    {"pipeline": 2, "micro_batches": 4},
+    {"pipeline": 2, "micro_batches": 4, "schedule": "interleaved", "chunks": 2},
+    {"pipeline": 2, "micro_batches": 4, "schedule": "zero-bubble"},
+    {"pipeline": 2, "micro_batches": 2, "schedule": "gpipe", "recompute": "full"},
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_iteration_takes_longer_or_sends_more_than_one_that_waits_at_its_end(
+    equal: str, layout: dict[str, Any]
+) -> None:
+    beside, at_the_end = (
+        clustersim.simulate(scenario(equal, 4, {**layout, "gather_overlap": overlap})) for overlap in (True, False)
+    )
+    assert beside.iteration_s < at_the_end.iteration_s
+    assert sent_bytes(beside) == pytest.approx(sent_bytes(at_the_end), rel=1e-9)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_it_makes_no_difference_where_weights_take_no_time(light: str, layout: dict[str, Any]) -> None:
+    topology = {"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": "1e24 B/s", "hop": "0 s"}
+    beside, at_the_end = (
+        clustersim.simulate(scenario(light, 4, {**layout, "gather_overlap": overlap}, topology=topology))
+        for overlap in (True, False)
+    )
+    assert beside.iteration_s == pytest.approx(at_the_end.iteration_s, rel=1e-6)
+
+
+ON_A_CLUSTER: list[tuple[int, dict[str, Any]]] = [
+    (16, {"tensor": 4, "micro_batches": 2}),
+    (16, {"tensor": 2, "micro_batches": 2}),
+    (32, {"tensor": 4, "pipeline": 2, "micro_batches": 4}),
+    (16, {"tensor": 2, "pipeline": 2, "micro_batches": 4, "schedule": "interleaved", "chunks": 2}),
+    (16, {"tensor": 2, "pipeline": 2, "micro_batches": 4, "sharding": "zero-2"}),
+]
+
+
+@pytest.mark.parametrize(("num_gpus", "layout"), ON_A_CLUSTER)
+def test_ranks_played_as_one_are_those_played_each(num_gpus: int, layout: dict[str, Any]) -> None:
+    """Where copies exchange over links of their own, and over those of the GPUs that split layers."""
+    asked = scenario("gpt-4x512x8-seq256", num_gpus, layout)
+    check_folded_is_exact({**asked, "topology": DGX, "transport": "nccl", "batch": {"global": 32}})
+
+
+def test_traces_take_as_long(equal: str, tmp_path: Path) -> None:
+    check_traces_are_exact(scenario(equal, 4, {"micro_batches": 2}), tmp_path)
+
+
+@pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2], LAYOUTS[3]])
+def test_the_bound_holds(equal: str, layout: dict[str, Any]) -> None:
+    point = load_scenario(scenario(equal, 4, layout)).points()[0].point
+    choice = Choice(4, point.global_batch, point.parallelism)
+    bound_s = least_iteration_s(Material(point, Workloads()), choice)
+    assert 0.5 * clustersim.simulate(scenario(equal, 4, layout)).iteration_s < bound_s
+    assert bound_s <= clustersim.simulate(scenario(equal, 4, layout)).iteration_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"sharding": "none"}, "copies have them whole"),
+        ({"sharding": "zero-3"}, "zero-3 gathers the weights of a block as it is needed"),
+        ({"offload": "optimizer"}, "what a host has updated is gathered as it comes back"),
+        ({"kind": "one-weird-trick", "sharding": "none"}, "leave gather_overlap out"),
+    ],
+)
+def test_where_there_is_nothing_to_gather_it_is_refused(equal: str, layout: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        load_scenario(scenario(equal, 4, layout)).points()
+    assert [mistake.key for mistake in error.value.mistakes] == ["parallelism.gather_overlap"]
+    assert message in str(error.value)
+
+
+def test_one_copy_is_told_that_it_changes_nothing(equal: str) -> None:
+    point = load_scenario(scenario(equal, 1, {})).points()[0].point
+    assert list(without_effect(point)) == [
+        "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
+    ]
