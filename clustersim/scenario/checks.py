@@ -21,7 +21,7 @@ from clustersim.scenario.offloaded import (
     jobs_in_hosts_mistakes,
 )
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
-from clustersim.scenario.remedies import offload_that_fits, what_fits
+from clustersim.scenario.remedies import least_change, what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
@@ -201,8 +201,10 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iter
     model, given_times = load_workload(point.model)
     if point.is_plain:
         for mistake in memory_mistakes(point, model, gpus):
-            remedy = offload_that_fits(point, model, given_times, gpus[0]) if len(gpus) == 1 else None
-            yield replace(mistake, message=f"{mistake.message}; {remedy}") if remedy else mistake
+            remedy = least_change(point, model, given_times, gpus[0]) if len(gpus) == 1 else None
+            if remedy is not None and remedy.held_bytes <= gpus[0].memory_bytes:
+                mistake = replace(mistake, message=f"{mistake.message}; {remedy.text()}")
+            yield mistake
         return
     if len(gpus) > 1:
         kinds = ", ".join(gpu.name for gpu in gpus)
