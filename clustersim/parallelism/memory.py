@@ -33,6 +33,7 @@ from clustersim.workload.memory import (
     WORKSPACE_BYTES,
     entry_bytes,
     kept_bytes,
+    passing_bytes,
     weight_copy_bytes,
     written_bytes,
 )
@@ -53,19 +54,24 @@ class HeldPart:
     again: Sequence[bool]
     goes_backward: bool = True
 
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each block begins, and where it ends."""
+        return list(zip(self.blocks, [*self.blocks[1:], len(self.pieces)], strict=True))
+
 
 @dataclass(frozen=True)
 class PartActivations:
     """Bytes of activations of a part for one sample: what waits for backward, and what is there beside it meanwhile.
 
     `kept` is held for each sample that has been forward and not yet backward, `again` is made again for one block in
-    backward, and `largest` is the largest output, whose gradient is read while another is written, with half of what
-    goes round beside it.
+    backward, and `passing` is what is there beyond that at the fullest moment: gradients that a layer reads and writes,
+    with what goes round beside it, less what layers after it have let go of.
     """
 
     kept: float
     again: float
-    largest: float
+    passing: float
 
 
 @dataclass(frozen=True)
@@ -104,12 +110,13 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
     own = [part_activations(part, rules.precision) for part in parts]
     if rules.offload_activations:
         kept = kept_on_gpu(parts, rules.precision) + max(each.again for each in own)
+        passing = max((_passing(part, rules.precision, lets_go=False) for part in parts), default=0.0)
     else:
         kept = sum(
             each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
         )
-    largest = max((each.largest for each in own), default=0.0)
-    held = {**stage_state(parts, rules), "activations": (kept + 2 * largest) * rules.micro_batch}
+        passing = max((each.passing for each in own), default=0.0)
+    held = {**stage_state(parts, rules), "activations": (kept + passing) * rules.micro_batch}
     slack = SLACK * sum(held.values())
     return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack}
 
@@ -146,8 +153,7 @@ def kept_on_gpu(parts: Sequence[HeldPart], precision: str) -> float:
     """Return the most bytes of one sample that layers keep and that are on the GPU, where they go to the host."""
     most = 0.0
     for part in parts:
-        ends = [*part.blocks[1:], len(part.pieces)]
-        units = [range(start, end) for start, end in zip(part.blocks, ends, strict=True)]
+        units = [range(start, end) for start, end in part.spans]
         most = max(most, most_kept(kept_by_layer(part, precision), units, part.again))
     return most
 
@@ -157,18 +163,26 @@ def part_activations(part: HeldPart, precision: str) -> PartActivations:
     if not part.pieces:
         return PartActivations(0.0, 0.0, 0.0)
     model, owners = _with_gathers(part.pieces)
-    written = written_bytes(model, PRECISIONS[precision])
-    largest = max(
-        layer.output_elements * size + BUFFERS * part.pieces[owner].block_bytes  # values, twice: keys are as large
-        for layer, owner, size in zip(model.layers, owners, written, strict=True)
-    )
     entry, kept = _kept(part, model, owners, precision)
     stored, working = entry, 0.0  # what comes into the part, and then its blocks
-    for start, end in zip(part.blocks, [*part.blocks[1:], len(part.pieces)], strict=True):
+    for start, end in part.spans:
         dropped = _dropped(part, start, end)
         stored += sum(kept[number] for number in range(start, end) if number not in dropped)
         working = max(working, sum(kept[number] for number in dropped))
-    return PartActivations(stored, working, largest)
+    return PartActivations(stored, working, _passing(part, precision))
+
+
+def _passing(part: HeldPart, precision: str, lets_go: bool = True) -> float:
+    """Return `PartActivations.passing`; what is made again is not let go of, nor anything where `lets_go` is False."""
+    if not part.pieces:
+        return 0.0
+    model, owners = _with_gathers(part.pieces)
+    dropped = {number for start, end in part.spans for number in _dropped(part, start, end)}
+    pairs = zip(owners, kept_bytes(model, precision), strict=True)
+    kept = [size if lets_go and owner not in dropped else 0.0 for owner, size in pairs]
+    passing = passing_bytes(model.layers, written_bytes(model, PRECISIONS[precision]), kept)
+    rounds = [2 * BUFFERS * part.pieces[owner].block_bytes for owner in owners]  # values and keys, which are as large
+    return max(more + beside for more, beside in zip(passing, rounds, strict=True))
 
 
 def kept_by_layer(part: HeldPart, precision: str) -> tuple[float, ...]:
@@ -179,7 +193,7 @@ def kept_by_layer(part: HeldPart, precision: str) -> tuple[float, ...]:
     if not part.pieces:
         return (0.0,)
     entry, kept = _kept(part, *_with_gathers(part.pieces), precision)
-    for start, end in zip(part.blocks, [*part.blocks[1:], len(part.pieces)], strict=True):
+    for start, end in part.spans:
         for number in _dropped(part, start, end):
             kept[number] = 0.0
     return (entry, *kept)
@@ -324,11 +338,7 @@ def _in_use(parts: Sequence[HeldPart], rules: HeldRules, weights: float, num: fl
 
 
 def _block_parameters(part: HeldPart) -> list[float]:
-    ends = [*part.blocks[1:], len(part.pieces)]
-    return [
-        float(sum(piece.layer.num_parameters for piece in part.pieces[start:end]))
-        for start, end in zip(part.blocks, ends, strict=True)
-    ]
+    return [float(sum(piece.layer.num_parameters for piece in part.pieces[start:end])) for start, end in part.spans]
 
 
 def _model(layers: Sequence[Layer], weight_share: float = 1.0) -> Model:

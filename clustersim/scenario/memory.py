@@ -16,9 +16,11 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
     """Return the bytes that each GPU holds, by what they are for, at the point's batch per GPU where none is given.
 
     Beside what training alone takes (`memory_per_gpu`): what a compression keeps from one iteration for the next,
-    and, where compressed gradients are gathered because they cannot be added, those of all workers.
+    and, where compressed gradients are gathered because they cannot be added, those of all workers. A GPU alone lets
+    gradients go after each update; where they are exchanged, they have buffers that stay.
     """
-    held = memory_per_gpu(model, batch or point.per_gpu_batch, point.precision, point.optimizer)
+    size, stay = batch or point.per_gpu_batch, point.num_gpus > 1
+    held = memory_per_gpu(model, size, point.precision, point.optimizer, gradients_stay=stay)
     parameters, compression = float(model.num_parameters), compression_of(point)
     sent = compression.wire_bytes(PRECISIONS[point.precision].wire_bytes * model.weight_share)
     is_gathered = not compression.adds_on_the_way and point.strategy.updates_on_gpu

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.units import format_size
@@ -173,32 +175,62 @@ def _multiplied(layer: Layer) -> float:
     return float(math.prod(layer.shape[size] for size in sizes) if is_tied else layer.num_parameters)
 
 
-def memory_per_gpu(
-    model: Model, batch: int, precision: str, optimizer: OptimizerSpec, gradient_bytes: float | None = None
-) -> dict[str, float]:
-    """Return the bytes one GPU holds in data-parallel training, by what they are for.
+def passing_bytes(layers: Sequence[Layer], written: Sequence[float], kept: Sequence[float]) -> tuple[float, ...]:
+    """Return the bytes of one sample that each layer's backward pass takes beyond all that was kept [num_layers].
 
-    Activations are what the backward pass will need of a batch (`activation_bytes`), and the largest output
-    twice more as the gradients that a layer reads and writes; workspace is a buffer for algorithms, the context what
-    CUDA itself takes, and slack what the allocator rounds up (`SLACK`). `gradient_bytes` is a gradient's size in
-    memory, by default the precision's. A compressed model's weights take its `weight_share`; autocast's copies of
-    weights (`weight_copy_bytes`) stand apart. Left out: gradients' communication buffers.
+    It reads the gradient of its output and writes that of its input, as wide as what it `written` forward, while what
+    the layers after it `kept` is let go of already. So it is below zero where more was let go of.
+    """
+    later = np.cumsum([0.0, *reversed(kept)])[-2::-1].tolist()
+    sizes = zip(layers, written, later, strict=True)
+    return tuple((layer.output_elements + layer.input_elements) * size - gone for layer, size, gone in sizes)
+
+
+def memory_per_gpu(
+    model: Model,
+    batch: int,
+    precision: str,
+    optimizer: OptimizerSpec,
+    gradient_bytes: float | None = None,
+    gradients_stay: bool = True,
+) -> dict[str, float]:
+    """Return the bytes one GPU holds in data-parallel training at the fullest moment, by what they are for.
+
+    That is a layer's turn in the backward pass. Activations are what is kept of a batch by then, with the gradients
+    that the layer reads and writes (`activation_bytes`, `passing_bytes`). Gradients of parameters are there whole where
+    they stay from one iteration to the next, as in DistributedDataParallel's buckets; otherwise those made so far.
+    Workspace is a buffer for algorithms, the context what CUDA itself takes, and slack what the allocator rounds up
+    (`SLACK`). `gradient_bytes` is a gradient's size in memory, by default the precision's. A compressed model's weights
+    take its `weight_share`; autocast's copies of weights (`weight_copy_bytes`) stand apart. Left out: gradients'
+    communication buffers, and what a step over all parameters at once (`foreach`) holds, which is more than
+    activations at small batches: as much as the parameters, for Adam.
     """
     number = PRECISIONS[precision]
     parameters = float(model.num_parameters)
-    sizes = zip(model.layers, written_bytes(model, number), strict=True)
-    largest = max((layer.output_elements * size for layer, size in sizes), default=0.0)
+    each = number.gradient_bytes if gradient_bytes is None else gradient_bytes
+    gradients, activations = _fullest(model, batch, precision, each, gradients_stay)
     held = {
         "weights": parameters * model.weight_share * (number.weight_bytes + number.master_bytes),
-        "gradients": parameters * (number.gradient_bytes if gradient_bytes is None else gradient_bytes),
+        "gradients": gradients,
         "optimizer": parameters * optimizer.state_bytes_per_parameter,
-        "activations": (activation_bytes(model, precision) + 2 * largest) * batch,
+        "activations": activations,
     }
     copies = weight_copy_bytes(model, precision)
     if copies:
         held["weight copies"] = copies
     slack = SLACK * sum(held.values())
     return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack}
+
+
+def _fullest(model: Model, batch: int, precision: str, each: float, stay: bool) -> tuple[float, float]:
+    """Return the bytes of parameters' gradients and of activations at a backward pass's fullest moment."""
+    kept = kept_bytes(model, precision)
+    passing = passing_bytes(model.layers, written_bytes(model, PRECISIONS[precision]), kept)
+    total = entry_bytes(model, precision) + sum(kept)
+    parameters = [float(layer.num_parameters) for layer in model.layers]
+    made = [sum(parameters)] * len(parameters) if stay else np.cumsum(parameters[::-1])[::-1].tolist()
+    moments = ((num * each, batch * (total + more)) for num, more in zip(made, passing, strict=True))
+    return max(moments, key=sum, default=(0.0, 0.0))
 
 
 def memory_overflow(memory_bytes: Mapping[str, float], gpu: Gpu) -> str | None:

@@ -7,10 +7,10 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import OptimizerSpec, check_memory, load_model, memory_overflow, memory_per_gpu
-from clustersim.workload.builder import Builder
+from clustersim.workload.builder import Builder, Tensor
 from clustersim.workload.catalogue.gpt import gpt
 from clustersim.workload.layer import Layer, Model
-from clustersim.workload.memory import SLACK, activation_bytes, kept_bytes, weight_copy_bytes
+from clustersim.workload.memory import SLACK, activation_bytes, kept_bytes, passing_bytes, weight_copy_bytes
 from clustersim.workload.published_rates import published_rates
 
 MOMENTUM = OptimizerSpec()
@@ -76,8 +76,7 @@ def test_mixed_precision_halves_activations_but_not_places_and_keeps_fp32_weight
     model = load_model("resnet50")
     single, mixed = (memory_per_gpu(model, 32, precision, MOMENTUM) for precision in ("fp32", "amp-fp16"))
     places = 8 * 64 * 56 * 56 * 32
-    loss = 1000 * 32
-    assert mixed["activations"] - places - 4 * loss == pytest.approx((single["activations"] - places - 4 * loss) / 2)
+    assert mixed["activations"] - places == pytest.approx((single["activations"] - places) / 2)
     assert mixed["weights"] == single["weights"]
     products = sum(layer.num_parameters for layer in model.layers if layer.op in ("convolution", "fully-connected"))
     assert mixed["weight copies"] == 2 * products
@@ -139,24 +138,58 @@ def test_plain_fp16_keeps_an_fp32_copy_of_its_weights() -> None:
 
 
 def test_vgg16_at_batch_256_takes_the_28_gb_that_vdnn_measured() -> None:
-    """Rhu et al., arXiv:1602.08124 (MICRO 2016), abstract: 28 GB, fp32, momentum. Here 27.9."""
-    held = memory_per_gpu(load_model("vgg16"), 256, "fp32", MOMENTUM)
-    assert sum(held.values()) == pytest.approx(28e9, rel=0.02)
+    """Rhu et al., arXiv:1602.08124 (MICRO 2016), abstract: 28 GB, fp32, momentum. Here 27.9, as their baseline has it:
+    every feature map is there throughout, and beside them two buffers for the largest gradients (section 2.2).
+    """
+    model = load_model("vgg16")
+    held = dict(memory_per_gpu(model, 256, "fp32", MOMENTUM))
+    largest = 4 * max(layer.output_elements for layer in model.layers)
+    throughout = 256 * (activation_bytes(model, "fp32") + 2 * largest)
+    assert held["activations"] < 0.8 * throughout
+    assert sum((held | {"activations": throughout}).values()) == pytest.approx(28e9, rel=0.02)
+
+
+def test_backward_lets_go_of_what_later_layers_kept_while_gradients_pass() -> None:
+    """Two products of 4 samples: in the last one's turn both inputs and outputs are there, and two gradients."""
+    net = Builder("two", "Two")
+    net.loss("loss", net.fully_connected("last", net.fully_connected("first", Tensor(100), 50), 10))
+    model = net.model()
+    assert activation_bytes(model, "fp32") == 4 * (100 + 50 + 10)
+    written = [4.0, 4.0, 4.0]
+    kept = kept_bytes(model, "fp32")
+    assert kept == (200, 0, 40)
+    assert passing_bytes(model.layers, written, kept) == (4 * 150 - 40, 4 * 60 - 40, 4 * 20)
+    held = memory_per_gpu(model, 4, "fp32", MOMENTUM)
+    assert held["activations"] == 4 * (640 + 560)
+
+
+def test_gradients_that_do_not_stay_are_there_as_far_as_they_are_made() -> None:
+    """At the end of AlexNet's backward pass gradients are there and few activations; at its beginning the reverse."""
+    model = load_model("alexnet")
+    stay, go = (memory_per_gpu(model, 32, "fp32", MOMENTUM, gradients_stay=stays) for stays in (True, False))
+    assert stay["gradients"] == 4 * model.num_parameters
+    assert 0 < go["gradients"] < stay["gradients"]
+    assert sum(go.values()) < sum(stay.values())
+    one = memory_per_gpu(model, 1, "fp32", MOMENTUM, gradients_stay=False)
+    assert one["gradients"] > go["gradients"], "few activations: the fullest moment comes later"
 
 
 BERT_CONTEXT_MIB = 1343  # before the model was loaded
 BERT_MIB = {1: 8681, 4: 14949}  # a batch of 1 was accumulated over four
 
 
-@pytest.mark.parametrize(("batch", "error"), [(1, -0.05), (4, -0.10)])
-def test_bert_large_takes_what_nvidia_smi_showed_less_the_context(batch: int, error: float) -> None:
+@pytest.mark.parametrize("batch", BERT_MIB)
+def test_bert_large_takes_what_nvidia_smi_showed_less_the_context(batch: int) -> None:
     """Hugging Face, transformers 4.27, 'Efficient training on a single GPU': BERT-large of 512 tokens in fp32 with Adam
-    on a V100 of 16 GB. What torch keeps in its cache counts there, so that the forecast is below.
+    on a V100 of 16 GB, by nvidia-smi on 11 January 2022. PyTorch of that day, before 1.11, kept the input of a softmax
+    beside its output (pytorch/pytorch, issue 64000, pull request 66018), and gradients from one iteration to the next.
     """
-    held = dict(memory_per_gpu(load_model("bert-large-seq512"), batch, "fp32", OptimizerSpec(kind="adam")))
+    model = load_model("bert-large-seq512")
+    held = dict(memory_per_gpu(model, batch, "fp32", OptimizerSpec(kind="adam")))
     assert held["weights"] / 2**20 == pytest.approx(2631 - BERT_CONTEXT_MIB, rel=0.01)
     del held["context"]
-    assert sum(held.values()) / 2**20 / (BERT_MIB[batch] - BERT_CONTEXT_MIB) - 1 == pytest.approx(error, abs=0.015)
+    scores = 4.0 * batch * sum(layer.input_elements for layer in model.layers if layer.op == "softmax")
+    assert (sum(held.values()) + scores) / 2**20 == pytest.approx(BERT_MIB[batch] - BERT_CONTEXT_MIB, rel=0.02)
 
 
 def test_resnet50_at_batch_256_fits_a_32_gb_v100_and_not_one_of_16() -> None:
