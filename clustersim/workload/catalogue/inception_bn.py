@@ -6,7 +6,18 @@ from clustersim.workload.builder import Builder, Tensor
 from clustersim.workload.layer import Model
 
 _SOURCE = "arXiv:1502.03167; MXNet, example/image-classification, "
-_SMALL = ((32, 32), (32, 48), 80, (112, 48), (96, 64), (80, 80), (48, 96), 96, (176, 160), (176, 160))
+_SMALL: tuple[int | tuple[int, int], ...] = (
+    (32, 32),
+    (32, 48),
+    80,
+    (112, 48),
+    (96, 64),
+    (80, 80),
+    (48, 96),
+    96,
+    (176, 160),
+    (176, 160),
+)
 
 
 def inception_bn() -> Model:
