@@ -23,6 +23,13 @@ Ampere: the middle of 50 to 73 % of an A100 (Dao, arXiv:2307.08691, abstract); H
 abstract. Elsewhere, and without tensor cores, that of other matrix products is assumed.
 """
 
+FIRST_UTILISATION = {"ampere": 0.325, "hopper": 0.185}
+"""The same of the first FlashAttention, which models trained before the summer of 2023 have (`flash: 1` of a layer).
+
+Ampere: the middle of 25 to 40 % (Dao, arXiv:2307.08691, abstract). Hopper: assumed to be as much less than
+FlashAttention-2's there as on Ampere.
+"""
+
 
 def is_fused(layer: Layer) -> bool:
     """Return whether a layer is part of a fused attention: scores that nobody writes, or weights that nobody reads."""
@@ -47,7 +54,8 @@ def fused_products(
     flop = again + (layer.flop if forward else layer.flop_backward_data)
     count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
     moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
-    utilisation = UTILISATION.get(architecture) if constants.tensor else None
+    known = FIRST_UTILISATION if shape.get("flash") == 1 else UTILISATION
+    utilisation = known.get(architecture) if constants.tensor else None
     return [
         Product(
             rows=shape["outputs"],

@@ -6,17 +6,21 @@ from hypothesis import strategies as st
 
 from clustersim.hardware import load_gpu
 from clustersim.parallelism.memory import recomputed
+from clustersim.parallelism.split import split_model
 from clustersim.workload import estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.fused_attention import UTILISATION, fused_products, is_fused
+from clustersim.workload.fused_attention import FIRST_UTILISATION, UTILISATION, fused_products, is_fused
 from clustersim.workload.kernel_constants import constants_for
+from clustersim.workload.layer import Model
 from clustersim.workload.memory import kept_bytes
 
 
-def attention(tokens: int = 8192, heads: int = 32, shared: int = 8, width: int = 128, causal: bool = True):
+def attention(
+    tokens: int = 8192, heads: int = 32, shared: int = 8, width: int = 128, causal: bool = True, flash: int = 2
+):
     net = Builder("attention", "attention")
     query, key = Tensor(heads * width, tokens), Tensor(shared * width, tokens)
-    net.fused_attention("a", query, key, heads, causal)
+    net.fused_attention("a", query, key, heads, causal, flash)
     return net.model()
 
 
@@ -40,6 +44,22 @@ def test_long_sequences_run_at_what_was_published_and_backward_takes_five_produc
     peak = UTILISATION[architecture] * load_gpu(gpu).flop_per_s["amp-bf16"]
     assert forward_s == pytest.approx(2 * model.flop / peak, rel=0.03)
     assert backward_s == pytest.approx(2.5 * forward_s, rel=0.01)
+
+
+@pytest.mark.parametrize(("gpu", "architecture"), [("a100", "ampere"), ("h100", "hopper")])
+def test_the_first_flash_attention_computes_as_much_and_takes_longer_by_what_was_published(gpu, architecture):
+    first, second = attention(flash=1), attention()
+    slower = UTILISATION[architecture] / FIRST_UTILISATION[architecture]
+    assert first.flop == second.flop
+    assert all(map(is_fused, first.layers))
+    for old_s, new_s in zip(times(first, gpu), times(second, gpu), strict=True):
+        assert old_s == pytest.approx(slower * new_s, rel=0.03)
+
+
+def test_a_part_of_the_heads_keeps_its_kernel():
+    [scores, context] = [layer for layer in load_model("mpt-125m").layers if is_fused(layer)][:2]
+    pieces = split_model(Model("two", "two", (scores, context)), 2, 2.0, False, 2)
+    assert [piece.layer.shape["flash"] for piece in pieces] == [1, 1]
 
 
 def test_queries_keys_values_and_what_is_written_cross_memory_once_forward_and_twice_backward():

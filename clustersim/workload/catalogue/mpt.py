@@ -1,4 +1,8 @@
-"""MPT (MosaicML, 2023) as llm-foundry was measured with it: GPTs with fused causal attention and positions learnt."""
+"""MPT (MosaicML, 2023) as llm-foundry was measured with it: GPTs with fused causal attention and positions learnt.
+
+Attention is the first FlashAttention: llm-foundry asked for flash-attn 1.0.3, or had it in Triton
+(llmfoundry/models/layers/attention.py, commit 00ef82a3).
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,7 @@ def mpt(size: str, tokens: int = _TOKENS) -> Callable[[], Model]:
 
 
 def _block(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
-    y = causal_attention(net, f"{name}.attention", net.layer_norm(f"{name}.norm1", x), heads, drops=False)
+    y = causal_attention(net, f"{name}.attention", net.layer_norm(f"{name}.norm1", x), heads, drops=False, flash=1)
     x = net.add(f"{name}.attention.add", x, y)
     y = feed_forward(net, f"{name}.feed_forward", net.layer_norm(f"{name}.norm2", x), drops=False)
     return net.add(f"{name}.feed_forward.add", x, y)

@@ -19,11 +19,11 @@ def attention(net: Builder, name: str, x: Tensor, heads: int, fused: bool) -> Te
     return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, features))
 
 
-def causal_attention(net: Builder, name: str, x: Tensor, heads: int, drops: bool = True) -> Tensor:
+def causal_attention(net: Builder, name: str, x: Tensor, heads: int, drops: bool = True, flash: int = 2) -> Tensor:
     """Add self-attention with its projections whose scores stay in one kernel, which skips what the mask hides."""
     qkv = net.linear(f"{name}.qkv", x, 3 * x.channels)
     each = Tensor(x.channels, qkv.height)
-    context = net.fused_attention(name, each, each, heads, causal=True)
+    context = net.fused_attention(name, each, each, heads, causal=True, flash=flash)
     y = net.linear(f"{name}.output", context, x.channels)
     return net.dropout(f"{name}.drop", y) if drops else y
 
