@@ -24,10 +24,11 @@ def run_profile(campaign: Campaign, folder: Path, compact: bool = False) -> tupl
     """Run a campaign; return the profile's file and the profile. Without torch, or any point, it is refused."""
     if find_spec("torch") is None:
         raise ProfilingError("the profiler measures with torch, which is not installed here: pip install torch")
-    from clustersim.profiling.models import MODELS, canonical
+    from clustersim.profiling.models import MODELS, canonical, writer_of
 
     campaign = replace(campaign, model=canonical(campaign.model))
-    parse_names("model", campaign.model, sorted(MODELS))
+    if writer_of(campaign.model) is None:
+        parse_names("model", campaign.model, [*sorted(MODELS), "gpt-LAYERSxFEATURESxHEADS-seqTOKENS"])
     from clustersim.profiling.run import run_campaign
 
     progress = Progress()

@@ -15,6 +15,7 @@ NAMES = (
     "gpt2-xl", "inception-v3", "inception-v3-aux", "lstm-lm", "lstm-lm-medium", "nin", "resnet18", "resnet34",
     "resnet50", "resnet101", "resnet152", "squeezenet-1.0", "vgg11", "vgg13", "vgg16", "vgg19",
 )  # fmt: skip
+NAMED_BY_SIZES = ("gpt-2x64x4-seq16", "gpt-3x32x2", "gpt-1x64x2-seq8-vocab100")
 
 
 def test_every_model_is_compared() -> None:
@@ -23,7 +24,7 @@ def test_every_model_is_compared() -> None:
     assert set(MODELS) == set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *NAMED_BY_SIZES])
 def test_layers_are_the_catalogues_with_their_parameters_and_flop(name: str) -> None:
     from clustersim.profiling.models import build_model
 
@@ -39,6 +40,13 @@ def test_layers_are_the_catalogues_with_their_parameters_and_flop(name: str) -> 
             continue  # torch counts no FLOP of an LSTM
         assert flop[layer.name] == sum(part.flop for part in parts), layer.name
     assert sum(parameter.numel() for parameter in graph.parameters()) == model.num_parameters
+
+
+@pytest.mark.parametrize("name", ["gpt-3", "gpt-2x64x5", "gpt-0x64x4", "gpt-2x64x4-seq0", "gpt-2x64x4-vocab0", "bert"])
+def test_a_name_that_gives_no_gpts_sizes_is_nobodys(name: str) -> None:
+    from clustersim.profiling.models import writer_of
+
+    assert writer_of(name) is None
 
 
 def forward_flop(graph: Any) -> dict[str, int]:

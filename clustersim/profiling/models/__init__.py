@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from clustersim.profiling.models.alexnet import alexnet, caffenet, two_towers
 from clustersim.profiling.models.googlenet import googlenet
-from clustersim.profiling.models.gpt import gpt2
+from clustersim.profiling.models.gpt import any_gpt, gpt2
 from clustersim.profiling.models.inception import inception_v3
 from clustersim.profiling.models.lstm import lstm_lm
 from clustersim.profiling.models.nin import nin
@@ -19,7 +19,7 @@ from clustersim.profiling.models.squeezenet import squeezenet
 from clustersim.profiling.models.vgg import vgg
 from clustersim.profiling.net import Graph, Net
 
-__all__ = ["MODELS", "build_model", "canonical"]
+__all__ = ["MODELS", "build_model", "canonical", "writer_of"]
 
 MODELS: dict[str, Callable[[Net], None]] = {
     "alexnet": alexnet,
@@ -63,8 +63,15 @@ def _without_hyphens(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])-(?=\d)", "", name)
 
 
+def writer_of(name: str) -> Callable[[Net], None] | None:
+    """Return what writes a model of the table, or a GPT whose name gives its sizes; None where nobody does."""
+    return MODELS.get(name) or any_gpt(name)
+
+
 def build_model(name: str) -> Graph:
-    """Return a model of the table, on torch's meta device."""
+    """Return a model that somebody writes (`writer_of`), on torch's meta device."""
+    write = writer_of(name)
+    assert write is not None, f"{name} is asked for before it is known"
     net = Net()
-    MODELS[name](net)
+    write(net)
     return net.graph()

@@ -1,19 +1,36 @@
-"""GPT-2: a decoder whose embedding is also its last layer. A sample is 1024 tokens."""
+"""GPT-2, and GPTs of any size: decoders whose embedding is also their last layer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from clustersim.profiling.net import Net, Value
 
-_WORDS, _TOKENS, _DROPOUT = 50_257, 1024, 0.1
+_WORDS, _TOKENS, _TOKENS_OF_ANY, _DROPOUT = 50_257, 1024, 2048, 0.1
+_ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?")
 
 
-def gpt2(layers: int, features: int, heads: int) -> Callable[[Net], None]:
-    """Return what writes a GPT-2 of so many layers. Attention is torch's fused kernel."""
+def any_gpt(name: str) -> Callable[[Net], None] | None:
+    """Return what writes a GPT whose name gives its sizes, as in the catalogue; None where it gives none.
+
+    `gpt-12x768x12-seq128` is GPT-2 small on 128 tokens: 12 layers of 768 features and 12 heads.
+    """
+    found = _ANY.fullmatch(name)
+    if found is None:
+        return None
+    layers, features, heads = (int(size) for size in found.groups()[:3])
+    tokens, words = int(found[4] or _TOKENS_OF_ANY), int(found[5] or _WORDS)
+    if not layers * features * heads * tokens * words or features % heads:
+        return None
+    return gpt2(layers, features, heads, tokens, words)
+
+
+def gpt2(layers: int, features: int, heads: int, tokens: int = _TOKENS, words: int = _WORDS) -> Callable[[Net], None]:
+    """Return what writes a GPT of so many layers, on so many tokens. Attention is torch's fused kernel."""
 
     def write(net: Net) -> None:
-        embedding = net.embedding("embedding", net.words(_TOKENS), _WORDS, features, num_positions=_TOKENS)
+        embedding = net.embedding("embedding", net.words(tokens), words, features, num_positions=tokens)
         x = net.dropout("drop", embedding, _DROPOUT)
         for number in range(layers):
             x = _block(net, f"h.{number}", x, heads)
