@@ -73,7 +73,7 @@ class Collective:
         self.delay_s = delays
         self.finished: simpy.Event = wires.env.event()
         self.num_entered = 0
-        self.entries: list[tuple[np.ndarray, np.ndarray]] = []  # ranks that their side has not heard of, and times
+        self.entries: list[tuple[list[int], list[float]]] = []  # ranks that their side has not heard of, and times
         self._has_entered = np.zeros(schedule.num_ranks, dtype=bool)
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         self._groups: list[_Group] = []
@@ -87,7 +87,11 @@ class Collective:
     def enter(self, *ranks: int) -> None:
         """Let ranks take part from now on."""
         self._wires.before_acting()
-        self._note_entries(np.array(ranks, dtype=np.int64), np.full(len(ranks), self._wires.side.now_s))
+        now_s = self._wires.side.now_s
+        if len(ranks) == 1:
+            self._note_entry(ranks[0], now_s)
+        else:
+            self._note_entries(np.array(ranks, dtype=np.int64), np.full(len(ranks), now_s))
         self._wires.after_acting()
 
     def enter_each(self, ranks: ArrayLike, times_s: ArrayLike) -> None:
@@ -107,7 +111,7 @@ class Collective:
             self._expect(group)
         entries, self.entries = self.entries, []
         for ranks, times_s in entries:
-            self.ranks.enter(ranks.tolist(), times_s.tolist())
+            self.ranks.enter(ranks, times_s)
 
     def done(self, rank: int) -> simpy.Event:
         """Return an event that fires when this rank has finished its part."""
@@ -219,6 +223,16 @@ class Collective:
             if group.is_awaited[rank]:
                 self.ranks.expect(rank, group.step)
 
+    def _note_entry(self, rank: int, time_s: float) -> None:
+        """Note that one rank enters: as `_note_entries` does, without arrays to look through."""
+        self._check(rank, 0)
+        if self._has_entered[rank]:
+            raise InputError(f"rank {rank} has entered this collective before", got=str(rank))
+        self._has_entered[rank] = True
+        self.num_entered += 1
+        self.entries.append(([rank], [time_s]))
+        self._wires.entering[self] = None
+
     def _note_entries(self, ranks: np.ndarray, times_s: np.ndarray) -> None:
         for rank in ranks[(ranks < 0) | (ranks >= self.schedule.num_ranks)].tolist():
             self._check(rank, 0)
@@ -231,5 +245,5 @@ class Collective:
         if len(ranks):
             self._has_entered[ranks] = True
             self.num_entered += len(ranks)
-            self.entries.append((ranks, times_s))
+            self.entries.append((ranks.tolist(), times_s.tolist()))
             self._wires.entering[self] = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -21,6 +21,7 @@ from clustersim.program.ops import (
     Copy,
     HostUpdate,
     Key,
+    Op,
     Program,
     Read,
     Ready,
@@ -94,6 +95,7 @@ class Crew:
     ):
         self._network, self._env = network, network.env
         self._gpus, self._grid, self._programs = gpus, grid, programs
+        self._ops: dict[int, tuple[Op, ...]] = {}
         self._num_micro = max(program.num_micro_batches for program in programs)
         self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
@@ -136,7 +138,7 @@ class Crew:
         waits: dict[Key, tuple[Meeting, simpy.Event]] = {}
         aside: dict[Key, simpy.Event] = {}  # copies and updates on the host
         ahead: list[Compute] = []  # one after the other, with nothing in between
-        for op in self._programs[self._grid.stage(rank)].ops():
+        for op in self._ops_of(self._grid.stage(rank)):
             if isinstance(op, Compute):
                 ahead.append(op)
                 continue
@@ -181,17 +183,25 @@ class Crew:
         if rank in self._spans and iteration <= self.last_noted:
             self._spans[rank], self.noted[rank] = self._day[rank], iteration
 
+    def _ops_of(self, stage: int) -> Iterable[Op]:
+        """Return what a rank of a stage does in an iteration, the same for all of them."""
+        if stage not in self._ops:
+            self._ops[stage] = tuple(self._programs[stage].ops())
+        return self._ops[stage]
+
     def _compute(self, job: Job, place: int, rank: int, iteration: int, ops: Sequence[Compute]) -> Process:
         """Compute one thing after the other, at once where the GPU's pace is always the same."""
         times, slowdown = job.times, job.slowdown(place, iteration)
         is_own = self._programs[self._grid.stage(rank)].staleness is not None
+        is_watched = rank in self._spans
         for now in [ops] if job.paces is None else [[op] for op in ops]:
             start_s = float(self._env.now)
             yield from job.devices[place].compute(sum(op.seconds for op in now) * slowdown)
             for op in now:
                 end_s = float(self._env.now) if op is now[-1] else start_s + op.seconds * slowdown
                 times.called_s[place, iteration] += op.called_s
-                self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}", end_s=end_s)
+                if is_watched:
+                    self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}", end_s=end_s)
                 if op.phase == FORWARD:
                     times.forward_s[place, iteration] = end_s
                 elif op.phase == UPDATE and is_own:
@@ -244,6 +254,8 @@ class Crew:
             column = job.times.bubble_s if kind == "bubble" else job.times.called_waiting_s
             column[place, iteration] += turn_s - start_s
         job.times.called_s[place, iteration] += now_s - turn_s
+        if rank not in self._spans:
+            return
         name = f"{key.what}, micro-batch {key.micro_batch}"
         self._note(rank, kind, start_s, name, cause, turn_s)
         self._note(rank, "exposed", turn_s, name)

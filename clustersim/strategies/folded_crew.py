@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,7 @@ from clustersim.network import Network, TransferTimes
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import Grid
 from clustersim.program import Bucket
-from clustersim.program.ops import Call, Send
+from clustersim.program.ops import Call, Op, Send
 from clustersim.strategies.crew import Crew, Letter, Meeting
 from clustersim.strategies.day import Process
 from clustersim.strategies.folding import Folding
@@ -85,6 +85,10 @@ class FoldedCrew(Crew):
         if not progress.over.processed:
             yield progress.over
         times.computed_s[place, iteration] = self._env.now
+
+    def _ops_of(self, stage: int) -> Iterable[Op]:
+        """Go through what the first rank of a stage does in an iteration: nobody else does."""
+        return self._programs[stage].ops()
 
     def lead(self, rank: int) -> int:
         """Return the rank whose program is played for this one: the first of its stage."""

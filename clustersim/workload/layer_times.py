@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import fields
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from clustersim.errors import InputError
@@ -36,6 +37,9 @@ iteration than its kernels are estimated to take, at every batch from 1 to 8."""
 LIBRARIES = {"cudnn": convolution_products, "eager": convolution_products, "unrolled": unrolled_products}
 Library = Literal["cudnn", "eager", "unrolled"]
 
+_NAMES = ("name", "branch", "weights_of")
+_sizes = attrgetter(*(each.name for each in fields(Layer) if each.name not in (*_NAMES, "shape")))
+
 _ONE_PASS = Traffic(input=1.0, output=1.0)
 _TWO_PASSES = Traffic(input=2.0, output=1.0)
 
@@ -62,24 +66,49 @@ def estimate_layers(
     constants = constants_of(gpu, number.units)
     rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)
     gain = gpu.flop_per_s[precision] / rates.flop_per_s
-    readers = [*model.layers[1:], None]
+    kinds = _kinds(model.layers)
+    firsts = list(dict.fromkeys(kinds))
     products: list[Product] = []
     owners: list[tuple[int, int]] = []
-    for index, layer in enumerate(model.layers):
+    for index in firsts:
+        layer, reader = model.layers[index], model.layers[index + 1] if index + 1 < len(model.layers) else None
         for phase_index, phase in enumerate(PHASES):
             found = _products(layer, batch, phase, constants, number, library, gpu.architecture)
-            if number.beside and in_eight_bits(layer, readers[index]):
+            if number.beside and in_eight_bits(layer, reader):
                 found = [eight_bit_product(product, layer, phase, batch, gain) for product in found]
             products += found
             owners += [(index, phase_index)] * len(found)
     best: dict[tuple[int, int], float] = {}
     for owner, seconds in zip(owners, product_seconds(products, rates, constants).tolist(), strict=True):
         best[owner] = min(seconds, best.get(owner, seconds))
-    layers = tuple(
-        _layer_time(layer, [best.get((index, phase)) for phase in range(3)], batch, rates, constants, number, library)
-        for index, layer in enumerate(model.layers)
-    )
+    of_kind = {
+        index: _layer_time(
+            model.layers[index],
+            [best.get((index, phase)) for phase in range(3)],
+            *(batch, rates, constants, number, library),
+        )
+        for index in firsts
+    }
+    layers = tuple(_of_layer(layer, of_kind[kind]) for layer, kind in zip(model.layers, kinds, strict=True))
     return Estimate(as_issued(layers, operator_s), _assumptions(model, gpu, precision, constants))
+
+
+def _kinds(layers: Sequence[Layer]) -> list[int]:
+    """Return for each layer the number of the first one that takes the same time [num_layers]: blocks repeat."""
+    first: dict[Hashable, int] = {}
+    kinds = []
+    for number, layer in enumerate(layers):
+        reader = layers[number + 1] if number + 1 < len(layers) else None
+        kind = *_sizes(layer), tuple(layer.shape.items()), in_eight_bits(layer, reader)
+        kinds.append(first.setdefault(kind, number))
+    return kinds
+
+
+def _of_layer(layer: Layer, time: LayerTime) -> LayerTime:
+    """Return the times of a layer, which are those of one of its kind."""
+    if time.layer is layer:
+        return time
+    return LayerTime(layer, time.forward_s, time.backward_data_s, time.backward_weights_s, time.provenance)
 
 
 def as_issued(layers: Sequence[LayerTime], operator_s: float | Sequence[tuple[float, float]]) -> tuple[LayerTime, ...]:
@@ -106,12 +135,15 @@ def as_issued(layers: Sequence[LayerTime], operator_s: float | Sequence[tuple[fl
 
 
 def _with_gaps(layer: LayerTime, forward_gap: float, backward_gap: float) -> LayerTime:
+    if not forward_gap and not backward_gap:
+        return layer
     alone = layer.backward_weights_s and not layer.backward_data_s
-    return replace(
-        layer,
-        forward_s=layer.forward_s + forward_gap,
-        backward_data_s=layer.backward_data_s + (0.0 if alone else backward_gap),
-        backward_weights_s=layer.backward_weights_s + (backward_gap if alone else 0.0),
+    return LayerTime(
+        layer.layer,
+        layer.forward_s + forward_gap,
+        layer.backward_data_s + (0.0 if alone else backward_gap),
+        layer.backward_weights_s + (backward_gap if alone else 0.0),
+        layer.provenance,
     )
 
 
