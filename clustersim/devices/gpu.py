@@ -52,9 +52,9 @@ class GpuDevice:
         """Copy from GPU memory to the memory of its host."""
         yield from self._copy(self.out_engine, self.node, self.host_memory, num_bytes)
 
-    def copy_in(self, num_bytes: float) -> Process:
-        """Copy from the memory of its host to GPU memory."""
-        yield from self._copy(self.in_engine, self.host_memory, self.node, num_bytes)
+    def copy_in(self, num_bytes: float, memory: Node | None = None) -> Process:
+        """Copy to GPU memory, from the host memory of its socket or from another one of its host."""
+        yield from self._copy(self.in_engine, self.host_memory if memory is None else memory, self.node, num_bytes)
 
     def _copy(self, engine: Queue, src: Node, dst: Node, num_bytes: float) -> Process:
         turn = engine.come()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from math import log1p, sqrt
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import simpy
@@ -40,6 +40,11 @@ class Input(Spec):
         default=False,
         description="whether a batch is copied while the GPU still computes with the one before, into a second buffer",
     )
+    memory: Literal["own-socket", "first-socket"] = Field(
+        default="own-socket",
+        description="where batches lie that are copied: `own-socket`, in the memory of each GPU's socket; "
+        "`first-socket`, all in that of the host's first, as where one process fills them for all GPUs of the host",
+    )
     file_samples: int | None = Field(
         default=None,
         ge=1,
@@ -72,6 +77,8 @@ class Input(Spec):
             mistakes.append(Mistake(message, given, allowed=f"with {missing}"))
         if self.copied_ahead and self.copied_bytes is None:
             mistakes.append(Mistake("what is copied ahead? Give copied_bytes as well", "copied_ahead", got="true"))
+        if self.memory == "first-socket" and self.copied_bytes is None:
+            mistakes.append(Mistake("what is copied from there? Give copied_bytes as well", "memory", got=self.memory))
         if self.file_samples is not None and not self.copied_ahead:
             message = "file_samples says which batches are not copied ahead; it means something with copied_ahead: true"
             mistakes.append(Mistake(message, "file_samples", got=str(self.file_samples), allowed="with copied_ahead"))
@@ -99,13 +106,13 @@ class InputStage:
     or ready before anybody asks, and one more from each time that somebody does. So with reading, decoding and
     training of r, d and t seconds a batch a lone worker's cycle comes to max(r, d, t, (r + d + t) / (prefetch + 1)),
     as in a ring of three servers with prefetch + 1 customers. `copied_bytes` of a batch go from there to the GPU,
-    while it computes with the batch before where they are `copied_ahead`.
+    while it computes with the batch before where they are `copied_ahead`; where they lie `in_first_socket`, from there.
     """
 
     def __init__(self, env: simpy.Environment, spec: Input, hosts: np.ndarray, batch: float, seed: int):
         self.prefetch = spec.prefetch
         self.copied_bytes = batch * (spec.copied_bytes or 0.0)
-        self.copied_ahead = spec.copied_ahead
+        self.copied_ahead, self.in_first_socket = spec.copied_ahead, spec.memory == "first-socket"
         self._batch_samples, self._file_samples = batch * len(hosts), spec.file_samples
         self._num_taken = [0] * len(hosts)
         storage = None if spec.storage is None else SharedRate(env, spec.storage)

@@ -9,6 +9,7 @@ import simpy
 
 from clustersim.program import Bucket
 from clustersim.strategies.job import Job
+from clustersim.topology import Node
 
 Process = Generator[simpy.Event, Any, Any]
 
@@ -81,10 +82,12 @@ def send_for_samples(job: Job, rank: int) -> None:
 
 def _samples(job: Job, rank: int) -> Process:
     """Have the next batch from the loader, and copied from the host's memory to the GPU's where that is simulated."""
-    assert job.input_stage is not None
-    yield from job.input_stage.fetch(rank)
-    if job.input_stage.copied_bytes:
-        yield from job.devices[rank].copy_in(job.input_stage.copied_bytes)
+    stage, gpu = job.input_stage, job.devices[rank]
+    assert stage is not None
+    yield from stage.fetch(rank)
+    if stage.copied_bytes:
+        lies_in = Node(job.network.topology.first_memory(gpu.number)) if stage.in_first_socket else None
+        yield from gpu.copy_in(stage.copied_bytes, lies_in)
 
 
 def update(job: Job, rank: int, iteration: int) -> Process:

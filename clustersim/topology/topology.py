@@ -109,6 +109,13 @@ class Topology:
         hosts: np.ndarray = self.node_hosts[self.gpus]
         return hosts
 
+    def first_memory(self, gpu: int) -> int:
+        """Return the node of the first host memory of a GPU's host: that of the host's first GPU."""
+        own = int(self.memory[gpu])
+        if own in self.gpus or self.gpu_hosts[gpu] < 0:
+            return own
+        return int(self.memory[np.argmax(self.gpu_hosts == self.gpu_hosts[gpu])])
+
     def node(self, where: Hashable) -> int:
         """Return the number of a node, given its name or, as an integer, a GPU's number.
 

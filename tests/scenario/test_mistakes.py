@@ -193,6 +193,7 @@ def needed(batch: int) -> str:
         ("input: {decode: 0 samples/s}", "input.decode", 17, "decode must be above 0, or no sample ever comes"),
         ("input: {copied_bytes: 0 B}", "input.copied_bytes", 23, "copied_bytes must be above 0"),
         ("input: {decode: 3 samples/s, copied_ahead: true}", "input.copied_ahead", 44, "Give copied_bytes as well"),
+        ("input: {decode: 3 samples/s, memory: first-socket}", "input.memory", 38, "Give copied_bytes as well"),
         ("input: {copied_bytes: 1 B, file_samples: 9}", "input.file_samples", 42, "means something with copied_ahead"),
         ("input: {storage: 1 GB/s}", "input.storage", 18, "storage means something with sample_bytes only"),
         (

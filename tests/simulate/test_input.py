@@ -111,6 +111,18 @@ def test_copies_ahead_that_take_longer_than_all_else_set_the_pace(scenario):
     assert clustersim.simulate(scenario).iteration_s == pytest.approx(8 * 600e6 / 12e9, rel=1e-9)
 
 
+@pytest.mark.parametrize(("memory", "binding"), [("own-socket", 12e9), ("first-socket", 6e9 / 2)])
+def test_batches_of_one_process_cross_the_sockets_link_to_the_gpus_of_the_other(scenario, memory, binding):
+    """Two of four GPUs share QPI's 6 GB/s where everything lies with the first socket; else each has its own slot."""
+    scenario["topology"] = {**scenario["topology"], "num_hosts": 1}
+    scenario["topology"]["host"] |= {"num_gpus": 4, "plx_per_socket": 0}
+    knobs = {"copied_bytes": "60 MB", "copied_ahead": True, "memory": memory}
+    scenario |= {"transport": "ideal", "strategy": {"kind": "local", "steps": 100}}
+    run = clustersim.simulate({**scenario, "num_gpus": 4, "input": knobs})
+    far = [parts["input"] + parts["compute"] for parts in run.worker_breakdown_s[2:]]
+    assert far == pytest.approx([8 * 60e6 / binding] * 2, rel=0.02)
+
+
 def test_the_same_seed_decodes_at_the_same_pace_and_another_at_another(scenario):
     scenario["input"] = {"decode": "100 samples/s", "cv": 0.5}
     first, again, other = (clustersim.simulate({**scenario, "seed": seed}).iteration_s for seed in (1, 1, 2))
