@@ -1,0 +1,120 @@
+"""Why a model cannot be laid over the GPUs as a scenario says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from clustersim.errors import InputError, Mistake
+from clustersim.parallelism.schedules import SCHEDULES
+from clustersim.scenario.beside_layout import beside_layout_mistakes
+from clustersim.scenario.offloaded import offload_mistakes
+
+if TYPE_CHECKING:
+    from clustersim.scenario.point import Point
+
+_STRATEGIES_IN_STEP = ("all-reduce", "server")
+_IN_STEP_BY = {
+    "one-weird-trick": "fully connected layers that all GPUs compute",
+    "local-fields": "tiles that exchange their borders",
+    "paths": "paths that join again",
+}
+"""Why the GPUs of a kind of layout cannot go on without each other."""
+
+
+def layout_mistakes(point: Point) -> list[Mistake]:
+    """Return why the model cannot be laid over the GPUs as the scenario says."""
+    try:
+        if not point.is_plain:
+            return [replace(each, key=f"parallelism.{each.key}") for each in _laid_out_mistakes(point)]
+    except InputError as error:
+        return [replace(mistake, key=f"parallelism.{mistake.key}") for mistake in error.mistakes]
+    return []
+
+
+def _laid_out_mistakes(point: Point) -> list[Mistake]:
+    """Return why a layout of several GPUs to a copy cannot be; raise InputError where its numbers do not divide."""
+    layout, grid = point.parallelism, point.grid
+    assert point.micro_batch
+    for stage in range(grid.pipeline):
+        SCHEDULES[layout.schedule](stage, grid.pipeline, layout.num_passes, layout.chunks)
+    mistakes = []
+    if layout.chunks > 1 and grid.pipeline == 1:
+        message = f"{layout.chunks} chunks on each stage, and there is one stage; give pipeline as well"
+        mistakes.append(Mistake(message, key="chunks", got=str(layout.chunks), allowed="1, or pipeline above 1"))
+    if layout.sequence_parallel and grid.tensor == 1:
+        message = "sequence_parallel splits what lies between split layers, and tensor is 1; give tensor as well"
+        mistakes.append(Mistake(message, key="sequence_parallel", got="true", allowed="with tensor above 1"))
+    if layout.tensor_overlap and (grid.tensor == 1 or not layout.sequence_parallel):
+        missing = "tensor above 1" if grid.tensor == 1 else "sequence_parallel: true"
+        message = f"tensor_overlap sends tokens that GPUs have some each of; give {missing} as well"
+        mistakes.append(Mistake(message, key="tensor_overlap", got="true", allowed=f"with {missing}"))
+    mistakes += _gather_mistakes(point)
+    if layout.sharding is not None and point.strategy.kind != "all-reduce":
+        message = (
+            "copies that share out what they have meet by reduce-scatters and all-gathers, as strategy all-reduce "
+            f"lets them (got strategy {point.strategy.kind}); take that, or no sharding"
+        )
+        mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="strategy: all-reduce"))
+    if layout.kind != "grid" and point.strategy.kind not in _STRATEGIES_IN_STEP:
+        message = f"{_IN_STEP_BY[layout.kind]} keep them in step (strategy is {point.strategy.kind})"
+        allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_IN_STEP)
+        mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
+    return [
+        *mistakes,
+        *_pipedream_mistakes(point),
+        *_time_chunk_mistakes(point),
+        *beside_layout_mistakes(point),
+        *offload_mistakes(point),
+    ]
+
+
+def _gather_mistakes(point: Point) -> list[Mistake]:
+    """Return why no updated weights are gathered that passes forward could go beside."""
+    layout, key = point.parallelism, "gather_overlap"
+    if not layout.gather_overlap:
+        return []
+    if layout.sharding not in ("zero-1", "zero-2"):
+        why = "zero-3 gathers the weights of a block as it is needed" if layout.sharding else "copies have them whole"
+        message = f"gather_overlap is how copies gather what each of them has updated, and {why}"
+        return [Mistake(message, key=key, got="true", allowed="with sharding: zero-1 or zero-2")]
+    if layout.offloads("optimizer"):
+        message = "gather_overlap: what a host has updated is gathered as it comes back, at the end of an iteration"
+        return [Mistake(message, key=key, got="true", allowed="false, or no offload of the optimizer")]
+    return []
+
+
+def _time_chunk_mistakes(point: Point) -> list[Mistake]:
+    """Return why parts of sequences cannot follow each other through the stages."""
+    layout, mistakes = point.parallelism, []
+    if layout.time_chunks == 1:
+        return []
+    got = str(layout.time_chunks)
+    if point.grid.pipeline == 1:
+        message = f"{got} parts of each sequence follow each other through stages, and there is one; give pipeline"
+        mistakes.append(Mistake(message, key="time_chunks", got=got, allowed="1, or pipeline above 1"))
+    if layout.schedule != "gpipe":
+        message = (
+            "recurrent layers go backward from the end of a sequence, when all of it has been forward; that is "
+            f"schedule gpipe (got {layout.schedule})"
+        )
+        mistakes.append(Mistake(message, key="schedule", got=layout.schedule, allowed="gpipe, or no time_chunks"))
+    return mistakes
+
+
+def _pipedream_mistakes(point: Point) -> list[Mistake]:
+    """Return what cannot be where every micro-batch is an update of its own."""
+    layout, strategy, mistakes = point.parallelism, point.strategy.kind, []
+    if layout.schedule != "pipedream":
+        return []
+    if strategy != "all-reduce":
+        message = (
+            "copies of a stage add up the gradients of every micro-batch by an all-reduce (got strategy "
+            f"{strategy}); take strategy all-reduce, or another schedule"
+        )
+        allowed = "strategy: all-reduce, or another schedule"
+        mistakes.append(Mistake(message, key="schedule", got="pipedream", allowed=allowed))
+    if layout.sharding is not None:
+        message = "pipedream stashes several versions of the weights on each GPU, and copies share out a single one"
+        mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="none, or another schedule"))
+    return mistakes
