@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.palette import LABELS, PARTS, text_on
-from clustersim.report.series import headline, largest, run_label, series, setting
+from clustersim.report.series import headline, largest, of_model, run_label, series, setting
 from clustersim.report.words import duration, gpus, percent, plot_text, time_unit
 from clustersim.results import BREAKDOWN, Run, Sweep
 
@@ -53,6 +53,7 @@ def breakdown_title(sweep: Sweep) -> str:
     if len(rivals) == 1:
         return (
             f"{_where(run)} {LABELS[part]} takes {percent(run.breakdown_s[part] / run.iteration_s)} of each iteration"
+            f"{of_model(sweep)}"
         )
     last = rivals[-1]
     shares = [
@@ -68,7 +69,7 @@ def _all_computing(sweep: Sweep, run: Run, last: Run) -> str:
     what = "computing, all of it" if share > 0.9999 else f"computing, {percent(share)} of it"
     part = overhead(last)
     if last is run or part is None or last.breakdown_s[part] < 0.03 * last.iteration_s:
-        return f"{_where(run)} each iteration is {what}"
+        return f"{_where(run)} each iteration{of_model(sweep)} is {what}"
     return (
         f"{_where(run)} each iteration with {setting(sweep, run)} is {what}; with {setting(sweep, last)} "
         f"{percent(last.breakdown_s[part] / last.iteration_s)} is {LABELS[part]}"

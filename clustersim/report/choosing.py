@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, names_over
 from clustersim.report.palette import series_colour, series_marker
-from clustersim.report.series import largest, setting, varied
+from clustersim.report.series import largest, of_model, setting, varied
 from clustersim.report.words import count, gpus, percent, plot_text, shortened, times
 from clustersim.results import Run, Sweep
 
@@ -39,7 +39,7 @@ class Choosing:
 
 
 def choosing_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Choosing | None:
-    """Return all strategies at the largest size; None where the sweep has no more than one.
+    """Return all strategies at the largest size, of one model; None where the sweep has no more than one.
 
     A rate is inverse to time, so that the interval of updates per second is that of samples per second, relatively.
     """
@@ -50,7 +50,8 @@ def choosing_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Choosing | None:
     choices = [_choice(run, setting(sweep, run)) for run in runs]
     if len({choice.label for choice in choices}) < 2:
         return None
-    note = f"The fastest {max_rows} of {count(len(choices))} are shown." if len(choices) > max_rows else ""
+    shown = f"The fastest {max_rows} of {count(len(choices))} are shown." if len(choices) > max_rows else ""
+    note = " ".join(filter(None, (shown, f"Runs{of_model(sweep)} alone are compared." if of_model(sweep) else "")))
     levels = {run.interval.level for run in runs if run.interval}
     return Choosing(_title(choices), runs[0].num_gpus, tuple(choices[:max_rows]), max(levels, default=None), note)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from clustersim.report.words import plural
+from clustersim.report.marks import MICRO_BATCH, Mark, gathered_marks, joined_marks, merged_marks, within_one
 from clustersim.results import Run
 
 MAX_MARKS = 5000
@@ -21,30 +20,11 @@ NOTICED = 0.005
 LEAST_SHARE = 1 / 300
 """Share of the picture's length below which a bar is too narrow to tell from its neighbour."""
 
-MICRO_BATCH = ", micro-batch "
-"""Stands in a span's name before the number of its micro-batch."""
-
-_PASSES = {"forward": 0, "recompute": 1, "backward": 1, "weights": 2}
-"""Which pass a kind of span belongs to; others belong to the one around them."""
-
 Row = tuple[str, int, int, float, float, str, str]
 """A span: kind, rank, iteration, start and end in seconds, name and cause."""
 
 COMMUNICATION = ("communication", "copy", "host")
 """Kinds that run beside the compute, in a lane of their own."""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One bar: seconds from the start of the iteration; `num_spans` is how many spans it stands for."""
-
-    kind: str
-    rank: int
-    start_s: float
-    end_s: float
-    name: str
-    cause: str
-    num_spans: int = 1
 
 
 @dataclass(frozen=True)
@@ -166,80 +146,6 @@ def _seconds(marks: list[Mark], kind: str) -> float:
     return sum(mark.end_s - mark.start_s for mark in marks if mark.kind == kind)
 
 
-def gathered_marks(marks: Sequence[Mark], least_s: float) -> list[Mark]:
-    """Return the marks of one rank where those of a pass that are shorter than `least_s` do not stand alone.
-
-    They and their neighbours of the same pass are drawn as one bar for each kind, one after the other in the order in
-    which the kinds first come. No kind gets more or less time by that, and the pass begins and ends when it does.
-    """
-    return [mark for group in _groups(sorted(marks, key=lambda mark: mark.start_s), least_s) for mark in _bars(group)]
-
-
-def _groups(marks: Sequence[Mark], least_s: float) -> Iterator[list[Mark]]:
-    """Yield marks that are drawn together: of one pass, touching, and short themselves or beside a short one."""
-    group: list[Mark] = []
-    number = -1
-    for mark in marks:
-        own = _PASSES.get(mark.kind, number)
-        if group and not (_belong(group[-1], mark, least_s) and own == number):
-            yield group
-            group = []
-        group, number = [*group, mark], own
-    if group:
-        yield group
-
-
-def _belong(before: Mark, mark: Mark, least_s: float) -> bool:
-    ends = [each.name.partition(MICRO_BATCH)[1:] for each in (before, mark)]
-    is_short = min(each.end_s - each.start_s for each in (before, mark)) < least_s
-    touches = mark.start_s <= before.end_s * (1 + 1e-9)
-    return is_short and touches and bool(ends[0][0]) and ends[0] == ends[1]
-
-
-def _bars(group: list[Mark]) -> Iterator[Mark]:
-    """Yield one bar for each kind of some marks."""
-    at_s = group[0].start_s
-    for kind in dict.fromkeys(mark.kind for mark in group):
-        own = [mark for mark in group if mark.kind == kind]
-        end_s = at_s + sum(mark.end_s - mark.start_s for mark in own)
-        number = sum(mark.num_spans for mark in own)
-        name = own[0].name if number == 1 else plural(number, "span") + "".join(own[0].name.partition(MICRO_BATCH)[1:])
-        causes = {mark.cause for mark in own}
-        cause = own[0].cause if len(causes) == 1 else ""
-        yield replace(own[0], start_s=at_s, end_s=end_s, name=name, cause=cause, num_spans=number)
-        at_s = end_s
-
-
-def merged_marks(marks: list[Mark]) -> list[Mark]:
-    """Return the marks of one rank with neighbours of one kind that touch made one."""
-    return _joined(marks, lambda before, after: True)
-
-
-def joined_marks(marks: list[Mark], least_s: float) -> list[Mark]:
-    """Return the marks of one rank where touching ones of a kind that are together shorter than `least_s` are one."""
-    return _joined(marks, lambda before, after: after.end_s - before.start_s < least_s)
-
-
-def _joined(marks: list[Mark], belong: Callable[[Mark, Mark], bool]) -> list[Mark]:
-    joined: dict[str, list[Mark]] = defaultdict(list)
-    for mark in sorted(marks, key=lambda mark: mark.start_s):
-        before = joined[mark.kind]
-        if before and mark.start_s <= before[-1].end_s * (1 + 1e-9) and belong(before[-1], mark):
-            last = before[-1]
-            number = last.num_spans + mark.num_spans
-            name = plural(number, "span") + _same_micro_batch(last.name, mark.name)
-            before[-1] = replace(last, end_s=max(last.end_s, mark.end_s), name=name, num_spans=number)
-        else:
-            before.append(mark)
-    return [mark for kind in joined.values() for mark in kind]
-
-
-def _same_micro_batch(one: str, other: str) -> str:
-    """Return the end of two names that says which micro-batch they are of; nothing where that is not the same."""
-    ends = [name.partition(MICRO_BATCH)[1:] for name in (one, other)]
-    return "".join(ends[0]) if ends[0] == ends[1] else ""
-
-
 def times_shown(run: Run) -> tuple[float, float] | None:
     """Return from when to when a timeline shows a run's spans, on their own clock; None where there are none."""
     if not len(run.spans):
@@ -265,6 +171,8 @@ def _iteration(run: Run) -> tuple[int, dict[int, list[Mark]]]:
     by_rank: dict[int, list[Mark]] = defaultdict(list)
     for kind, rank, _, start_s, end_s, name, cause in rows:
         by_rank[rank].append(Mark(kind, rank, start_s - start, end_s - start, name, cause))
+    if run.stashes_weights:
+        by_rank = {rank: within_one(marks, run.iteration_s) for rank, marks in by_rank.items()}
     return whole, dict(sorted(by_rank.items()))
 
 

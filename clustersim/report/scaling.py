@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from clustersim.report.figure import Figure, Json, axis, layout, legend, merged
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.published import METRICS, compare, in_unit
-from clustersim.report.series import Series, basis, headline, largest, run_label, series
+from clustersim.report.series import Series, basis, headline, largest, of_model, run_label, series
 from clustersim.report.words import count, gpus, percent, plot_text, times
 from clustersim.results import Run, Sweep
 
@@ -89,9 +89,10 @@ def scaling_title(sweep: Sweep) -> str:
         best, worst = run_label(sweep, rivals[0]), run_label(sweep, rivals[-1])
         factor = rivals[0].samples_per_s / rivals[-1].samples_per_s
         if factor < 1.01:
-            return f"At {gpus(run.num_gpus)} all {len(rivals)} settings are equally fast to 1 %"
+            return f"At {gpus(run.num_gpus)} all {len(rivals)} settings{of_model(sweep)} are equally fast to 1 %"
         return f"{best}: {times(factor)} the throughput of {worst.partition(', ')[2] or worst}"
     what = f"{count(run.samples_per_s)} samples/s" if run.speedup is None else f"a speedup of {times(run.speedup)}"
+    what += of_model(sweep)
     if len({other.num_gpus for other in sweep.runs}) == 1:
         return f"One size only: {gpus(run.num_gpus)} give {what}" if run.num_gpus > 1 else f"One GPU gives {what}"
     return f"{gpus(run.num_gpus)} give {what}, at {percent(run.efficiency)} efficiency"

@@ -101,13 +101,17 @@ def _tells(found: set[str]) -> bool:
     return value == "true" or value.replace(".", "", 1).isdigit()
 
 
+_SAY_LITTLE = ("offload", "recompute", "context_method", "balance")
+"""Keys whose values say nothing without them: `full`, `optimizer`, `all-gather`."""
+
+
 def axis_value(key: str, value: Any) -> str:
     """Write one value of an axis so that it can stand alone.
 
     >>> axis_value("strategy.algorithm", "ring"), axis_value("batch.per_gpu", 32), axis_value("strategy.overlap", True)
     ('ring', 'batch.per_gpu 32', 'overlap on')
-    >>> axis_value("parallelism.offload", "none"), axis_value("compression.kind", "none")
-    ('offload none', 'compression none')
+    >>> axis_value("parallelism.offload", "optimizer"), axis_value("compression.kind", "none")
+    ('offload optimizer', 'compression none')
     """
     leaf = key.removesuffix(".kind").rpartition(".")[2]
     if value is None:
@@ -127,7 +131,8 @@ def axis_value(key: str, value: Any) -> str:
         return " ".join(inner) or leaf
     if isinstance(value, list | tuple):
         return ", ".join(axis_value(key, part) for part in value) or f"no {leaf}"
-    return f"{leaf} {value}" if value == "none" else str(value)
+    is_named = value == "none" or leaf in _SAY_LITTLE
+    return f"{leaf.replace('_', ' ')} {value}" if is_named else str(value)
 
 
 def axis_headings(keys: Sequence[str]) -> list[str]:
@@ -166,21 +171,28 @@ def run_label(sweep: Sweep, run: Run) -> str:
 
 
 def headline(sweep: Sweep) -> Run:
-    """Return the run the page talks about: the most GPUs, and of these the most samples per second."""
-    return max(sweep.runs, key=lambda run: (run.num_gpus, run.samples_per_s))
+    """Return the run the page talks about: the first model's with the most GPUs, of these the most samples a second."""
+    return largest(sweep)[0]
 
 
 def largest(sweep: Sweep) -> tuple[Run, ...]:
-    """Return the runs at the largest number of GPUs, the fastest first."""
-    most = max(run.num_gpus for run in sweep.runs)
-    runs = [run for run in sweep.runs if run.num_gpus == most]
-    return tuple(sorted(runs, key=lambda run: -run.samples_per_s))
+    """Return the runs at the largest number of GPUs, the fastest first; of several models those of the first.
+
+    A sample of one model is not one of another: a sequence may have sixteen times as many tokens.
+    """
+    alike = [run for run in sweep.runs if run.axes.get("model") == sweep.runs[0].axes.get("model")]
+    most = max(run.num_gpus for run in alike)
+    return tuple(sorted((run for run in alike if run.num_gpus == most), key=lambda run: -run.samples_per_s))
+
+
+def of_model(sweep: Sweep) -> str:
+    """Return which model's runs are compared, in words that follow others; empty where there is one."""
+    return f" of {sweep.runs[0].axes['model']}" if "model" in varied(sweep) else ""
 
 
 def told_apart(sweep: Sweep, limit: int) -> tuple[Run, ...]:
-    """Return the runs worth a picture of their own: the headline first, then its rivals, then smaller sizes."""
-    first = headline(sweep)
-    rivals = [run for run in largest(sweep) if run is not first]
-    smaller = [run for run in sweep.runs if run.num_gpus != first.num_gpus]
-    smaller.sort(key=lambda run: (-run.num_gpus, -run.samples_per_s))
-    return (first, *rivals, *smaller)[:limit]
+    """Return the runs worth a picture of their own: the headline first, then its rivals, then all others by size."""
+    rivals = largest(sweep)
+    others = [run for run in sweep.runs if not any(run is rival for rival in rivals)]
+    others.sort(key=lambda run: (-run.num_gpus, -run.samples_per_s))
+    return (*rivals, *others)[:limit]

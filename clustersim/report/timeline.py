@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, MICRO_BATCH, Chosen, Mark, choose
+from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, Chosen, choose
+from clustersim.report.marks import MICRO_BATCH, Mark
 from clustersim.report.palette import KIND_PATTERNS, LABELS, PARTS, text_on
 from clustersim.report.places import part_word, place_name
 from clustersim.report.series import run_label
@@ -21,7 +22,12 @@ _COMPUTED = ("forward", "recompute", "backward", "weights")
 _HATCHING: Json = {"fillmode": "overlay", "size": 5, "solidity": 0.25}
 _LEAST_TEXT = 1 / 60
 """Share of the picture's length from which on a bar has room for the number of its micro-batch."""
+_LEAST_TEXT_NARROW = 1 / 16
 _LANE_PX = 40
+_LEGEND_PX = 22
+"""Height of a line of the legend, which has one for each kind on a narrow screen."""
+_SHIFTED = 0.02
+"""Share of the picture's length from which on it is seen that lanes begin at different times."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,12 @@ class Timeline:
     length_s: float
     note: str
     in_step: bool = True
+
+    @property
+    def begins_apart(self) -> bool:
+        """Whether ranks that are in step have ended the iteration before at different times."""
+        begins_s = [min(mark.start_s for mark in self.marks if mark.rank == lane.rank) for lane in self.lanes]
+        return self.in_step and max(begins_s) > _SHIFTED * self.length_s
 
     @cached_property
     def has_micro_batches(self) -> bool:
@@ -155,12 +167,14 @@ def draw_timeline(data: Timeline) -> Figure:
     narrow = {
         "yaxis": {"ticktext": [_label(lane, long=False) for lane in data.lanes]},
         "xaxis": {"nticks": 5},
-        "height": height + 60,
+        "height": height + _LEGEND_PX * len(kinds),
+        "legend": {"maxheight": 1.0},
     }
+    few = [_with_few_numbers(trace, data.length_s / factor) for trace in traces] if data.has_micro_batches else None
     return Figure(
         data.title,
         _subtitle(data, unit),
-        traces, drawn, narrow, label=data.run, note=data.note,
+        traces, drawn, narrow, label=data.run, note=data.note, narrow_traces=few,
     )  # fmt: skip
 
 
@@ -173,6 +187,8 @@ def _subtitle(data: Timeline, unit: str) -> str:
     if any(numbers):
         before = "; those below 0 are of iterations before" if any(each.startswith("-") for each in numbers) else ""
         words.append(f"Numbers: micro-batches{before}.")
+    if data.begins_apart:
+        words.append("Each lane begins where that rank's iteration before ended.")
     if any(lane.last for lane in data.lanes):
         words.append("The rank the others wait for is shaded.")
     return " ".join(words)
@@ -215,6 +231,14 @@ def _numbers(kind: str, marks: list[Mark], data: Timeline) -> Json:
         "text": text, "textposition": "inside", "insidetextanchor": "middle", "textangle": 0, "textfont": font,
         "constraintext": "none", "cliponaxis": True,
     }  # fmt: skip
+
+
+def _with_few_numbers(trace: Json, length: float) -> Json:
+    """Return a trace with the numbers that have room on a narrow screen, which is as wide as the picture's `length`."""
+    if "text" not in trace:
+        return trace
+    wide = (size >= _LEAST_TEXT_NARROW * length for size in trace["x"])
+    return {**trace, "text": [text if has_room else "" for text, has_room in zip(trace["text"], wide, strict=True)]}
 
 
 def _micro_batch(mark: Mark, data: Timeline) -> str:

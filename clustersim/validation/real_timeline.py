@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, Mark, choose
+from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, choose
+from clustersim.report.marks import Mark
 from clustersim.report.palette import LABELS, PARTS
 from clustersim.report.words import duration, percent, plot_text, time_unit
 from clustersim.results import Cycles, Run, Spans

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from clustersim.report.choosing import choosing_data
+from clustersim.report.scaling import scaling_title
 from clustersim.report.series import axis_value, headline, largest, run_label, series, told_apart, varied
 from clustersim.report.words import THIN
 from tests.report.synthetic import make_comparison, make_sweep
@@ -39,6 +43,23 @@ def test_runs_told_apart_are_the_headline_then_its_rivals_then_smaller_sizes():
     assert told == [(128, "all-reduce"), (128, "server"), (32, "all-reduce"), (32, "server")]
 
 
+def test_runs_of_several_models_are_compared_within_the_first() -> None:
+    """A sample of one is not one of another: what trains the most samples is no winner among them."""
+    sweep = make_comparison()
+    runs = [
+        replace(run, axes={**run.axes, "model": model}, samples_per_s=run.samples_per_s * factor)
+        for model, factor in (("long", 1.0), ("short", 16.0))
+        for run in sweep.runs
+    ]
+    several = replace(sweep, runs=tuple(runs))
+    assert headline(several).axes["model"] == "long"
+    assert [run.axes["strategy.kind"] for run in largest(several)] == ["all-reduce", "server"]
+    assert {run.axes["model"] for run in told_apart(several, 100)} == {"long", "short"}
+    assert len(told_apart(several, 100)) == len(runs)
+    assert scaling_title(several).endswith(" the throughput of server, long")
+    assert choosing_data(several).note == "Runs of long alone are compared."
+
+
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
@@ -46,6 +67,9 @@ def test_runs_told_apart_are_the_headline_then_its_rivals_then_smaller_sizes():
         ("compression", None, "no compression"),
         ("strategy.bound", 3, "bound 3"),
         ("strategy.n", 4, "n=4"),
+        ("parallelism.offload", "optimizer", "offload optimizer"),
+        ("parallelism.context_method", "all-gather", "context method all-gather"),
+        ("parallelism.schedule", "1f1b", "1f1b"),
         ("placement", {"kind": "fragmented", "free": 0.1}, "fragmented free 0.1"),
         ("stragglers", [], "no stragglers"),
         ("stragglers", [{"kind": "lognormal", "cv": 0.03}], "lognormal cv 0.03"),

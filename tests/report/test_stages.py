@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.interchange.slices import slices_of
-from clustersim.report.lanes import Mark, choose, gathered_marks
+from clustersim.report.lanes import choose
+from clustersim.report.marks import Mark, gathered_marks
 from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.words import THIN
 from clustersim.results import Run, Spans
@@ -73,6 +74,28 @@ def test_a_bar_with_room_has_the_number_of_its_micro_batch() -> None:
     assert "text" not in traces["pipeline bubble"]
     assert "Numbers: micro-batches." in figure.subtitle
     assert "micro-batch 0" in traces["gradients of weights, put off"]["hovertext"][0]
+
+
+def test_on_a_narrow_screen_only_wide_bars_have_numbers_and_the_legend_has_its_room() -> None:
+    run = stages(num_micro=8)
+    figure = draw_timeline(timeline_data(sweep_of(run), run))
+    wide, narrow = (
+        [text for trace in traces for text in trace.get("text", []) if text]
+        for traces in (figure.traces, figure.narrow_traces)
+    )
+    assert len(wide) > 2 * len(narrow)
+    assert figure.narrow["height"] >= figure.layout["height"] + 20 * len(figure.traces)
+
+
+def test_lanes_that_begin_at_different_times_say_why() -> None:
+    told = "Each lane begins where that rank's iteration before ended."
+    run = stages()
+    assert told not in draw_timeline(timeline_data(sweep_of(run), run)).subtitle
+    later = Spans()
+    for kind, rank, iteration, begin_s, end_s, name, cause in run.spans.rows():
+        later.add(kind, rank, iteration, begin_s + (rank == 0), end_s + (rank == 0), name, cause)
+    run = replace(run, spans=later)
+    assert told in draw_timeline(timeline_data(sweep_of(run), run)).subtitle
 
 
 def test_a_micro_batch_that_is_the_only_one_has_no_number() -> None:

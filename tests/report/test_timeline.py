@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clustersim
-from clustersim.report.lanes import MAX_RANKS, Mark, choose, joined_marks, last_rank, merged_marks
+from clustersim.report.lanes import MAX_RANKS, choose, last_rank
+from clustersim.report.marks import Mark, joined_marks, merged_marks
 from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.words import THIN
 from clustersim.results import Spans

@@ -163,6 +163,19 @@ def test_the_timeline_says_what_numbers_below_0_are(equal: str) -> None:
     assert "those below 0 are of iterations before" in draw_timeline(data).subtitle
 
 
+def test_the_timeline_shows_all_stages_for_the_time_of_one_iteration(equal: str) -> None:
+    """What a stage does beyond it has come before, too: nothing is lost, and no lane begins later than others."""
+    sweep = clustersim.sweep(scenario(equal, 4, {"pipeline": 4, "micro_batches": 4}))
+    run = sweep.runs[0]
+    data = timeline_data(sweep, run)
+    assert data is not None
+    assert data.length_s == pytest.approx(run.iteration_s)
+    recorded = sum(end_s - begin_s for _, _, _, begin_s, end_s, _, _ in run.spans.rows())
+    assert sum(mark.end_s - mark.start_s for mark in data.marks) == pytest.approx(recorded)
+    assert min(mark.start_s for mark in data.marks) >= 0.0
+    assert not data.begins_apart
+
+
 def refusal(asked: dict[str, Any]) -> InputError:
     with pytest.raises(InputError) as caught:
         clustersim.simulate(asked)
