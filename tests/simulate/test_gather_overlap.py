@@ -17,6 +17,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.without_effect import without_effect
+from tests.models import write_experts
 from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 
 NUM_LAYERS, FORWARD_S, BACKWARD_S, LAYER_BYTES = 6, 0.012, 0.024, 4e8
@@ -135,6 +136,20 @@ def test_ranks_played_as_one_are_those_played_each(num_gpus: int, layout: dict[s
     """Where copies exchange over links of their own, and over those of the GPUs that split layers."""
     asked = scenario("gpt-4x512x8-seq256", num_gpus, layout)
     check_folded_is_exact({**asked, "topology": DGX, "transport": "nccl", "batch": {"global": 32}})
+
+
+def test_experts_come_from_those_who_have_the_same_ones(tmp_path: Path) -> None:
+    """Two layers of them; in as many bytes as at the end, and the quick run is the exact one."""
+    model = write_experts(tmp_path)
+    asked = [scenario(model, 8, {"expert": 2, "micro_batches": 2, "gather_overlap": each}) for each in (True, False)]
+    beside, at_the_end = (clustersim.simulate(each) for each in asked)
+    assert beside.iteration_s < at_the_end.iteration_s
+    assert sent_bytes(beside) == pytest.approx(sent_bytes(at_the_end), rel=1e-9)
+    assert beside.iteration_s == pytest.approx(clustersim.simulate(asked[0], exact=True).iteration_s, rel=1e-9)
+    laid_out = Setup(load_scenario(asked[0]).points()[0].point).laid_out
+    assert laid_out is not None
+    lines = laid_out.plans[0].program.lines()
+    assert sum(line.startswith("wait for weights of experts") for line in lines) == 2
 
 
 def test_traces_take_as_long(equal: str, tmp_path: Path) -> None:
