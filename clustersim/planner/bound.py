@@ -7,7 +7,7 @@ exchange of gradients after the pass that completes them. docs/physics.md writes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,11 +136,18 @@ def _with_gathers(material: Material, choice: Choice, sums: list[np.ndarray]) ->
     """Let each pass wait for the weights of its first unit, and for the gathering of all."""
     bytes_each = PRECISIONS[material.point.precision].operand_bytes
     algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
-    for number, sizes in enumerate(material.units(choice)):
-        groups = material.replica_groups(choice, number % choice.grid.pipeline)
-        gather_s = [material.links.collective_s("all-gather", algorithm, groups, size * bytes_each) for size in sizes]
-        sums[0][number] = max(sums[0][number] + gather_s[0], sum(gather_s))
-        sums[1][number] = max(sums[1][number] + gather_s[-1], sum(gather_s))
+    for number, (shared, experts) in enumerate(material.units(choice)):
+        stage = number % choice.grid.pipeline
+        groups, expert_groups = material.replica_groups(choice, stage), material.expert_groups(choice, stage)
+        shared_s = [material.links.collective_s("all-gather", algorithm, groups, size * bytes_each) for size in shared]
+        experts_s = [
+            material.links.collective_s("all-gather", algorithm, expert_groups, size * bytes_each) if size else 0.0
+            for size in experts
+        ]
+        gather_s = [max(pair) for pair in zip(shared_s, experts_s, strict=True)]
+        stream_s = max(sum(shared_s), sum(experts_s))
+        sums[0][number] = max(sums[0][number] + gather_s[0], stream_s)
+        sums[1][number] = max(sums[1][number] + gather_s[-1], stream_s)
 
 
 class _Exchange:
@@ -149,7 +156,7 @@ class _Exchange:
     def __init__(self, material: Material, choice: Choice, timed: Timed, stage: int, passes: Passes):
         self._links, self._choice, whole = material.links, choice, timed.training.whole
         self._groups: tuple[Group, ...] = material.replica_groups(choice, stage)
-        self._expert_groups = material.groups_of_stage(choice, ("context", "data"), stage)
+        self._expert_groups = material.expert_groups(choice, stage)
         self._load = material.load(choice, stage)
         self._algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
         self._update_s = whole.optimizer_s * self._load.share
@@ -166,16 +173,16 @@ class _Exchange:
         sharding, replicas = self._choice.layout.sharding, self._choice.grid.num_replicas
         if replicas == 1:
             return passed_s + self._update_s
+        if sharding in ("zero-2", "zero-3"):
+            met_s = self._streamed_s(passed_s)
+        else:
+            op = "reduce-scatter" if sharding else "all-reduce"
+            apart_s = min(starts_s) + self._all_of_experts_s(op, self._load.experts)
+            met_s = max(self._met_s(op, passed_s, starts_s), passed_s, apart_s)
         if sharding is None:
-            apart_s = self._links.one_after_another_s(
-                "all-reduce", self._algorithm, self._expert_groups, self._load.experts
-            )
-            met_s = self._met_s("all-reduce", passed_s, starts_s)
-            return max(met_s, passed_s, min(starts_s) + apart_s) + self._update_s
-        met_s = (
-            self._met_s("reduce-scatter", passed_s, starts_s) if sharding == "zero-1" else self._streamed_s(passed_s)
-        )
-        return met_s + self._update_s / replicas + self._given_out_s()
+            return met_s + self._update_s
+        own = (1 + self._load.expert_share * (self._choice.grid.expert - 1)) / replicas
+        return met_s + self._update_s * own + self._given_out_s()
 
     def _met_s(self, op: str, passed_s: float, starts_s: list[float]) -> float:
         """Return when the last bucket is exchanged, one after the other."""
@@ -191,23 +198,34 @@ class _Exchange:
 
     def _streamed_s(self, passed_s: float) -> float:
         """Return when the gradients of every micro-batch's units are shared out, beside gathered weights if any."""
-        units = [size for part in self._load.units for size in part if size]
-        shared = [size * self._gradient_bytes for size in units]
-        last = [size for size in self._load.units[0] if size][:1]
+        units, experts = ([size for part in each for size in part if size] for each in self._load.units)
+        last = [size for size in self._load.units[0][0] if size][:1]
         last_s = self._all_s("reduce-scatter", [size * self._gradient_bytes for size in last])
-        stream_s = self._all_s("reduce-scatter", shared)
-        if self._choice.layout.sharding == "zero-3":
-            stream_s += 2 * self._all_s("all-gather", [size * self._weight_bytes for size in units])
+        stream_s = max(self._stream_s(self._all_s, units), self._stream_s(self._all_of_experts_s, experts))
         tail_s = self._tail_s if last else 0.0
         return max(passed_s - tail_s + last_s, passed_s, self._choice.layout.micro_batches * stream_s)
+
+    def _stream_s(self, all_s: Callable[[str, Sequence[float]], float], units: Sequence[float]) -> float:
+        """Return what gradients of units with so many parameters take for a micro-batch, and weights if gathered."""
+        shared_s = all_s("reduce-scatter", [size * self._gradient_bytes for size in units])
+        if self._choice.layout.sharding != "zero-3":
+            return shared_s
+        return shared_s + 2 * all_s("all-gather", [size * self._weight_bytes for size in units])
 
     def _given_out_s(self) -> float:
         layout = self._choice.layout
         if layout.sharding == "zero-3" or layout.gather_overlap:
             return 0.0
         share = self._weight_bytes / self._gradient_bytes
-        return self._all_s("all-gather", [size * share for size in self._load.buckets])
+        return max(
+            self._all_s("all-gather", [size * share for size in self._load.buckets]),
+            self._all_of_experts_s("all-gather", [size * share for size in self._load.experts]),
+        )
 
     def _all_s(self, op: str, sizes: Sequence[float]) -> float:
         """Return the least that collectives of these sizes take one after the other, of all groups of the stage."""
         return self._links.one_after_another_s(op, self._algorithm, self._groups, sizes)
+
+    def _all_of_experts_s(self, op: str, sizes: Sequence[float]) -> float:
+        """Return the same of the groups that have the same experts."""
+        return self._links.one_after_another_s(op, self._algorithm, self._expert_groups, sizes)

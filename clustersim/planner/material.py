@@ -89,14 +89,16 @@ class StageLoad:
     """What a stage exchanges: bytes of its buckets, and of those with gradients of its first chunk alone.
 
     `experts` are the bytes of gradients that copies of experts exchange apart from the others. `units` are the
-    parameters of the units of each of its chunks, and `share` is its part of the model's parameters.
+    parameters of the units of each of its chunks, of what all replicas have and of experts. `share` is its part of the
+    model's parameters, and `expert_share` is that of experts, which GPUs share out, in its own.
     """
 
     buckets: tuple[float, ...]
     of_first_chunk: tuple[float, ...]
     experts: tuple[float, ...]
-    units: tuple[tuple[float, ...], ...]
+    units: tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]
     share: float
+    expert_share: float
 
 
 class Material:
@@ -142,10 +144,19 @@ class Material:
         key = "load", choice.cut, begins, choice.layout.pipeline, stage, choice.exchange
         return self._once(key, lambda: self._load(choice, begins, stage))
 
-    def units(self, choice: Choice) -> list[list[float]]:
-        """Return the parameters of the units of each part, whose weights are gathered together."""
+    def units(self, choice: Choice) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+        """Return the parameters of the units of each part, whose weights are gathered together.
+
+        Those that all replicas have, and those of experts that GPUs share out, which fewer have.
+        """
         begins = self.begins(choice)
-        return self._once(("units", choice.cut, begins), lambda: _units(self.split(choice), begins))
+        return self._once(("units", choice.cut, begins), lambda: self._units(choice, begins))
+
+    def _units(self, choice: Choice, begins: tuple[int, ...]) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+        split = self.split(choice)
+        of_experts = split.parameters * split.are_experts * (choice.grid.expert > 1)
+        columns = (_of_units(split, begins, each) for each in (split.parameters - of_experts, of_experts))
+        return list(zip(*columns, strict=True))
 
     def groups(self, choice: Choice, axes: tuple[str, ...]) -> tuple[Group, ...]:
         """Return the ranks of every group along some axes, those of the first stage first."""
@@ -160,6 +171,10 @@ class Material:
     def replica_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same parameters."""
         return self.groups_of_stage(choice, REPLICAS, stage)
+
+    def expert_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
+        """Return the groups of ranks of a stage that have the same experts."""
+        return self.groups_of_stage(choice, ("context", "data"), stage)
 
     def _once(self, key: Hashable, make: Callable[[], Found]) -> Found:
         if key not in self._known:
@@ -254,13 +269,15 @@ class Material:
             (float(sizes[together[members]].sum()), int(layers[together[members[-1]]]) <= last)
             for members in assign_buckets(sizes[together].tolist(), caps)
         ]
-        every = whole.model.num_parameters
+        every, own_parameters = whole.model.num_parameters, float(split.parameters[layers].sum())
+        shared, experts = zip(*self.units(choice)[stage::num_stages], strict=True)
         return StageLoad(
             buckets=tuple(size for size, _ in buckets),
             of_first_chunk=tuple(size for size, is_of_first in buckets if is_of_first),
             experts=tuple(sizes[apart & (sizes > 0)].tolist()),
-            units=tuple(tuple(each) for each in self.units(choice)[stage::num_stages]),
-            share=float(split.parameters[layers].sum()) / every if every else 0.0,
+            units=(shared, experts),
+            share=own_parameters / every if every else 0.0,
+            expert_share=float(split.parameters[layers][apart].sum()) / own_parameters if own_parameters else 0.0,
         )
 
     def _begins(self, choice: Choice) -> tuple[int, ...]:
@@ -297,10 +314,11 @@ def _kind(piece: Piece) -> Hashable:
     return sizes, work, tuple(layer.shape.items()), calls, piece.num_blocks, piece.block_bytes, piece.num_turns
 
 
-def _units(split: Split, begins: tuple[int, ...]) -> list[list[float]]:
-    total = np.concatenate([[0.0], np.cumsum(split.parameters)])
+def _of_units(split: Split, begins: tuple[int, ...], parameters: np.ndarray) -> list[tuple[float, ...]]:
+    """Return the sums of parameters [num_layers] over the units of each part."""
+    total = np.concatenate([[0.0], np.cumsum(parameters)])
     units = []
     for first, end in zip(begins, (*begins[1:], len(split.pieces)), strict=True):
         starts = [first, *(block for block in split.blocks if first < block < end), end]
-        units.append(np.diff(total[starts]).tolist())
+        units.append(tuple(np.diff(total[starts]).tolist()))
     return units

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from clustersim.parallelism.experts import updated_share
 from clustersim.parallelism.memory import HeldPart, HeldRules, PartActivations, part_activations, stage_state
 from clustersim.planner.material import Material, Split
 from clustersim.planner.shapes import StageShape, stage_shapes
@@ -61,18 +62,19 @@ class Rooms:
                 HeldPart(split.pieces[first:end], 1.0, blocks, ())
                 for (first, end), blocks in zip(spans, starts, strict=True)
             ]
-            state = sum(stage_state(parts, self._rules(sharding, replicas)).values())
+            share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
+            state = sum(stage_state(parts, self._rules(sharding, share)).values())
             self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES
         return self._known_states[key]
 
-    def _rules(self, sharding: str | None, replicas: int) -> HeldRules:
+    def _rules(self, sharding: str | None, share: float) -> HeldRules:
         point = self._material.point
         return HeldRules(
             micro_batch=0,
             precision=point.precision,
             optimizer=point.optimizer,
             sharding=sharding,
-            share=1 / replicas,
+            share=share,
             weight_share=self._material.setup.model.weight_share,
         )
 

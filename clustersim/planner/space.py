@@ -181,14 +181,12 @@ class Space:
                     _count(tally, NO_ROUNDS)
                     continue
                 order = {"micro_batches": micro_batches, "schedule": schedule, "chunks": chunks}
-                yield from self._families_of(num_gpus, batch, {**degrees, **order}, tally)
+                yield from self._families_of(num_gpus, batch, {**degrees, **order})
 
-    def _families_of(
-        self, num_gpus: int, batch: int, known: Mapping[str, Any], tally: dict[str, int]
-    ) -> Iterator[list[Choice]]:
+    def _families_of(self, num_gpus: int, batch: int, known: Mapping[str, Any]) -> Iterator[list[Choice]]:
         others = {key: value for key, value in self.fixed.items() if key in ("balance", "stages", "expert_imbalance")}
         sequences = self._given("sequence_parallel", (False, True) if known["tensor"] > 1 else (False,))
-        for sharding in self._shardings(known, tally):
+        for sharding in self._shardings(known):
             for sequence in sequences:
                 for method in self._methods(known):
                     least, *more = self._given("recompute", RECOMPUTES)
@@ -205,14 +203,9 @@ class Space:
                     layouts = [layout, *(layout.model_copy(update={"recompute": recompute}) for recompute in more)]
                     yield [Choice(num_gpus, batch, each) for each in layouts]
 
-    def _shardings(self, known: Mapping[str, Any], tally: dict[str, int]) -> Sequence[Sharding | None]:
-        """Return what copies may share out: nothing where there is one, or where experts are shared out already."""
-        if known.get("expert", 1) > 1:
-            if self.fixed.get("sharding") is None:
-                return (None,)
-            _count(tally, NOT_BESIDE_EXPERTS)
-            return ()
-        several = known["data"] * known.get("context", 1) > 1
+    def _shardings(self, known: Mapping[str, Any]) -> Sequence[Sharding | None]:
+        """Return what copies may share out: nothing where there is one."""
+        several = known["data"] * known.get("expert", 1) * known.get("context", 1) > 1
         return self._given("sharding", self.shardings if several else (None,))
 
     def _methods(self, known: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
@@ -234,7 +227,6 @@ class Space:
 
 
 DOES_NOT_DIVIDE = "the batch does not divide over copies and micro-batches"
-NOT_BESIDE_EXPERTS = "experts that GPUs share out are in no plan beside sharding"
 NO_ROUNDS = "interleaved stages need micro-batches in rounds of the stages"
 
 

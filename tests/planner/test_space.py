@@ -9,7 +9,6 @@ import pytest
 from clustersim.planner.space import (
     DOES_NOT_DIVIDE,
     NO_ROUNDS,
-    NOT_BESIDE_EXPERTS,
     Choice,
     Divisible,
     Space,
@@ -70,12 +69,10 @@ def test_nothing_but_layers_is_divided_of_short_sequences_and_images(model: str)
     assert Divisible.of(load_model(model)) == Divisible()
 
 
-def test_copies_share_nothing_out_beside_experts() -> None:
-    experts = Divisible(experts=4)
-    assert {choice.layout.sharding for choice in every(Space({4: [4]}, 1, {"expert": 2}, experts))} == {None}
-    tally: dict[str, int] = {}
-    assert not list(Space({4: [4]}, 1, {"expert": 2, "sharding": "zero-1"}, experts).families(tally))
-    assert NOT_BESIDE_EXPERTS in tally
+@pytest.mark.parametrize("degree", [2, 4])
+def test_copies_share_out_what_they_have_beside_experts_too(degree: int) -> None:
+    found = every(Space({4: [4]}, 1, {"expert": degree, "pipeline": 1}, Divisible(experts=4)))
+    assert {choice.layout.sharding for choice in found} == {None, "zero-1", "zero-2", "zero-3"}
 
 
 @pytest.mark.parametrize("number", [1, 7, 12, 64, 100])
