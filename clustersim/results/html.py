@@ -33,17 +33,21 @@ def run_html(run: Run) -> str:
 def sweep_html(sweep: Sweep) -> str:
     """Return a sweep as a table with a row for each run; axes that vary have a column of their own.
 
-    Where several jobs share the cluster, a second table has a row for each job of each run.
+    Where runs have baselines of their own, a column says what each trains, in samples per second. Where several jobs
+    share the cluster, a second table has a row for each job of each run.
     """
     keys = [key for key in dict.fromkeys(key for run in sweep.runs for key in run.axes) if key != "num_gpus"]
     keys = [key for key in keys if len({repr(run.axes.get(key)) for run in sweep.runs}) > 1]
-    head = ["GPUs", *keys, "iteration", "samples/s", "speedup", "efficiency", "time to train"]
+    based = len({run.speedup_basis for run in sweep.runs if run.speedup is not None}) > 1
+    base = ["baseline, samples/s"] if based else []
+    head = ["GPUs", *keys, "iteration", "samples/s", *base, "speedup", "efficiency", "time to train"]
     body = [
         [
             f"{run.num_gpus}",
             *(str(run.axes.get(key)) for key in keys),
             format_duration(run.iteration_s),
             f"{run.samples_per_s:,.1f}",
+            *(_baseline(run) for _ in base),
             _speedup(run),
             f"{run.efficiency:.1%}",
             _time_to_train(run),
@@ -83,6 +87,10 @@ def _table(caption: str, head: list[str], body: list[list[str]]) -> str:
 
 def _speedup(run: Run) -> str:
     return "" if run.speedup is None else f"{run.speedup:.2f}×"
+
+
+def _baseline(run: Run) -> str:
+    return "" if run.speedup is None else f"{run.samples_per_s / run.speedup:,.1f}"
 
 
 def _time_to_train(run: Run) -> str:

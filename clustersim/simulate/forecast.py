@@ -12,6 +12,7 @@ import numpy as np
 from clustersim.errors import InputError
 from clustersim.results import Run
 from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.simulate.easily_missed import easily_missed
 from clustersim.simulate.jobs import play_together, setups_of, told_of_jobs
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
@@ -110,7 +111,7 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
             f"messages leave a host by {used} of its {there} network adapters; a library that uses all of them, as "
             "NCCL does with several rings at once (transport nccl), is faster than this forecast"
         )
-    return (*warnings, *strategy.warnings(), *without_effect(setup.point))
+    return (*warnings, *strategy.warnings(), *without_effect(setup.point), *easily_missed(setup.point, run))
 
 
 def _missed_spells(setup: Setup, outcomes: list[Outcome]) -> list[str]:

@@ -36,7 +36,7 @@ class Gossip(Synchronous):
     graph: str | tuple[_Pair, ...] = Field(
         default="ring",
         description="who averages with whom: `ring`, `wheel`, `torus`, `random-regular`, `complete`, or pairs of "
-        "workers such as `[[0, 1], [1, 2]]`",
+        "workers such as `[[0, 1], [1, 2]]`, which beside a layout are copies of the model",
     )
     degree: int = Field(default=4, ge=1, description="neighbours of each worker, for `random-regular`")
     asynchronous: bool = Field(default=False, description="average with one neighbour at a time, in nobody's step")

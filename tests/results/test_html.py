@@ -29,6 +29,15 @@ def test_a_sweep_has_a_row_for_each_run_and_a_column_for_each_axis():
     assert "strategy.kind" in html
 
 
+def test_runs_with_baselines_of_their_own_have_a_column_of_them():
+    sweep = make_comparison()
+    assert "baseline" not in sweep._repr_html_()
+    runs = [replace(run, speedup_basis=f"baseline {number}") for number, run in enumerate(sweep.runs)]
+    html = replace(sweep, runs=tuple(runs))._repr_html_()
+    assert html.count("baseline, samples/s") == 1
+    assert f"{runs[0].samples_per_s / runs[0].speedup:,.1f}" in html
+
+
 def test_names_are_never_markup():
     sweep = replace(make_comparison(), scenario={"name": "<img src=x>"})
     assert "<img" not in sweep._repr_html_()
