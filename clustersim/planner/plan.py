@@ -179,12 +179,12 @@ class _Planning:
         )
 
     def _simulate(self, ranked: Sequence[Ranked], pool: Pool) -> None:
-        """Simulate what may be among the best, and then other ways of exchanging gradients for the best of these."""
+        """Simulate what may be among the best, and then other ways of the best of these."""
         point, objective, search = self._question.point, self._objective, self._search
         bounded = best_bound_first(ranked, objective, self._least_s)
         play_best_first(point, bounded, objective, self._top, pool, self._tell, search)
         if search.played:
-            self._tuned = tuned(point, search.played, objective, self._least_s, pool)
+            self._tuned = tuned(point, search.played, objective, self._with_bound, pool)
 
     def _best_of_each(self, played: Sequence[Played]) -> list[Played]:
         """Return the best way of exchanging gradients of each layout, the best layout first."""
@@ -196,6 +196,17 @@ class _Planning:
 
     def _least_s(self, choice: Choice) -> float:
         return least_iteration_s(self._materials[choice.num_gpus], choice)
+
+    def _with_bound(self, choice: Choice) -> Ranked | None:
+        """Return a choice with its bound; None where it cannot be, or does not fit."""
+        try:
+            held, least_s = self._rooms[choice.num_gpus].fullest_bytes(choice), self._least_s(choice)
+        except InputError:
+            return None
+        return Ranked(choice, least_s, held) if self._fits(held) else None
+
+    def _fits(self, held: float) -> bool:
+        return held <= self._gpu.memory_bytes or not self._question.point.memory_check
 
     def _ranked(self) -> list[Ranked]:
         """Return every layout that can be, with what its passes take at least."""
@@ -218,7 +229,7 @@ class _Planning:
             except InputError as error:
                 self._count(_in_short(error), len(family))
                 return None
-            if held <= self._gpu.memory_bytes or not self._question.point.memory_check:
+            if self._fits(held):
                 self._count(NO_ROOM, number)
                 self._count(RECOMPUTES_MORE, len(family) - 1 - number)
                 return Ranked(choice, least_passes_s(self._materials[choice.num_gpus], choice), held)

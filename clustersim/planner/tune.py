@@ -1,10 +1,10 @@
-"""How gradients meet, tried for the best layouts alone: other algorithms and bucket sizes, and both at once."""
+"""What is tried for the best layouts alone: split layers that compute beside what they send, and how gradients meet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 from clustersim.planner.objective import Objective
 from clustersim.planner.search import Played, Ranked, play_all
@@ -25,24 +25,39 @@ _LEAST_SHARE = 0.01
 
 
 def tuned(
-    point: Point, best: Sequence[Played], objective: Objective, least_s: Callable[[Choice], float], pool: Pool
+    point: Point,
+    best: Sequence[Played],
+    objective: Objective,
+    ranked_of: Callable[[Choice], Ranked | None],
+    pool: Pool,
 ) -> list[Played]:
-    """Return what other ways of exchanging gradients make of the best layouts, for better or worse.
+    """Return what other ways of the best layouts make of these, for better or worse.
 
-    `best` are in their order, and `least_s` is the bound of a choice: one that is no better than the best is left out.
-    Nothing is tried where copies hardly wait for one another, nor of what the scenario gives.
+    First split layers compute beside what they send, and then gradients meet otherwise, of the best of both. `best` are
+    in their order. `ranked_of` gives a choice its bound, None where it does not fit; what is no better than the best by
+    that is left out. Nothing is tried where nobody waits for what it is about, nor of what the scenario gives.
     """
     first = objective.of(best[0].choice, best[0].iteration_s)
-    asked = []
-    for played in best[:_LAYOUTS]:
-        for way in ways(point, played):
-            choice = replace(played.choice, exchange=way)
-            ranked = Ranked(choice, least_s(choice), played.ranked.memory_bytes)
-            if objective.of(choice, ranked.least_s) < first:
-                asked.append(ranked)
-    asked.sort(key=lambda each: objective.of(each.choice, each.least_s))
-    found, _ = play_all(point, asked[:_MOST], pool)
-    return found
+
+    def tried(choices: Iterable[Choice]) -> list[Played]:
+        every = (each for each in map(ranked_of, choices) if each is not None)
+        asked = [each for each in every if objective.of(each.choice, each.least_s) < first]
+        asked.sort(key=lambda each: objective.of(each.choice, each.least_s))
+        return play_all(point, asked[:_MOST], pool)[0]
+
+    beside = tried(overlapped(point, best))
+    ahead = sorted([*best, *beside], key=lambda each: objective.of(each.choice, each.iteration_s))[:_LAYOUTS]
+    return beside + tried(replace(played.choice, exchange=way) for played in ahead for way in ways(point, played))
+
+
+def overlapped(point: Point, best: Sequence[Played]) -> Iterator[Choice]:
+    """Go through the best layouts that split layers and their tokens, with products computed beside what they send."""
+    if "tensor_overlap" in point.parallelism.model_fields_set:
+        return
+    split = (each for each in best if each.choice.layout.sequence_parallel and not each.choice.layout.tensor_overlap)
+    for played in islice(filter(_communicates, split), _LAYOUTS):
+        choice = played.choice
+        yield replace(choice, layout=choice.layout.model_copy(update={"tensor_overlap": True}))
 
 
 def ways(point: Point, played: Played) -> Iterator[tuple[tuple[str, str], ...]]:
@@ -51,8 +66,7 @@ def ways(point: Point, played: Played) -> Iterator[tuple[tuple[str, str], ...]]:
     Copies that share everything out exchange units, and no buckets.
     """
     strategy, sharding = point.strategy, played.choice.layout.sharding
-    exposed = played.breakdown_s["communication_exposed"] / played.iteration_s
-    if played.choice.grid.num_replicas == 1 or exposed < _LEAST_SHARE:
+    if played.choice.grid.num_replicas == 1 or not _communicates(played):
         return
     now = {"algorithm": str(getattr(strategy, "algorithm", "auto")), "buckets": str(strategy.buckets)}
     tried = {"algorithm": ALGORITHMS, "buckets": BUCKETS if sharding != "zero-3" else ()}
@@ -62,3 +76,7 @@ def ways(point: Point, played: Played) -> Iterator[tuple[tuple[str, str], ...]]:
         other = strategy.model_copy(update=way)
         if way and not (sharding and other.sharding_mistakes(sharding)):
             yield tuple(way.items())
+
+
+def _communicates(played: Played) -> bool:
+    return played.breakdown_s["communication_exposed"] / played.iteration_s >= _LEAST_SHARE

@@ -16,7 +16,7 @@ from clustersim.planner.material import Material, point_of
 from clustersim.planner.objective import Objective
 from clustersim.planner.search import Played, Ranked, best_bound_first
 from clustersim.planner.space import Space
-from clustersim.planner.tune import ways
+from clustersim.planner.tune import overlapped, ways
 from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads, forecast
 
@@ -155,6 +155,27 @@ def test_algorithms_and_buckets_are_tried_together_unless_they_are_given_or_noth
     assert all(set(dict(way)) == {"buckets"} for way in ways(given, played_with(copies, 0.2)))
     sharded = replace(copies, layout=copies.layout.model_copy(update={"sharding": "zero-3"}))
     assert [dict(way) for way in ways(point, played_with(sharded, 0.2))] == [{"algorithm": "ring"}]
+
+
+def test_the_best_layouts_that_split_layers_are_tried_with_products_beside_messages() -> None:
+    one = {"tensor": 2, "pipeline": 1, "micro_batches": 1, "sequence_parallel": True, "recompute": "none"}
+    scenario = {**SCENARIO, "model": "gpt2-small", "batch": {"global": 2}, "precision": "amp-fp16"}
+    best = plan({**scenario, "parallelism": one}, [2], top=3, workers=1).best
+    assert [entry.choice.layout.tensor_overlap for entry in best] == [True, False]
+    assert best[0].iteration_s < best[1].iteration_s
+    assert best[0].least_s <= best[0].iteration_s * (1 + 1e-9)
+
+
+def test_products_beside_messages_are_tried_of_split_tokens_unless_it_is_given_or_nobody_waits() -> None:
+    point = load_scenario(SCENARIO).points()[0].point
+    every = [family[0] for family in Space({4: [8]}, 4, {"tensor": 4}).families({})]
+    played = [played_with(choice, 0.2) for choice in every]
+    tried = list(overlapped(point, played))
+    assert len(tried) == 3
+    assert all(choice.layout.sequence_parallel and choice.layout.tensor_overlap for choice in tried)
+    assert not list(overlapped(point, [played_with(choice, 0.001) for choice in every]))
+    layout = point.parallelism.model_validate({"tensor_overlap": False})
+    assert not list(overlapped(point.model_copy(update={"parallelism": layout}), played))
 
 
 def refusal(scenario: dict[str, Any], gpus: list[int], **options: Any) -> InputError:
