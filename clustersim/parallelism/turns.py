@@ -12,13 +12,12 @@ pytorch/module/base.py) has these pairs, which its users may change:
                                gathered comes in turns, beside the gradients of data (`ring_exchange`)
 
 With t GPUs, b s of computing and c s of sending a piece, d and w s for the gradients of data and weights, and r s to
-reduce and scatter all of it,
+reduce and scatter all of it, where b has 1 / t of adding up what has come, as `piece_times` counts it,
 
     in turns   (t - 1) max(b, c) + b, gathering before or scattering behind
     backward of a product that gathers   d + max(w, r)
 
-Left out: what copying takes of a GPU's processors, and adding what has come to what a turn makes of it. Gradients of
-weights that a schedule puts off are beside nothing.
+Left out: what copying takes of a GPU's processors. Gradients of weights that a schedule puts off are beside nothing.
 """
 
 from __future__ import annotations

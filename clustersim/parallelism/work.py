@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from clustersim.parallelism.pieces import Piece
 from clustersim.workload import LayerTime, Workload, estimate_layers
+from clustersim.workload.kernel_constants import constants_of
 from clustersim.workload.layer_times import Library
+from clustersim.workload.precision import precision_on
 
 
 def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> tuple[LayerTime, ...]:
@@ -15,7 +17,7 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
 
     A kernel of part of the shape takes its time by the kernel model, multiplied by what the undivided layer is known
     to take over its own estimate: fitting, profiles and published rates go on to the pieces. A layer without a shape,
-    whose times a file gives, takes its share of them.
+    whose times a file gives, takes its share of them. A product that scatters in turns adds up what has come as well.
     """
     model = whole.model
     if all(piece.layer is layer for piece, layer in zip(pieces, model.layers, strict=True)):
@@ -32,13 +34,26 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
     return tuple(
         LayerTime(
             piece.layer,
-            known.forward_s * _share(piece, guess, part, turn, "forward_s"),
+            known.forward_s * _share(piece, guess, part, turn, "forward_s") + _sums_s(piece, whole),
             known.backward_data_s * _share(piece, guess, part, turn, "backward_data_s"),
             known.backward_weights_s * _share(piece, guess, part, turn, "backward_weights_s"),
             known.provenance,
         )
         for piece, known, guess, part, turn in zip(pieces, whole.layers, wholes, parts, turns, strict=True)
     )
+
+
+def _sums_s(piece: Piece, whole: Workload) -> float:
+    """Return how long a GPU adds up what `num_turns` GPUs have of its tokens, where a product scatters in turns.
+
+    A kernel reads all of their pieces and writes one (`_fused_matmul_reduce_scatter_impl` in PyTorch's
+    torch/distributed/_symmetric_memory, `split_overlap_rs` of TransformerEngine's userbuffers).
+    """
+    if piece.num_turns == 1 or not piece.after_forward:
+        return 0.0
+    constants = constants_of(whole.gpu, precision_on(whole.gpu, whole.precision).units)
+    moved = sum(call.bytes_per_sample for call in piece.after_forward) * (1 + 1 / piece.num_turns)
+    return whole.batch * moved / (constants.memory_efficiency * whole.gpu.memory_bytes_per_s) + whole.gpu.launch_s
 
 
 def _share(piece: Piece, whole: LayerTime, part: LayerTime, turn: LayerTime, phase: str) -> float:

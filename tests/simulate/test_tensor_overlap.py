@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 import clustersim
 from clustersim.collectives import closed_form
 from clustersim.errors import InputError
+from clustersim.hardware import load_gpu
 from clustersim.parallelism import LaidOut
+from clustersim.parallelism.work import piece_times
 from clustersim.planner.bound import least_iteration_s
 from clustersim.planner.material import Material
 from clustersim.planner.space import Choice
@@ -93,6 +96,19 @@ def test_a_turn_takes_what_is_longer_of_its_product_and_its_message(products: st
     asked = scenario(products, num, {"tensor": num}, rate)
     run = clustersim.simulate(asked)
     assert run.iteration_s == pytest.approx(expected_s(asked, num, rate), rel=1e-9)
+
+
+@pytest.mark.parametrize("num", [2, 4])
+def test_what_scatters_reads_the_pieces_of_all_and_writes_their_sum(products: str, num: int) -> None:
+    setup = Setup(load_scenario(scenario(products, num, {"tensor": num})).points()[0].point)
+    assert setup.laid_out is not None
+    (part,), gpu = setup.laid_out.parts, load_gpu("a100")
+    sent_nothing = [replace(piece, after_forward=()) for piece in part.pieces]
+    with_sums, without = (piece_times(setup.reference, pieces, "cudnn") for pieces in (part.pieces, sent_nothing))
+    *others, scatters = (one.forward_s - other.forward_s for one, other in zip(with_sums, without, strict=True))
+    summed_s = BATCH * TOKENS * FEATURES * BYTES * (1 + 1 / num) / gpu.memory_bytes_per_s
+    assert others == pytest.approx([0] * len(others), abs=1e-12)
+    assert summed_s + gpu.launch_s < scatters < 1.5 * summed_s + gpu.launch_s
 
 
 def test_messages_shorter_than_a_product_are_hidden_and_others_are_not(products: str) -> None:
