@@ -13,7 +13,7 @@ _MIN_CONVOLUTION_TILE = 4096  # cuDNN's kernels are named after tiles of 128 x 3
 _FFT_TILE = 32
 _MIN_FFT_KERNEL = 5
 _FILLED_CHANNELS = 4  # ordinary units beside tensor cores take channels by fours
-_ALIGNED_BYTES = 16  # of channels: cuDNN's tensor-core kernels want multiples of 8 halves
+_ALIGNED_BYTES = 16  # of channels: cuDNN's tensor-core kernels want multiples of 8 halves, and 4 of TF32
 
 
 def convolution_products(
@@ -24,10 +24,24 @@ def convolution_products(
     `shape` is as in `Layer.shape`. The forward pass is a product of filters x (channels kernel_h kernel_w)
     by as many x (batch out_h out_w); the other phases exchange the roles. A backward pass to data through a
     stride has that much less to add for each input. Tensor cores read 16 bytes of channels at once: others go to
-    the ordinary units, filled up to 4. Tensor-core kernels can cut the inner dimension forward too. From Ampere on
-    they want channels last, and a kernel larger than 1 x 1 has its input and output turned over on the way,
-    `layout_passes` times read and written.
+    the ordinary units, filled up to 4, or are filled up for tensor cores (`_padded`). Tensor-core kernels can cut
+    the inner dimension forward too. From Ampere on they want channels last, and a kernel larger than 1 x 1 has its
+    input and output turned over on the way, `layout_passes` times read and written.
     """
+    ordinary = constants.tensor and not _is_aligned(shape, element_bytes)
+    direct = _direct(shape, batch, phase, constants, element_bytes, ordinary)
+    others = (
+        _padded(shape, batch, phase, constants, element_bytes) if ordinary else None,
+        _winograd(direct, shape, batch, phase, constants),
+        _fourier(direct, shape, batch, phase, constants, element_bytes),
+    )
+    return [direct, *(product for product in others if product)]
+
+
+def _direct(
+    shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants, element_bytes: float, ordinary: bool
+) -> Product:
+    """Return the direct convolution, on the `ordinary` units beside tensor cores where those cannot have it."""
     groups = shape.get("groups", 1)
     channels, filters = shape["channels"] / groups, shape["filters"] / groups
     kernel = shape["kernel_h"] * shape["kernel_w"]
@@ -42,14 +56,12 @@ def convolution_products(
     costs = constants.shape
     moved = groups * (channels * inputs + filters * outputs)
     num_bytes = element_bytes * (moved + groups * channels * filters * kernel)
-    aligned = not (channels * element_bytes % _ALIGNED_BYTES or filters * element_bytes % _ALIGNED_BYTES)
-    ordinary = constants.tensor and not aligned
     if ordinary:
         filled = math.ceil(channels / _FILLED_CHANNELS) * _FILLED_CHANNELS / channels
         rows *= filled if phase == "backward_data" else 1.0
         columns *= filled if phase == "backward_weights" else 1.0
         inner *= filled if phase == "forward" else 1.0
-    direct = Product(
+    return Product(
         rows, columns, inner, groups, num_bytes,
         costs.unaligned if ordinary else constants.efficiency[phase],
         tile_half=costs.convolution_tile_half,
@@ -62,11 +74,33 @@ def convolution_products(
         ordinary=ordinary,
         layout_bytes=2 * costs.layout_passes * element_bytes * moved if kernel > 1 and not ordinary else 0.0,
     )  # fmt: skip
-    others = (
-        _winograd(direct, shape, batch, phase, constants),
-        _fourier(direct, shape, batch, phase, constants, element_bytes),
-    )
-    return [direct, *(product for product in others if product)]
+
+
+def _is_aligned(shape: Mapping[str, int], element_bytes: float) -> bool:
+    """Whether tensor cores can read a convolution's channels, and write its filters', as they lie."""
+    groups = shape.get("groups", 1)
+    return not any(shape[key] / groups * element_bytes % _ALIGNED_BYTES for key in ("channels", "filters"))
+
+
+def _padded(
+    shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants, element_bytes: float
+) -> Product | None:
+    """Return a convolution on tensor cores whose channels are filled up with zeros to 16 bytes, where cuDNN does it.
+
+    It costs what one of the filled-up size does, and copies of the feature maps that are too narrow, read in one
+    width and written in the other; where maps are turned over anyway, those passes do it. (NVIDIA, cuDNN
+    Developer Guide 7.6, section 2.8.4.3, for channels first; cuDNN 7.6.3 release notes, for channels last.)
+    None for fewer channels than one filling: DeepBench's convolutions of 1 and 3 channels, timed with cuDNN
+    7.6.2, took what the ordinary units take. None in groups, of which nothing is said there.
+    """
+    multiple = _ALIGNED_BYTES / element_bytes
+    if shape.get("groups", 1) > 1 or min(shape["channels"], shape["filters"]) < multiple:
+        return None
+    wide = {**shape, **{key: int(math.ceil(shape[key] / multiple) * multiple) for key in ("channels", "filters")}}
+    places = {"channels": shape["height"] * shape["width"], "filters": shape["out_height"] * shape["out_width"]}
+    copied = sum((shape[key] + wide[key]) * places[key] for key in places if wide[key] > shape[key])
+    product = _direct(wide, batch, phase, constants, element_bytes, ordinary=False)
+    return replace(product, layout_bytes=max(product.layout_bytes, element_bytes * batch * copied))
 
 
 def _winograd(

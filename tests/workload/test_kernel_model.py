@@ -176,6 +176,25 @@ def test_tensor_cores_leave_channels_that_are_not_aligned_to_the_ordinary_units(
     assert seconds([even], IDEAL, rates) == pytest.approx(10 * seconds([odd], IDEAL, rates))
 
 
+def test_tensor_cores_have_convolutions_of_324_filters_as_those_of_328_and_a_copy_of_the_outputs() -> None:
+    volta, ampere = constants_for("volta", "tensor"), constants_for("ampere", "tensor")
+    for phase in PHASES:
+        ordinary, padded = convolution_products({**RES4, "filters": 324}, 8, phase, volta, 2.0)
+        (whole,) = convolution_products({**RES4, "filters": 328}, 8, phase, volta, 2.0)
+        assert ordinary.ordinary
+        assert padded == replace(whole, layout_bytes=2 * 8 * 14 * 14 * (324 + 328))  # read wide, written narrow
+        _, turned = convolution_products({**RES4, "filters": 324}, 8, phase, ampere, 2.0)
+        assert [turned] == convolution_products({**RES4, "filters": 328}, 8, phase, ampere, 2.0)  # filled on the way
+
+
+def test_channels_fewer_than_a_filling_and_those_of_groups_are_not_filled_up_for_tensor_cores() -> None:
+    volta = constants_for("volta", "tensor")
+    for change in ({"channels": 3}, {"filters": 4}, {"channels": 324, "filters": 324, "groups": 3}):
+        assert [each.ordinary for each in convolution_products({**RES4, **change}, 8, "forward", volta, 2.0)] == [True]
+    in_tf32 = convolution_products({**RES4, "filters": 6}, 8, "forward", constants_for("hopper", "tensor"), 4.0)
+    assert [each.rows for each in in_tf32] == [6, 8]
+
+
 def test_from_ampere_on_a_convolution_turns_its_tensors_over_and_a_pointwise_one_does_not() -> None:
     hopper = constants_for("hopper", "tensor")
     moved = 4.0 * 8 * 14 * 14 * (256 + 256)
