@@ -27,7 +27,14 @@ from clustersim.errors import InputError, Mistake, in_order, unknown_name
 from clustersim.reading import Limits, Node, got_text, read_text, read_yaml
 from clustersim.units import parse
 from clustersim.workload.layer import Layer, LayerTime, Model
-from clustersim.workload.written_layer import KNOWN_OPS, LARGEST_SIZE, backward_flop, passed_on, shape_keys
+from clustersim.workload.written_layer import (
+    FREE_SHAPE_KEYS,
+    KNOWN_OPS,
+    LARGEST_SIZE,
+    backward_flop,
+    passed_on,
+    shape_keys,
+)
 
 GivenTimes = tuple[LayerTime | None, ...]
 """For each layer the times that the file gives, as `measured`, or None."""
@@ -253,11 +260,12 @@ class _Reader:
         return value
 
     def shape(self, node: Node | None, key: str, op: str) -> Mapping[str, int]:
-        """Return the sizes of a kernel: all that its operation has, whole numbers."""
+        """Return the sizes of a kernel, whole numbers: all that its operation has, and free ones that are there."""
         if node is None:
             return {}
-        known = shape_keys(op)
-        found = self.mapping(node, key, known, required=known)
+        required = shape_keys(op)
+        known = (*required, *FREE_SHAPE_KEYS.get(op, ()))
+        found = self.mapping(node, key, known, required)
         return {name: self._size(found[name], f"{key}.{name}") for name in known if name in found}
 
     def _size(self, node: Node, key: str) -> int:

@@ -10,6 +10,8 @@ POOLING = (
     "out_width",
 )  # fmt: skip
 CONVOLUTION = (*POOLING, "filters", "groups")
+FREE_SHAPE_KEYS = {"matmul": ("flash",)}
+"""Keys that the shape of an operation may have besides: which FlashAttention the product is half of."""
 LOCAL = (*POOLING, "filters", "block")
 PRODUCT_OPS = (
     "convolution", "transposed-convolution", "locally-connected", "transposed-locally-connected", "fully-connected",
@@ -26,7 +28,7 @@ LARGEST_SIZE = 10**12
 
 
 def shape_keys(op: str) -> tuple[str, ...]:
-    """Return the keys that the shape of an operation has, all of them or none.
+    """Return the keys that the shape of an operation has, all of them or none, beside free ones (`FREE_SHAPE_KEYS`).
 
     >>> shape_keys("lstm")
     ('rows', 'inputs', 'outputs', 'count')
