@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
-from clustersim.planner.material import Material
+from clustersim.planner.material import Material, point_of
 from clustersim.planner.question import Question
 from clustersim.planner.room import Rooms
 from clustersim.planner.space import Choice
-from clustersim.scenario import build_topology
+from clustersim.scenario import Point, build_topology
+from clustersim.scenario.laid_out import layout_mistakes
+from clustersim.scenario.offloaded import host_memory_mistakes, in_hosts_mistakes
 from clustersim.simulate import Workloads
+from clustersim.simulate.setup import Setup
 from clustersim.units import format_size
 
 _MOST_TIMES = 64
@@ -33,11 +37,38 @@ def nowhere_fits(question: Question, workloads: Workloads, gpu: Gpu, held: float
         hint = f"on {nearest.num_gpus} GPUs{of_cluster} it would fit with {nearest.text()}"
     return InputError(
         f"no layout fits: the one that holds least ({choice.text()}) needs {missing} more on each GPU, "
-        f"{format_size(held)} where one {gpu.name} holds {has}; {hint}",
+        f"{format_size(held)} where one {gpu.name} holds {has}; {_with_host(question, workloads, choice)}{hint}",
         key="parallelism",
         got=format_size(held),
         allowed=f"at most {has}",
     )
+
+
+def _with_host(question: Question, workloads: Workloads, choice: Choice) -> str:
+    """Return what of the layout has to lie in its hosts' memory for it to fit as it is; nothing where it never does.
+
+    What layers keep goes there instead of being made again.
+    """
+    kept = question.fixed.get("recompute", "none")
+    ways = {"offload": "optimizer"}, {"offload": "optimizer+activations", "recompute": kept}
+    for way in ways:
+        point = point_of(question.point, replace(choice, layout=choice.layout.model_copy(update=way)))
+        if _fits(point, Setup(point, workloads)):
+            return f"with {', '.join(f'{key}: {value}' for key, value in way.items())} that one fits; "
+    return ""
+
+
+def _fits(point: Point, setup: Setup) -> bool:
+    """Say whether a point that offloads something can be, and has room on its GPUs and their hosts."""
+    gpus = setup.gpus(0)
+    if layout_mistakes(point) or list(host_memory_mistakes(point, setup.topology, gpus)):
+        return False
+    try:
+        setup.memory_warnings()
+    except InputError:
+        return False
+    assert setup.laid_out is not None
+    return not list(in_hosts_mistakes(point, setup.laid_out, setup.topology.gpu_hosts[gpus]))
 
 
 def no_layout(question: Question, discarded: Mapping[str, int]) -> InputError:

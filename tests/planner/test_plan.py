@@ -211,6 +211,26 @@ def test_where_nothing_fits_the_nearest_layout_is_one_that_runs_there() -> None:
     assert load_scenario({**scenario, "num_gpus": 16, "parallelism": nearest}).points()
 
 
+@pytest.mark.parametrize(
+    ("model", "batch", "way"),
+    [
+        ("gpt2-medium", 1, {"offload": "optimizer"}),
+        ("resnet152", 64, {"offload": "optimizer+activations", "recompute": "none"}),
+    ],
+)
+def test_where_nothing_fits_what_would_have_to_lie_in_the_hosts_is_told_and_fits(
+    model: str, batch: int, way: dict[str, str]
+) -> None:
+    host = {"template": "dual-socket", "gpu": "gtx-580", "num_gpus": 1}
+    topology = {"kind": "star", "num_hosts": 1, "host": host, "link": "1 GB/s"}
+    given = {"data": 1, "tensor": 1, "pipeline": 1, "micro_batches": 1}
+    scenario = {**SCENARIO, "model": model, "optimizer": "adam", "topology": topology}
+    scenario |= {"num_gpus": 1, "batch": {"global": batch}}
+    told = ", ".join(f"{key}: {value}" for key, value in way.items())
+    assert f"; with {told} that one fits; " in str(refusal({**scenario, "parallelism": given}, [1]))
+    assert load_scenario({**scenario, "parallelism": {**given, "recompute": "full", **way}}).points()
+
+
 def test_fixed_degrees_that_do_not_make_the_gpus_are_told_with_the_nearest() -> None:
     assert "the nearest" in str(refusal({**SCENARIO, "parallelism": {"tensor": 3}}, [4]))
 
