@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median
 
 import torch
@@ -11,6 +14,7 @@ from clustersim.profiling.timer import Call, Timer
 
 _LAUNCHES = 8  # so few that the queue of launches, about a thousand long, does not fill
 _LAUNCH_SAMPLES = 5
+_HELD_UP = 0.5  # of a call's time; where launching takes more, the device may have waited for it
 
 
 class CudaTimer(Timer):
@@ -19,31 +23,40 @@ class CudaTimer(Timer):
     def __init__(self, budget_s: float, stream: torch.cuda.Stream):
         super().__init__(budget_s)
         self.stream = stream
+        self.launched_s = 0.0  # what the host took to launch the last call
 
     def once(self, play: Call) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin_s = time.perf_counter()
         start.record(self.stream)
         play()
         end.record(self.stream)
+        self.launched_s = time.perf_counter() - begin_s
         end.synchronize()
         return float(start.elapsed_time(end)) / 1e3
+
+    def is_held_up(self, estimate_s: float) -> bool:
+        """Many kernels of one call, as of an optimizer, may be held up by launching, however long they take in all."""
+        return super().is_held_up(estimate_s) or self.launched_s > _HELD_UP * estimate_s
 
     def graph(self, play: Call) -> Call | None:
         """Capture a call; what cannot be captured, because it waits for the GPU, is None.
 
         The stream is not the default one, as capturing asks for. torch.cuda.graph would collect garbage and
-        empty the cache each time, which takes longer than a measurement.
+        empty the cache each time, which takes longer than a measurement; so nothing is collected during a capture.
         """
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         try:
-            graph.capture_begin()
-            try:
-                play()
-            finally:
-                graph.capture_end()
+            with _uncollected():
+                graph.capture_begin()
+                try:
+                    play()
+                finally:
+                    graph.capture_end()
         except RuntimeError:
             torch.cuda.synchronize()
+            _renew_generators()
             return None
         return lambda: graph.replay()
 
@@ -57,3 +70,25 @@ class CudaTimer(Timer):
             samples.append((time.perf_counter() - start) / _LAUNCHES)
         torch.cuda.synchronize()
         return median(samples)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep Python from freeing what belongs to the device, which would spoil a capture."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _renew_generators() -> None:
+    """Give random numbers a state of their own again; a spoilt capture leaves them where no dropout can draw any.
+
+    Without it everything that draws fails from then on ("Offset increment outside graph capture").
+    """
+    for generator in torch.cuda.default_generators:
+        if hasattr(generator, "graphsafe_set_state"):
+            generator.graphsafe_set_state(generator.clone_state())

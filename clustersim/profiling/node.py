@@ -28,8 +28,8 @@ def measure_node(device: Device, timer: Timer) -> dict[str, Any]:
     if not device.is_cuda:
         return facts | {"copy": _curve(timer, lambda size: _copy(_host(size), _host(size)))}
     for kind, pinned in (("pinned", True), ("pageable", False)):
-        facts[f"host_to_device_{kind}"] = _curve(timer, partial(_to_device, where, pinned))
-        facts[f"device_to_host_{kind}"] = _curve(timer, partial(_to_host, where, pinned))
+        facts[f"host_to_device_{kind}"] = _curve(timer, partial(_to_device, where, pinned), can_graph=pinned)
+        facts[f"device_to_host_{kind}"] = _curve(timer, partial(_to_host, where, pinned), can_graph=pinned)
     facts["device_to_device"] = _curve(timer, lambda size: _copy(_on(size, where), where))
     others = [number for number in range(torch.cuda.device_count()) if number != where.index]
     facts["peer_to_peer"] = [_peer(timer, where, other) for other in others]
@@ -42,7 +42,7 @@ def measure_input_copy(batch: Tensor, device: Device, timer: Timer) -> dict[str,
         return None
     host = batch.cpu()
     seconds = {
-        f"{kind}_s": timer.time([_copy(source, device.torch)]).median_s
+        f"{kind}_s": timer.time([_copy(source, device.torch)], can_graph=kind == "pinned").median_s
         for kind, source in (("pinned", host.pin_memory()), ("pageable", host))
     }
     return {"num_bytes": batch.numel() * batch.element_size(), **seconds}
@@ -50,14 +50,15 @@ def measure_input_copy(batch: Tensor, device: Device, timer: Timer) -> dict[str,
 
 def _peer(timer: Timer, device: torch.device, other: int) -> dict[str, Any]:
     there = torch.device("cuda", other)
-    curve = _curve(timer, lambda size: _copy(_on(size, device), there))
+    curve = _curve(timer, lambda size: _copy(_on(size, device), there), can_graph=False)
     return {"peer": other, "direct": torch.cuda.can_device_access_peer(device.index, other), **curve}
 
 
-def _curve(timer: Timer, call_of: Callable[[int], Call], moved: int = 1) -> dict[str, Any]:
+def _curve(timer: Timer, call_of: Callable[[int], Call], moved: int = 1, can_graph: bool = True) -> dict[str, Any]:
+    """Return the seconds by size; a copy that another device or pageable memory takes part in has no graph."""
     rows = []
     for size in SIZES:
-        timing = timer.time([call_of(size)])
+        timing = timer.time([call_of(size)], can_graph)
         rows.append({"num_bytes": size, "time_s": timing.median_s, "spread_s": timing.spread_s})
     more_bytes = rows[-1]["num_bytes"] - rows[-2]["num_bytes"]
     more_s = rows[-1]["time_s"] - rows[-2]["time_s"]

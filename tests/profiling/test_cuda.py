@@ -52,6 +52,32 @@ class Graph:
             pass
 
 
+class AnyDevice(type):
+    """Every device of torch's is one of the played kind."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        import torch
+
+        return isinstance(value, torch.device)
+
+
+class PlayedDevice(metaclass=AnyDevice):
+    """`torch.device`, which whatever it is asked for gives the processor."""
+
+    def __new__(cls, *name: object) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+
+def empty_like(tensor: Any, device: Any, pin_memory: bool) -> Any:
+    """Return memory that keeps the order of channels, as torch's does."""
+    import torch
+
+    assert not pin_memory, "a target of a copy is on a device"
+    return torch.empty_like(tensor, device=device)
+
+
 def nvidia_smi(command: list[str], **options: Any) -> SimpleNamespace:
     fields = command[1].removeprefix("--query-gpu=").split(",")
     assert command[-1] == f"GPU-{PROPERTIES.uuid}", "the GPU is asked for by its own number, not torch's"
@@ -78,12 +104,16 @@ def played_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         device, "torch", SimpleNamespace(
             cuda=torch.cuda, backends=torch.backends, version=torch.version, __version__=torch.__version__,
-            device=lambda *name: torch.device("cpu"), get_num_threads=torch.get_num_threads,
+            device=PlayedDevice, get_num_threads=torch.get_num_threads,
+        ),
+    )  # fmt: skip
+    monkeypatch.setattr(
+        node, "torch", SimpleNamespace(
+            cuda=torch.cuda, device=PlayedDevice, zeros=torch.zeros, empty_like=empty_like
         ),
     )  # fmt: skip
     monkeypatch.setattr(node, "SIZES", (1024, 4096))
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self.clone())
-    monkeypatch.setattr(node, "_peer", lambda timer, device, other: {"peer": other})
 
 
 def test_a_gpu_is_described_as_its_driver_does(played_gpu: None) -> None:
@@ -157,7 +187,100 @@ def test_a_campaign_on_a_gpu_has_graphs_launch_times_memory_and_links(
     facts = document["node"]
     copies = {f"{way}_{kind}" for way in ("host_to_device", "device_to_host") for kind in ("pinned", "pageable")}
     assert set(facts) == {"add", "device_to_device", "peer_to_peer", *copies}
+    assert [(peer["peer"], peer["direct"], len(peer["rows"])) for peer in facts["peer_to_peer"]] == [
+        (0, True, 2), (1, True, 2)
+    ], "the played device has no number of its own"  # fmt: skip
     assert "tf32 nhwc batch 2:" in "\n".join(summary(document))
+
+
+def test_copies_that_reach_beyond_the_device_are_not_captured(
+    played_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another device's stream would spoil the capture, and pageable memory may be gone when it is replayed."""
+    from clustersim.profiling import cuda_timer, node
+    from clustersim.profiling.device import open_device
+
+    asked: list[bool] = []
+
+    class Timer(cuda_timer.CudaTimer):
+        def time(self, calls: Any, can_graph: bool = True) -> Any:
+            asked.append(can_graph)
+            return super().time(calls, can_graph)
+
+    facts = node.measure_node(open_device("cuda"), Timer(1e-4, stream=object()))
+    pageable, peers = 2 * 2, 2 * len(facts["peer_to_peer"])
+    assert asked.count(False) == pageable + peers
+    assert asked.count(True) == 2 * len({"add", "host_to_device", "device_to_host", "device_to_device"})
+
+
+def test_a_spoilt_capture_leaves_no_random_numbers_in_it(played_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gc
+
+    import torch
+
+    from clustersim.profiling.cuda_timer import CudaTimer
+
+    class Generator:
+        """CUDA's generator while a capture is under way: nothing can be drawn until it has a state of its own."""
+
+        is_capturing = True
+
+        def clone_state(self) -> str:
+            return "fresh"
+
+        def graphsafe_set_state(self, state: str) -> None:
+            assert state == "fresh"
+            self.is_capturing = False
+
+    class Spoilt(Graph):
+        def capture_end(self) -> None:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+    seen: list[bool] = []
+    generators = (Generator(), object())  # an old torch's has no such methods
+    monkeypatch.setattr(torch.cuda, "default_generators", generators)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Spoilt)
+    assert CudaTimer(0.1, stream=object()).graph(lambda: seen.append(gc.isenabled())) is None
+    assert not generators[0].is_capturing
+    assert seen == [False], "nothing is collected during a capture"
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize(("launches_s", "method"), [(2e-3, "graph"), (1e-5, "loop")])
+def test_a_long_call_that_its_launches_hold_up_is_replayed_too(
+    played_gpu: None, monkeypatch: pytest.MonkeyPatch, launches_s: float, method: str
+) -> None:
+    """The played device is busy for 2 ms a call; the host launches for as long, or hardly at all."""
+    import torch
+
+    from clustersim.profiling import cuda_timer
+
+    now_s = [0.0]
+
+    class Busy(Event):
+        def elapsed_time(self, other: Event) -> float:
+            return 2.0
+
+    class Still(Graph):
+        def replay(self) -> None:
+            pass
+
+    def call() -> None:
+        now_s[0] += launches_s
+
+    monkeypatch.setattr(torch.cuda, "Event", Busy)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Still)
+    monkeypatch.setattr(cuda_timer.time, "perf_counter", lambda: now_s[0])
+    timer = cuda_timer.CudaTimer(1e-4, stream=object())
+    monkeypatch.setattr(timer, "clock", iter(range(1000)).__next__)
+    assert timer.time([call]).method == method
+
+
+def test_a_batch_for_which_a_library_finds_no_memory_is_skipped_as_well() -> None:
+    from clustersim.profiling.trouble import is_out_of_memory
+
+    assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
+    assert not is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"))
 
 
 def test_sixteen_bit_floats_are_scaled_on_a_gpu_only() -> None:
