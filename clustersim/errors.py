@@ -100,9 +100,10 @@ def _nearest(name: str, known: list[str]) -> str | None:
 
     >>> _nearest("bf16", ["amp-bf16", "fp16"]), _nearest("v100-sxm2-16gb", ["v100", "v100-32gb"])
     ('amp-bf16', 'v100')
-    >>> _nearest("googlenet-axu", ["googlenet", "googlenet-aux"])
-    'googlenet-aux'
+    >>> _nearest("googlenet-axu", ["googlenet", "googlenet-aux"]), _nearest("NCCL", ["gloo", "nccl"])
+    ('googlenet-aux', 'nccl')
     """
+    name = name.lower()
     parts = set(name.split("-"))
     same = [each for each in known if parts <= set(each.split("-")) or parts >= set(each.split("-"))]
     near = (

@@ -47,13 +47,13 @@ def product_mistake(given: Mapping[str, int], num_gpus: int, exact: bool) -> Mis
     named, product = " x ".join(f"{axis} {size}" for axis, size in given.items()), prod(given.values())
     hint = f"the nearest that does is {written}"
     if list(given) == ["data"]:
-        message = f"{product} copies of the model do not make {num_gpus} GPUs; {hint}"
+        message = f"{product} copies of the model do not make {num_gpus} GPU{'s' * (num_gpus > 1)}; {hint}"
         if exact:
             message += ", as without this key"
     elif exact:
         message = f"{named} is {product} and not {num_gpus}; the product must be num_gpus; {hint}"
     else:
         what = f"{named} is {product}, which does" if len(given) > 1 else f"{named} does"
-        message = f"{what} not divide {num_gpus} GPUs; {hint}"
+        message = f"{what} not divide {num_gpus} GPU{'s' * (num_gpus > 1)}; {hint}"
     key = next(iter(changed))
     return Mistake(message, key=key, got=str(given[key]), allowed=written if len(changed) > 1 else str(changed[key]))

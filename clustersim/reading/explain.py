@@ -249,7 +249,7 @@ def _unknown_key(path: Path, root: Node, wanted: _Wanted) -> Problem:
     place = node.key_place or node.place if node is not None else root.place
     key = str(path[-1])
     known = known_keys(models_at(wanted.model, root, path[:-1]))
-    near = get_close_matches(key, known, n=1)
+    near = get_close_matches(key.lower(), known, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     allowed = ", ".join(known)
     message = f"there is no such key here{hint} (known: {allowed})"

@@ -38,7 +38,7 @@ def find_file(name: str, folder: str, what: str, beside: Path | None = None) -> 
         return path
     if name in shipped:
         return shipped[name]
-    near = get_close_matches(Path(name).stem, shipped, n=1)
+    near = get_close_matches(Path(name).stem.lower(), shipped, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     known = ", ".join(shipped)
     raise InputError(

@@ -60,7 +60,9 @@ def read_sweep(path: str | Path) -> Sweep:
     except FileNotFoundError:
         raise _wrong(path, "there is no saved run here; `clustersim run` makes one") from None
     except (OSError, EOFError, ValueError) as error:
-        raise _wrong(path, f"this is not a saved run: {error}") from None
+        raise _wrong(
+            path, f"this is not a saved run, such as `clustersim run` writes to result.json: {error}"
+        ) from None
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != RESULT_SCHEMA:
         raise _wrong(path, f"this is not a saved run: its schema is {schema!r}", repr(schema), RESULT_SCHEMA)

@@ -59,13 +59,18 @@ def _built(described: _Described) -> Topology:
 
 
 def _compute_mistakes(point: Point) -> Iterator[Mistake]:
+    yield from _unreadable(point)
+    yield from trace_mistakes(point)
+
+
+def _unreadable(point: Point) -> Iterator[Mistake]:
+    """Yield what of the model and of the source of its times cannot be read, without which it has no size."""
     yield from _mistakes_of("model", partial(load_workload, point.model))
     rate, profile = point.compute.single_gpu, point.compute.profile
     if rate is not None and rate.gpu is not None:
         yield from _mistakes_of("compute.single_gpu.gpu", partial(load_gpu, rate.gpu))
     if profile is not None:
         yield from _mistakes_of("compute.profile", partial(read_profile, profile))
-    yield from trace_mistakes(point)
 
 
 def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
@@ -189,7 +194,7 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
     known = [load_gpu(name) for name in names if name is not None]
     wrong = [each for gpu in known for each in _mistakes_of("precision", partial(precision_on, gpu, point.precision))]
     yield from wrong
-    if not wrong and not list(_mistakes_of("model", partial(load_workload, point.model))):
+    if not wrong and not list(_unreadable(point)):
         yield from _room_mistakes(point, known, topology.gpu_hosts[gpus])
 
 

@@ -19,6 +19,7 @@ from clustersim.parallelism.spec import Parallelism
     [
         (8, {"pipeline": 4, "tensor": 5}, "tensor", "does not divide 8 GPUs; the nearest that does is tensor: 2"),
         (8, {"pipeline": 2, "context": 3}, "context", "the nearest that does is context: 2"),
+        (1, {"tensor": 4}, "tensor", "tensor 4 does not divide 1 GPU; the nearest that does is tensor: 1"),
         (8, {"context": 3}, "context", "context 3 does not divide 8 GPUs; the nearest that does is context: 2"),
         (8, {"pipeline": 5, "tensor": 3}, "pipeline", "the nearest that does is pipeline: 4, tensor: 2"),
         (8, {"data": 4, "tensor": 4, "pipeline": 1}, "data", "is 16 and not 8; the product must be num_gpus"),

@@ -56,7 +56,7 @@ def test_the_short_form_leaves_the_spans_out():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "not a saved run"),
+        ("{", "not a saved run, such as `clustersim run` writes to result.json"),
         ("[]", "schema is None"),
         ('{"schema": "other/1"}', "schema is 'other/1'"),
         ('{"schema": "clustersim.result/1"}', "not a whole saved run"),

@@ -76,3 +76,8 @@ def test_what_has_nothing_to_do_with_the_wrong_key_is_told_beside_it(mistakes: M
     }
     wrong = mistakes("model: alexnte\nnum_gpus: 9\ntransport: ncl\nparallelism: {tensr: 2}")
     assert {each.key for each in wrong} == {"model", "num_gpus", "transport", "parallelism.tensr"}
+
+
+def test_a_profile_that_cannot_be_read_is_no_mistake_of_the_model(mistakes: Mistakes) -> None:
+    (mistake,) = mistakes("num_gpus: 4\nparallelism: {tensor: 4}\ncompute: {profile: gone.json}")
+    assert mistake.key == "compute.profile"
