@@ -51,7 +51,7 @@ class LeastTimes:
     @cached_property
     def _maker(self) -> LoneSteps:
         rates = payload_rates(self._topology, self._costs)
-        return LoneSteps(self._topology, self._costs, self._transport.adds, rates)
+        return _Steps(self._topology, self._costs, self._transport.adds, rates)
 
     def collective_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
         """Return the least that a rank of any of these groups spends in a collective once it has entered it.
@@ -162,6 +162,20 @@ class LeastTimes:
         for number in range(schedule.num_steps):
             found.setdefault(schedule.pattern(number), []).append(number)
         return [(self._maker.step(schedule.step(same[0]), nodes), len(same)) for same in found.values()]
+
+
+class _Steps(LoneSteps):
+    """Steps of many collectives of the same groups: messages between the same nodes go the same ways."""
+
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, bytes_per_s: np.ndarray):
+        super().__init__(topology, costs, adds, bytes_per_s)
+        self._known: dict[tuple[bytes, bytes], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+
+    def _ways(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        key = src.tobytes(), dst.tobytes()
+        if key not in self._known:
+            self._known[key] = super()._ways(src, dst)
+        return self._known[key]
 
 
 def _scaled(step: LoneStep, factor: float) -> LoneStep:
