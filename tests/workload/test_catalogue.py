@@ -241,6 +241,12 @@ def test_a_gpt_of_sizes_that_do_not_fit_each_other_is_refused(name):
         load_model(name)
 
 
+def test_internlm_is_llama_2_with_more_words():
+    more = 2 * (103_168 - 32_000) * 4096
+    assert load_model("internlm-7b").num_parameters == load_model("llama-2-7b").num_parameters + more
+    assert load_model("internlm-7b").title == "InternLM 7B, 2048 tokens"
+
+
 def test_a_llama_named_by_its_tokens_is_the_one_on_so_many():
     assert load_model("llama-3.1-8b-seq8192").layers == load_model("llama-3.1-8b").layers
     assert load_model("llama-3.1-70b-seq32768").num_parameters == PARAMETERS["llama-3.1-70b"]

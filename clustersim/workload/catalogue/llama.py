@@ -1,4 +1,4 @@
-"""Llama 2 (Touvron et al., 2023) and 3 (Grattafiori et al., 2024): decoders with a gated feed-forward layer.
+"""Llama 2 (Touvron et al., 2023) and 3 (Grattafiori et al., 2024), and InternLM: decoders with a gated feed-forward layer.
 
 All but the small Llama 2 have grouped queries; the last layer has weights of its own.
 """
@@ -20,6 +20,12 @@ _LLAMA2 = (
 )
 
 
+_INTERNLM = (
+    "InternLM/InternLM, configs/7B_sft.py, commit 00478761 (2023): words, layers, features, heads and MLP_RATIO 8/3, here to a "
+    "multiple of 256 as in Llama; biases of its attention are left out"
+)
+
+
 class _Size(NamedTuple):
     """Of one size: `between` are the features of the feed-forward layers, `tokens` what it was first trained on."""
 
@@ -33,7 +39,10 @@ class _Size(NamedTuple):
     source: str
 
 
+_FAMILIES = {"llama": "Llama", "internlm": "InternLM"}
+
 LLAMA_SIZES = {
+    "internlm-7b": _Size(32, 4096, 32, 32, 11_008, 103_168, 2048, _INTERNLM),
     "llama-2-7b": _Size(32, 4096, 32, 32, 11_008, 32_000, 4096, _LLAMA2),
     "llama-2-13b": _Size(40, 5120, 40, 40, 13_824, 32_000, 4096, _LLAMA2),
     "llama-2-34b": _Size(48, 8192, 64, 8, 22_016, 32_000, 4096, _LLAMA2),
@@ -55,8 +64,8 @@ def llama(name: str, tokens: int | None = None) -> Callable[[], Model]:
         size = LLAMA_SIZES[name]
         length = tokens or size.tokens
         spelt = name if length == size.tokens else f"{name}-seq{length}"
-        generation, number = name.removeprefix("llama-").split("-")
-        title = f"Llama {generation} {number.upper()}, {length} tokens"
+        family, *rest = name.split("-")
+        title = f"{_FAMILIES[family]} {' '.join(rest).upper()}, {length} tokens"
         net = Builder(spelt, title, sample="sequence", source=size.source)
         x = net.embedding("embedding", length, size.features, rows=[size.words])
         for layer in range(size.layers):
