@@ -81,6 +81,7 @@ class GpuFile(SheetFile[Gpu]):
     pcie: Sourced[str]
     nvlink: Sourced[str] | None = None
     num_nvlinks: Sourced[Annotated[int, Field(ge=1)]] | None = None
+    staged_bytes_per_s: Sourced[Rate] | None = None
     power_w: Sourced[Positive] | None = None
     dollars_per_hour: Sourced[Positive] | None = None
 

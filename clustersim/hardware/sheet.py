@@ -26,6 +26,8 @@ class Gpu(Sheet):
     fp32 and fp16 are the ordinary arithmetic units; amp-fp16, amp-bf16 and tf32 the tensor cores, adding
     in fp32. `launch_s` is what one kernel costs at least, however little it does. `power_w` is the most that it is made
     to take (thermal design power, or board power), and `dollars_per_hour` what one is rented for on demand.
+    `staged_bytes_per_s` is what a GPU gets from the others of its host in an all-reduce where they cannot reach each
+    other's memory, so that all goes through the host's. None where they can.
     """
 
     architecture: str
@@ -37,6 +39,7 @@ class Gpu(Sheet):
     pcie: str
     nvlink: str | None = None
     num_nvlinks: int = 0
+    staged_bytes_per_s: float | None = None
     power_w: float | None = None
     dollars_per_hour: float | None = None
 

@@ -14,6 +14,7 @@ from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.strategies.algorithm import by_host
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
+from clustersim.strategies.local_sums import parts_of
 from clustersim.strategies.servers import Servers, update_s
 from clustersim.strategies.synchronous import Synchronous
 
@@ -41,7 +42,7 @@ class Server(Synchronous):
         if not self.servers.local_sum:
             return []
         message = f"local_sum adds gradients on their way, and {compression} ones cannot be added; leave it out"
-        return [Mistake(message, key="servers.local_sum", got="true", allowed="false")]
+        return [Mistake(message, key="servers.local_sum", got=str(self.servers.local_sum).lower(), allowed="false")]
 
     def desk(self, job: Job) -> Desk:
         if not self.servers.whole:
@@ -58,21 +59,18 @@ class Server(Synchronous):
         """Schedule push and pull at servers on `nodes`; workers are ranks 0 to n - 1, servers come after them."""
         share, wire = num_bytes / len(nodes), job.wire
         groups = by_host(job.hosts) if self.servers.local_sum else [[rank] for rank in range(job.num_ranks)]
-        leaders = np.array([group[0] for group in groups])
-        others = np.array([rank for group in groups for rank in group[1:]], dtype=np.int64)
-        heads = np.array([group[0] for group in groups for _ in group[1:]], dtype=np.int64)
+        parts = parts_of(groups, len(nodes), self.servers.local_sum == "scattered")
         servers = np.arange(job.num_ranks, job.num_ranks + len(nodes))
-        worker = np.repeat(leaders, len(nodes))
-        server = np.tile(servers, len(leaders))
-        shard = server - job.num_ranks
-        up = Step.of(others, heads, num_bytes, num_chunks=len(nodes), reduce=True)
-        down = Step.of(heads, others, num_bytes * wire.back_per_byte, num_chunks=len(nodes))
-        push = Step.of(worker, server, share, shard, reduce=True)
-        pull = Step.of(server, worker, share * wire.back_per_byte, shard)
-        steps = [up, push, pull, down] if len(others) else [push, pull]
-        schedule = Schedule.from_steps(job.num_ranks + len(nodes), steps, granularity=len(nodes))
-        pulling = 2 if len(others) else 1
-        moved = (wire.added_per_byte - 1) * BYTES_MOVED_PER_ADDED * len(leaders)  # beside what adding takes already
+        sent = parts.to_servers(len(nodes), num_bytes)
+        push = sent._replace(dst=servers[sent.dst])
+        back = sent.num_bytes * wire.back_per_byte
+        pull = Step.of(push.dst, push.src, back, sent.chunk, sent.num_chunks)
+        up, down = parts.inside(num_bytes)
+        down = down._replace(num_bytes=down.num_bytes * wire.back_per_byte)
+        steps = [up, push, pull, down] if len(parts.giver) else [push, pull]
+        schedule = Schedule.from_steps(job.num_ranks + len(nodes), steps, granularity=parts.granularity)
+        pulling = 2 if len(parts.giver) else 1
+        moved = (wire.added_per_byte - 1) * BYTES_MOVED_PER_ADDED * len(groups)  # beside what adding takes already
         unpacked = share * moved / job.update_bytes_per_byte
         delay_s = np.zeros((schedule.num_ranks, schedule.num_steps))
         delay_s[servers, pulling] = [update_s(job, node, share + unpacked) for node in nodes]

@@ -25,7 +25,11 @@ class Servers(Spec):
         "`host-memory`: memory of the first worker's host; `gpu0`: memory of the first worker's GPU; `gpus`: memory of "
         "the workers' GPUs",
     )
-    local_sum: bool = Field(default=False, description="add the gradients of one host before they are pushed")
+    local_sum: bool | Literal["scattered"] = Field(
+        default=False,
+        description="add the gradients of one host before they are pushed: on its first GPU, or `scattered`, each GPU "
+        "an equal part, which it pushes and pulls itself and gives the others (BytePS)",
+    )
     whole: bool = Field(
         default=False,
         description="each bucket is on one server: the largest first, on the server that has the fewest bytes; else "

@@ -209,7 +209,7 @@ class ExplicitRouter:
     def __call__(self, src: int, dst: int) -> list[int]:
         start, end = self._host(src), self._host(dst)
         if start is not None and start is end:
-            inside = start.plan.path(src - start.node, dst - start.node)
+            inside = start.plan.way_inside(src - start.node, dst - start.node)
             if inside is not None:
                 return [start.link + link for link in inside]
         choice = flow_hash(src, dst) >> 32

@@ -53,7 +53,7 @@ class FabricRouter:
     def __call__(self, src: int, dst: int) -> list[int]:
         start, end = self._place(src), self._place(dst)
         if start.hosts is not None and start.hosts is end.hosts and start.copy == end.copy:
-            inside = start.hosts.plan.path(start.local, end.local)
+            inside = start.hosts.plan.way_inside(start.local, end.local)
             if inside is not None:
                 return _shift(inside, start.hosts.link + start.copy * len(start.hosts.plan.src))
         choice = flow_hash(src, dst)
@@ -96,7 +96,7 @@ class FabricRouter:
                 continue
             size = len(hosts.plan.names)
             keys, which = _distinct(starts.local[rows] * size + ends.local[rows], size * size)
-            paths = [hosts.plan.path(*divmod(key, size)) for key in keys.tolist()]
+            paths = [hosts.plan.way_inside(*divmod(key, size)) for key in keys.tolist()]
             routes = Routes.one_by_one([path or [] for path in paths]).take(which)
             parts.append(routes.shifted(_first_links(hosts, starts.copy[rows])).spread(rows, len(together)))
             stays[rows] = np.array([path is not None for path in paths])[which]

@@ -89,7 +89,8 @@ class SocketHost(Host):
     def plan(self) -> HostPlan:
         """Return sockets with a memory each, PCIe switches where there are some, GPUs and NICs on what carries them.
 
-        A GPU's memory is a link to itself at the rate of its sheet (bytes/s), a socket's at that of its processor's.
+        A GPU's memory is a link to itself at the rate of its sheet (bytes/s), a socket's at that of its processor's. So
+        is the way to a GPU that others reach through host memory alone.
         """
         if self.gpu is None:
             raise InputError(
@@ -106,6 +107,8 @@ class SocketHost(Host):
             point = number * len(points) // self.num_gpus
             plan.cable(node, points[point], slot)
             plan.adder(node, Wire(gpu.memory_bytes_per_s, 0.0, "gpu-memory"))
+            if gpu.staged_bytes_per_s is not None:
+                plan.stager(node, Wire(gpu.staged_bytes_per_s, 0.0, "staging"))
             plan.memory.append(memories[point * len(sockets) // len(points)])
         plan.gpus += gpus
         plan.gpu_sheets += [self.gpu] * self.num_gpus

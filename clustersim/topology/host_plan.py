@@ -16,7 +16,8 @@ class HostPlan:
     """A host template's nodes and directed links, numbered from 0; every host of a group is a copy of it.
 
     `ports` are the nodes that the network's links end at (a NIC, or the GPU itself in a bare host).
-    GPUs never forward the traffic of others. Without GPUDirect what a GPU sends to another host, or gets
+    GPUs never forward the traffic of others. What goes to a GPU whose memory no other can reach takes one more link, of
+    the rate that this leaves. Without GPUDirect what a GPU sends to another host, or gets
     from one, passes through the host memory of the GPU's socket.
     """
 
@@ -33,6 +34,7 @@ class HostPlan:
     memory: list[int] = field(default_factory=list)  # [num_gpus] node where a GPU's messages are staged
     ports: list[int] = field(default_factory=list)
     adders: dict[int, int] = field(default_factory=dict)
+    stagers: dict[int, int] = field(default_factory=dict)  # of a GPU whose memory no other can reach, the link to it
 
     def node(self, kind: str, number: int) -> int:
         """Add a node and return its number."""
@@ -52,6 +54,20 @@ class HostPlan:
         self.src.append(node)
         self.dst.append(node)
         self.wires.append(wire)
+
+    def stager(self, gpu: int, wire: Wire) -> None:
+        """Let all that other GPUs of the host send to one take a link of that rate as well."""
+        self.stagers[gpu] = len(self.src)
+        self.src.append(gpu)
+        self.dst.append(gpu)
+        self.wires.append(wire)
+
+    def way_inside(self, src: int, dst: int) -> list[int] | None:
+        """Return the links that a message takes from node to node inside the host; None if there is no way."""
+        path = self.path(src, dst)
+        if path and dst in self.stagers and src in self._gpu_numbers:
+            return [*path, self.stagers[dst]]
+        return path
 
     def path(self, src: int, dst: int) -> list[int] | None:
         """Return the links of the path with the fewest hops, the widest of these; None if there is no way."""

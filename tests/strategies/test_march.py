@@ -36,6 +36,7 @@ STRATEGIES = {
     "server": Server(buckets="1 MiB", servers=Servers(num=2)),
     "server-at-the-end": Server(overlap=False, servers=Servers(on="host-memory")),
     "server-local-sum": Server(buckets="2 MiB", servers=Servers(local_sum=True)),
+    "server-scattered-sum": Server(buckets="2 MiB", servers=Servers(num=2, local_sum="scattered")),
 }
 STRAGGLERS: dict[str, list[dict[str, Any]]] = {
     "none": [],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from clustersim.errors import InputError
 from clustersim.results import parts
 from clustersim.strategies import STRATEGIES, AllReduce, Job, Server, Servers
 from clustersim.strategies.algorithm import schedule_collective
+from clustersim.strategies.local_sums import parts_of
 from clustersim.strategies.synchronous import Synchronous
 from tests.strategies.jobs import HOP, MB, RATE, play, star
 
@@ -92,8 +95,8 @@ def test_while_one_bucket_is_pulled_the_next_is_pushed_so_one_direction_counts(n
     assert exchange == pytest.approx(server_seconds(64 * MB, num_ranks, RATE), rel=0.03)
 
 
-def test_a_local_sum_pushes_once_a_host():
-    def pushed(local_sum: bool) -> float:
+def test_a_local_sum_pushes_once_a_host_from_one_gpu_or_from_all():
+    def pushed(local_sum: bool | Literal["scattered"]) -> float:
         servers = Servers(num=1, on="own-hosts", local_sum=local_sum)
         host = {"template": "single-socket", "gpu": "k80", "num_gpus": 4}
         job = play(Server(overlap=False, buckets="whole", servers=servers), 8, num_hosts=3, host=host)
@@ -105,6 +108,38 @@ def test_a_local_sum_pushes_once_a_host():
         )
 
     assert pushed(False) == pytest.approx(4 * pushed(True))
+    assert pushed("scattered") == pytest.approx(pushed(True))
+
+
+def test_a_scattered_sum_spares_each_way_what_one_gpu_gets_of_three_beyond_a_quarter():
+    host = {"template": "single-socket", "gpu": "k80", "num_gpus": 4, "nic_link": "direct"}
+    kinds: tuple[bool | Literal["scattered"], ...] = (True, "scattered")
+    one, scattered = (
+        iteration_s(
+            play(
+                Server(overlap=False, buckets="whole", servers=Servers(num=1, on="own-hosts", local_sum=kind)),
+                4,
+                num_hosts=2,
+                host=host,
+            )
+        )
+        for kind in kinds
+    )
+    assert one - scattered == pytest.approx(2 * 16 * MB / 12e9 * (3 - 3 / 4), rel=1e-6)
+
+
+@pytest.mark.parametrize("num_servers", [1, 2, 3])
+@pytest.mark.parametrize("groups", [[[0, 1, 2, 3]], [[0, 1], [2, 3, 4]], [[2], [0, 1]]])
+def test_scattered_parts_are_all_of_a_bucket_for_each_host_and_each_server_gets_its_share(groups, num_servers):
+    pieces = parts_of(groups, num_servers, scattered=True)
+    for group in groups:
+        of = np.isin(pieces.rank, group)
+        covered = [range(a, a + n) for a, n in zip(pieces.first[of], pieces.num_chunks[of], strict=True)]
+        assert sorted(chunk for part in covered for chunk in part) == list(range(pieces.granularity))
+    push = pieces.to_servers(num_servers, 8.0)
+    got = np.bincount(push.dst, push.num_bytes)
+    assert got == pytest.approx([8.0 * len(groups) / num_servers] * num_servers)
+    assert (push.chunk // (pieces.granularity // num_servers)).tolist() == push.dst.tolist()
 
 
 def test_servers_need_hosts_that_no_worker_has():

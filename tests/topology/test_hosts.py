@@ -71,6 +71,20 @@ def test_gpus_are_split_over_the_sockets_and_staged_in_their_own_memory():
     assert staged == ["host0/memory0"] * 4 + ["host0/memory1"] * 4
 
 
+def test_what_goes_to_a_gpu_that_no_other_can_reach_takes_what_its_sheet_leaves():
+    """From GPUs of its host; what comes from host memory or from other hosts is copied at the rate of the links."""
+    topology = build({"template": "dual-socket", "gpu": "rtx-2080-ti", "num_gpus": 4})
+    rates, gpus = topology.links.bytes_per_s, [topology.node(gpu) for gpu in range(8)]
+    slowest = {dst: min(rates[topology.route(gpus[0], gpus[dst])]) for dst in (1, 2, 3, 4)}
+    assert slowest == {1: 4e9, 2: 4e9, 3: 4e9, 4: 1.25e9}
+    assert len(topology.route(gpus[0], gpus[4])) == len(topology.route(gpus[4], gpus[0]))
+    assert min(rates[topology.route(int(topology.memory[0]), gpus[0])]) == load_link("pcie-3-x16").bytes_per_s
+    last = {int(topology.route(gpus[src], gpus[1])[-1]) for src in (0, 2, 3)}
+    assert len(last) == 1
+    many = topology.routes(topology.gpus[[0, 2, 4]], topology.gpus[[1, 1, 1]])
+    assert many.links.tolist() == [link for src in (0, 2, 4) for link in topology.route(gpus[src], gpus[1])]
+
+
 def test_gpus_behind_a_plx_share_its_uplink():
     topology = build({"template": "single-root", "gpu": "k80", "num_gpus": 10, "num_switches": 2})
     uplinks = {int(topology.route(topology.node(gpu), int(topology.memory[gpu]))[1]) for gpu in range(10)}
