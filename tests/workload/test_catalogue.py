@@ -232,7 +232,8 @@ def test_a_gpt_named_as_fused_has_the_parameters_of_the_other_and_no_scores():
     plain, fused = (load_model(f"gpt-12x768x12-seq1024{end}") for end in ("", "-fused"))
     assert fused.num_parameters == plain.num_parameters
     assert {layer.op for layer in plain.layers} - {layer.op for layer in fused.layers} == {"softmax"}
-    assert any(is_fused(layer) for layer in fused.layers) and not any(is_fused(layer) for layer in plain.layers)
+    assert any(is_fused(layer) for layer in fused.layers)
+    assert not any(is_fused(layer) for layer in plain.layers)
 
 
 @pytest.mark.parametrize("name", ["gpt-12x768x11", "gpt-0x768x12", "gpt-12x768x0", "gpt-12x768x12-seq0"])
@@ -257,14 +258,15 @@ def test_a_llama_named_by_its_tokens_is_the_one_on_so_many():
 
 def test_an_mpt_named_by_its_tokens_is_the_one_on_so_many():
     assert load_model("mpt-7b-seq2048").layers == load_model("mpt-7b").layers
-    assert "mpt-7b-seq65536" in MODELS and "mpt-8b-seq2048" not in MODELS
+    assert "mpt-7b-seq65536" in MODELS
+    assert "mpt-8b-seq2048" not in MODELS
     with pytest.raises(InputError, match="a number of tokens, as in mpt-7b-seq8192"):
         load_model("mpt-7b-seq0")
 
 
 def test_an_mpt_drops_nothing_and_attends_by_one_kernel():
     ops = {layer.op for layer in load_model("mpt-125m").layers}
-    assert "dropout" not in ops and "softmax" not in ops
+    assert ops.isdisjoint({"dropout", "softmax"})
 
 
 def test_llama_multiplies_twice_by_every_parameter_and_attends_to_every_earlier_token():

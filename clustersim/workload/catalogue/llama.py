@@ -1,4 +1,4 @@
-"""Llama 2 (Touvron et al., 2023) and 3 (Grattafiori et al., 2024), and InternLM: decoders with a gated feed-forward layer.
+"""Llama 2 (Touvron et al., 2023) and 3 (Grattafiori et al., 2024), InternLM: decoders with a gated feed-forward layer.
 
 All but the small Llama 2 have grouped queries; the last layer has weights of its own.
 """
@@ -21,8 +21,8 @@ _LLAMA2 = (
 
 
 _INTERNLM = (
-    "InternLM/InternLM, configs/7B_sft.py, commit 00478761 (2023): words, layers, features, heads and MLP_RATIO 8/3, here to a "
-    "multiple of 256 as in Llama; biases of its attention are left out"
+    "InternLM/InternLM, configs/7B_sft.py, commit 00478761 (2023): words, layers, features, heads and MLP_RATIO 8/3, here "
+    "to a multiple of 256 as in Llama; biases of its attention are left out"
 )
 
 
