@@ -21,8 +21,8 @@ _LLAMA2 = (
 
 
 _INTERNLM = (
-    "InternLM/InternLM, configs/7B_sft.py, commit 00478761 (2023): words, layers, features, heads and MLP_RATIO 8/3, to a "
-    "multiple of 256 as in Llama; biases of its attention are left out"
+    "InternLM/InternLM, configs/7B_sft.py, commit 00478761 (2023): words, layers, features, heads and MLP_RATIO 8/3, "
+    "to a multiple of 256 as in Llama; biases of its attention are left out"
 )
 
 
