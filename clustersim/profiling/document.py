@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 SCHEMA = "clustersim.profile/1"
-TOOL_VERSION = "1"
+TOOL_VERSION = "2"
 _DIGITS = 4
 _ONLY = " only"  # a ledger's key of a point measured as a whole ends so, until its layers are measured too
 _NOT_THE_SAME = ("name", "also")

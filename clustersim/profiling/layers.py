@@ -19,7 +19,9 @@ _NUM_RANDOM = 2**16
 
 @dataclass(frozen=True)
 class Signature:
-    """A tensor without its numbers. `sample` has them where they are words or labels, which mean something."""
+    """A tensor without its numbers. `sample` has them where they mean something: words, labels, and what a processor's
+    pooling compares, whose branches it guesses better in feature maps than in noise.
+    """
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -28,8 +30,8 @@ class Signature:
     sample: Tensor | None = None
 
     @classmethod
-    def of(cls, x: Tensor) -> Signature:
-        sample = None if x.is_floating_point() else x
+    def of(cls, x: Tensor, keep: bool = False) -> Signature:
+        sample = x.detach().clone() if keep else None if x.is_floating_point() else x
         return cls(tuple(x.shape), x.stride(), x.dtype, x.requires_grad, sample)
 
     @property
@@ -110,7 +112,8 @@ def trace_layers(graph: Graph, batch: tuple[Tensor, Tensor], precision: str) -> 
 @contextmanager
 def _hooks(graph: Graph, inputs: dict[int, tuple[Signature, ...]], outputs: dict[int, Signature]) -> Iterator[None]:
     def before(index: int) -> Any:
-        return lambda module, arguments: inputs.update({index: tuple(map(Signature.of, arguments))})
+        keep = graph.layers[index].op == "pooling" and next(graph.parameters()).device.type == "cpu"
+        return lambda module, arguments: inputs.update({index: tuple(Signature.of(x, keep) for x in arguments)})
 
     def after(index: int) -> Any:
         return lambda module, arguments, output: outputs.update({index: Signature.of(output)})

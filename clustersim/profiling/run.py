@@ -25,7 +25,7 @@ from clustersim.profiling.models import build_model
 from clustersim.profiling.net import Graph
 from clustersim.profiling.node import measure_input_copy, measure_node
 from clustersim.profiling.optimizers import measure_optimizers
-from clustersim.profiling.precision import use_precision
+from clustersim.profiling.precision import autocast, use_precision
 from clustersim.profiling.timer import Timer
 from clustersim.profiling.trouble import ProfilingError, is_out_of_memory
 from clustersim.profiling.whole import measure_whole
@@ -141,6 +141,8 @@ class _Run:
         is_check = point.batch not in self.campaign.batches
         traced = () if is_check else trace_layers(graph, batch, point.precision)
         distinct = {_short(layer.key): layer for layer in traced}
+        if traced and not self.device.is_cuda:
+            _touch_memory(graph, batch, point.precision)
         for number, (key, layer) in enumerate(distinct.items()):
             self.tell(share, f"{point}: {layer.layer.name} ({number + 1} of {len(distinct)} kinds of layers)")
             self._once(f"{point}: layer {key}", partial(self._layer, layer, point))
@@ -209,6 +211,14 @@ class _Run:
         if document["whole"]:
             write_document(document, self.path)
         return self.path, document
+
+
+def _touch_memory(graph: Graph, batch: tuple[Tensor, Tensor], precision: str) -> None:
+    """Train once, so that memory which layers get was used before: a system gives a processor new pages slowly."""
+    with autocast(precision, batch[0].device):
+        loss = graph(*batch)
+    loss.backward()
+    graph.zero_grad(set_to_none=True)
 
 
 def _short(key: str) -> str:

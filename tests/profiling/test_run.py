@@ -155,7 +155,7 @@ def test_what_was_measured_with_other_care_is_refused(profile: Any, monkeypatch:
         profile("tiny-images", kernel_ms=20.0)
     assert profile("tiny-images") == document
     monkeypatch.setattr(run, "TOOL_VERSION", "0")
-    with pytest.raises(ProfilingError, match="measured with tool = '1', and this is '0'"):
+    with pytest.raises(ProfilingError, match="measured with tool = '2', and this is '0'"):
         profile("tiny-images")
 
 
@@ -238,6 +238,29 @@ def test_a_processor_keeps_the_memory_of_its_tensors_as_a_gpu_does(profile: Any)
     import ctypes
 
     assert profile("tiny-images")["flags"]["keeps_memory"] == hasattr(ctypes.CDLL(None), "mallopt")
+
+
+def test_a_processors_pooling_compares_the_models_own_numbers(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long its branches take depends on the numbers; of other layers only shapes count."""
+    import torch
+
+    from clustersim.profiling import run
+
+    kept: dict[str, bool] = {}
+    real = run.measure_layer
+
+    def looked_at(traced: Any, *arguments: Any) -> Any:
+        kept[traced.layer.op] = traced.inputs[0].sample is not None
+        if traced.layer.op == "pooling":
+            given = traced.inputs[0].tensor(torch.device("cpu"))
+            assert torch.equal(given, traced.inputs[0].sample)
+            assert given.data_ptr() != traced.inputs[0].sample.data_ptr()
+        return real(traced, *arguments)
+
+    monkeypatch.setattr(run, "measure_layer", looked_at)
+    profile("tiny-images")
+    assert kept["pooling"]
+    assert not kept["convolution"]
 
 
 def test_what_torch_refuses_is_a_reason_and_not_a_crash(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
