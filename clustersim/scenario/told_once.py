@@ -13,18 +13,20 @@ Axes = Mapping[str, Any]
 """What a point has chosen on each axis: dotted key to value or label."""
 
 _QUANTITY = re.compile(r"\d[\d,.]*(?: ?[kMGTPE]?i?B\b)?")
+_REMEDY = re.compile(r"; (?:it fits with|even) parallelism \{[^}]*\}[^;]*")
+"""What would fit, which may be another change at another size."""
 _MOST_POINTS = 3
 
 
 def told_once(found: Sequence[tuple[Axes, Sequence[Mistake]]]) -> list[Mistake]:
-    """Return the mistakes of points, each made at one place told once; those alike but for numbers are one.
+    """Return the mistakes of points, each made at one place told once; alike but for numbers and remedies is one.
 
     A mistake that not all points have, or that has other numbers at others, says at which.
     """
     groups: dict[tuple[Any, ...], dict[int, Mistake]] = {}
     for number, (_, mistakes) in enumerate(found):
         for each in mistakes:
-            same = (each.file, each.line, each.column, each.key, _QUANTITY.sub("0", each.message))
+            same = (each.file, each.line, each.column, each.key, _QUANTITY.sub("0", _REMEDY.sub("", each.message)))
             groups.setdefault(same, {}).setdefault(number, each)
     every = [axes for axes, _ in found]
     return [_told(group, every) for group in groups.values()]

@@ -1,44 +1,24 @@
-"""A torch module becomes the workload that its layers say, and what cannot be traced is told in plain words."""
+"""A torch module becomes the workload that its layers say."""
 
 from __future__ import annotations
 
-import math
-import re
-import runpy
-import shlex
-import sys
-import textwrap
-import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clustersim.cli import main
-from clustersim.interchange.imported import Imported
-from clustersim.interchange.torch_model import import_torch, parse_input
-from clustersim.workload import MODELS, Layer, Model, load_model, read_workload_file
+from clustersim.workload import Layer, Model
+from tests.interchange.traced import traced_in
 
 pytestmark = pytest.mark.torch
-
-HEAD = """\
-import torch
-from torch import nn
-from torch.nn import functional as F
-"""
 
 
 @pytest.fixture
 def traced(tmp_path: Path) -> Any:
     """Return what imports the `build` of some lines of code."""
-
-    def trace(code: str, *inputs: str) -> Imported:
-        file = tmp_path / "my_code.py"
-        file.write_text(HEAD + textwrap.dedent(code))
-        return import_torch(f"{file}:build", [parse_input(text) for text in inputs])
-
-    return trace
+    return partial(traced_in, tmp_path)
 
 
 def by_name(model: Model) -> dict[str, Layer]:
@@ -66,119 +46,6 @@ def test_a_small_network_is_what_the_formulas_say(traced: Any) -> None:
     assert (fc.flop, fc.flop_backward_data, fc.num_parameters) == (160, 160, 90)
     assert fc.shape == {"rows": 1, "inputs": 8, "outputs": 10, "count": 1}
     assert model.sample == "image"
-
-
-def catalogue_case(name: str) -> tuple[Model, Imported]:
-    from clustersim.profiling.models import build_model
-
-    graph = build_model(name)
-    shape = ",".join(map(str, graph.sample.shape[1:]))
-    inputs = [shape, ":int64"] if graph.has_images else [f"{shape}:int64"] * 2
-    code = f"from clustersim.profiling.models import build_model\nbuild = lambda: build_model({name!r})\n"
-    file = Path("zoo.py")
-    file.write_text(code)
-    return load_model(name), import_torch(f"{file}:build", [parse_input(text) for text in inputs])
-
-
-def products(model: Model) -> list[tuple[float, float, float, tuple[tuple[str, int], ...]]]:
-    return [
-        (layer.flop, layer.flop_backward_data, layer.flop_backward_weights, tuple(sorted(layer.shape.items())))
-        for layer in model.layers
-        if layer.flop
-    ]
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_torch_builders_agree_with_the_catalogue_product_by_product(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    from clustersim.profiling.models import MODELS as BUILDERS
-
-    if name not in BUILDERS:
-        pytest.skip("nobody wrote this model in torch yet")
-    monkeypatch.chdir(tmp_path)
-    catalogue, imported = catalogue_case(name)
-    assert imported.notes == ()
-    assert imported.model.num_parameters == catalogue.num_parameters
-    model = of_all_pairs(imported.model)
-    assert (model.flop, model.flop_backward) == (catalogue.flop, catalogue.flop_backward)
-    assert sorted(products(model)) == sorted(products(catalogue))
-
-
-def of_all_pairs(model: Model) -> Model:
-    """Return a model whose attention computes what a mask hides as well, as the catalogue's GPTs do."""
-
-    def unmasked(layer: Layer) -> Layer:
-        times = 2.0 * math.prod(layer.shape.values()) / layer.flop if layer.op == "matmul" else 1.0
-        return replace(layer, flop=times * layer.flop, flop_backward_data=times * layer.flop_backward_data)
-
-    return replace(model, layers=tuple(unmasked(layer) for layer in model.layers))
-
-
-RESNET50 = """
-class Block(nn.Module):
-    def __init__(self, channels, filters, stride):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(channels, filters, 1, bias=False), nn.BatchNorm2d(filters)
-        self.conv2, self.bn2 = nn.Conv2d(filters, filters, 3, stride, 1, bias=False), nn.BatchNorm2d(filters)
-        self.conv3, self.bn3 = nn.Conv2d(filters, 4 * filters, 1, bias=False), nn.BatchNorm2d(4 * filters)
-        self.relu = nn.ReLU(inplace=True)
-        self.downsample = None
-        if stride != 1 or channels != 4 * filters:
-            shortcut = nn.Conv2d(channels, 4 * filters, 1, stride, bias=False)
-            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(4 * filters))
-
-    def forward(self, x):
-        y = self.relu(self.bn1(self.conv1(x)))
-        y = self.bn3(self.conv3(self.relu(self.bn2(self.conv2(y)))))
-        y += x if self.downsample is None else self.downsample(x)
-        return self.relu(y)
-
-class build(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        self.relu, self.maxpool = nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)
-        channels = 64
-        for stage, num_blocks in enumerate((3, 4, 6, 3)):
-            blocks = []
-            for number in range(num_blocks):
-                blocks.append(Block(channels, 64 * 2**stage, 2 if stage and not number else 1))
-                channels = 256 * 2**stage
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
-        self.avgpool, self.fc = nn.AdaptiveAvgPool2d((1, 1)), nn.Linear(2048, 1000)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(torch.flatten(self.avgpool(x), 1))
-"""
-
-
-def test_resnet50_as_people_write_it_forecasts_like_the_catalogues(traced: Any, tmp_path: Path) -> None:
-    import clustersim
-    from clustersim.workload.write_workload import write_workload_file
-
-    model = traced(RESNET50, "3,224,224").model
-    assert model.num_parameters == 25_557_032
-    assert model.flop / 2 == pytest.approx(4.09e9, rel=1e-3)
-    names = by_name(model)
-    assert {"conv1", "layer1.0.conv2", "layer1.0.add", "layer1.0.relu", "layer1.0.relu.2", "fc"} <= set(names)
-    path = write_workload_file(model, tmp_path / "mine.yaml")
-    seconds = []
-    for name in (str(path), "resnet50"):
-        scenario = {
-            "model": name,
-            "num_gpus": [1, 8],
-            "batch": {"per_gpu": 32},
-            "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "m40"}, "link": "ethernet-10g"},
-            "strategy": {"kind": "all-reduce", "algorithm": "ring"},
-        }
-        seconds.append([run.iteration_s for run in clustersim.sweep(clustersim.load_scenario(scenario)).runs])
-    assert seconds[0] == pytest.approx(seconds[1], rel=0.02)
 
 
 def test_tied_weights_count_once_where_they_are_used_first(traced: Any) -> None:
@@ -336,106 +203,6 @@ def test_a_product_is_the_same_however_it_is_written(traced: Any) -> None:
         assert (product.op, product.num_parameters) == ("fully-connected", 128), written
 
 
-MINE = (
-    HEAD
-    + """
-class Net(nn.Module):
-    def __init__(self, rule=lambda self, x: self.fc(x)):
-        super().__init__()
-        self.fc, self.rule = nn.Linear(4, 2), rule
-    def forward(self, x):
-        return self.rule(self, x)
-
-def build(): return Net()
-def number(): return 3
-def needy(size): return Net()
-def broken(): raise OSError("no weights here\\nsecond line")
-def values(): return Net(lambda self, x: self.fc(x) if x.sum() > 0 else x)
-def masks(): return Net(lambda self, x: self.fc(x[x[:, 0] > 0]))
-def shapes(): return Net(lambda self, x: self.fc(x.unbind()))
-def apart(): return Net(lambda self, x: torch.stack([self.fc(row) for row in x]))
-def detached(): return Net(lambda self, x: self.fc(x).detach())
-def frozen(): return Net().requires_grad_(False)
-def empty(): return nn.ReLU()
-def leaves(): raise SystemExit("bye")
-def backward(): return Net(lambda self, x: (lambda y: y.exp().mul_(2) * y.exp_().sum() + y.mul_(3).exp())(self.fc(x)))
-six = 6
-"""
-)
-
-
-@pytest.mark.parametrize(
-    ("target", "shape", "message"),
-    [
-        ("mine", "4", "expected a module and what builds the model, such as my_module:build (got 'mine')"),
-        ("mines:build", "4", "there is no module 'mines' here or among the installed packages"),
-        ("mines/mine.py:build", "4", "there is no file 'mines/mine.py'"),
-        ("mine:built", "4", "mine has no 'built'; did you mean 'build'?"),
-        ("mine:number", "4", "mine:number gives an int, and not an nn.Module"),
-        ("mine:six", "4", "mine:six is an int; name an nn.Module, or a function that returns one"),
-        ("mine:needy", "4", "mine:needy cannot be called without arguments (missing a required argument: 'size')"),
-        ("mine:broken", "4", "mine:broken fails: OSError: no weights here ("),
-        ("mine:leaves", "4", "mine:leaves fails: SystemExit: bye ("),
-        ("mine:build", "5", "mine:build cannot be run on [2, 5]: RuntimeError: "),
-        ("mine:shapes", "4", "mine:shapes cannot be run on [2, 4]: TypeError: "),
-        ("mine:values", "4", "mine:values cannot be run on [2, 4]: it asks a tensor for its values, and only shapes"),
-        ("mine:masks", "4", "mine:masks cannot be run on [2, 4]: it asks a tensor for its values, and only shapes"),
-        ("mine:apart", "4", "mine:apart does other work for 3 samples than for 2 (in its forward)"),
-        ("mine:detached", "4", "mine:detached returns nothing that depends on its parameters"),
-        ("mine:frozen", "4", "mine:frozen has no parameter that needs a gradient: there is nothing to train"),
-        ("mine:empty", "4", "mine:empty has no parameters: there is nothing to train"),
-        ("mine:backward", "4", "the backward pass of mine:backward fails: RuntimeError: one of the variables needed"),
-        ("syntax:build", "4", "syntax cannot be imported: SyntaxError: "),
-        ("imports:build", "4", "imports cannot be imported: ModuleNotFoundError: No module named 'nowhere' ("),
-        ("mine:build", "4:int65", "no type of input is called 'int65'; did you mean 'int64'?"),
-        ("mine:build", "4x4", "expected sizes and a type, such as 3,224,224 or 128:int64 (got '4x4')"),
-        ("mine:build", "0", "an input has sizes from 1 to 2,147,483,647 (got '0')"),
-    ],
-)
-def test_what_cannot_be_traced_is_told_in_one_line(
-    target: str,
-    shape: str,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(MINE)
-    Path("syntax.py").write_text("def build(:\n")
-    Path("imports.py").write_text("import nowhere\n")
-    for name in ("mine", "syntax", "imports"):
-        sys.modules.pop(name, None)
-    assert main(["import", "torch", target, "--input", shape]) == 3
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(message) or f": {message}" in err
-    assert len(err.splitlines()) == 1
-    assert "Traceback" not in err
-
-
-def test_the_command_writes_what_a_scenario_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(MINE + "print('hello')\n")
-    assert main(["import", "torch", "mine.py:build", "--input", "4", "-o", "my-net.yaml"]) == 0
-    out = capsys.readouterr().out
-    assert out == "workload: my-net.yaml\nmy-net: 2 layers, 0.000 M parameters, 0.000 GFLOP forward per sample\n"
-    assert read_workload_file("my-net.yaml")[0].num_parameters == 10
-    assert main(["import", "torch", "mine.py:build", "--input", "4", "--name", "my-net"]) == 0
-    assert capsys.readouterr().out == Path("my-net.yaml").read_text()
-
-
-def test_a_file_may_be_called_like_a_library(tmp_path: Path) -> None:
-    import json
-
-    file = tmp_path / "json.py"
-    file.write_text(HEAD + "def build():\n    return nn.Linear(4, 2)\n")
-    assert import_torch(f"{file}:build", [parse_input("4")]).model.num_parameters == 10
-    assert sys.modules["json"] is json
-
-
 def test_what_needs_numbers_while_it_builds_is_built_on_the_cpu(traced: Any) -> None:
     code = """
     def build():
@@ -520,23 +287,3 @@ def test_a_transposed_convolution_and_a_volume_are_what_their_formulas_say(trace
     assert (volume.shape["kernel_h"], volume.shape["height"], volume.shape["out_width"]) == (9, 24, 8)
     assert up.flop == up.flop_backward_data == 2 * 8 * 4 * 8 * places
     assert up.shape == {"rows": places, "inputs": 8, "outputs": 32, "count": 1}
-
-
-def test_the_how_to_says_what_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "import-a-model.md").read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    for name, code in re.findall(r"^```python file=(\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        Path(name).write_text(code)
-    commands = re.findall(r"^clustersim (.*)$", page, re.MULTILINE)
-    assert len(commands) == 2
-    assert main(shlex.split(commands[0])) == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's exporter is to be replaced
-        runpy.run_path("export.py")
-    assert main(shlex.split(commands[1])) == 0
-    traced, exported = (read_workload_file(name)[0] for name in ("tagger.yaml", "tagger-onnx.yaml"))
-    assert traced.num_parameters == exported.num_parameters == 20_000 * 256 + 2 * 4 * 256 * 514 + 513 * 50
-    assert (traced.flop, traced.flop_backward) == (exported.flop, exported.flop_backward)

@@ -64,3 +64,12 @@ def test_two_mistakes_at_one_place_stay_two() -> None:
 def test_points_are_named_by_what_tells_them_from_the_others(numbers: list[int], said: str) -> None:
     every = [{"n": num, "k": kind} for num in (1, 2, 4) for kind in ("ring", "tree")]
     assert at_points(numbers, every) == said
+
+
+def test_what_would_fit_may_differ_and_is_told_for_the_first() -> None:
+    def of(remedy: str) -> Mistake:
+        return Mistake(f"one v100 holds 17.2 GB, and this needs 75 GB{remedy}; a plan goes further", "batch.per_gpu")
+
+    remedies = ("", "; it fits with parallelism {micro_batches: 2}, which takes 15 GB")
+    (mistake,) = told_once([({"num_gpus": 1 + number}, [of(each)]) for number, each in enumerate(remedies)])
+    assert mistake.message == f"{of('').message} (at num_gpus 1; likewise at num_gpus 2)"

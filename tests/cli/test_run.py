@@ -1,0 +1,134 @@
+"""`run` and `report`: what is printed, and which files are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clustersim.cli import main
+from clustersim.cli.forecast import folder_name
+from tests.cli.tiny import SCENARIO, files
+
+
+class TestRun:
+    def test_prints_a_table_and_says_where_the_files_are(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["run", "tiny.yaml"]) == 0
+        out, err = capsys.readouterr()
+        assert "report: runs/tiny/report.html" in out
+        assert "result: runs/tiny/result.json" in out
+        assert all(
+            line.startswith(("warning: ", "simulated ")) for line in err.splitlines()
+        )  # progress where it is slow
+        assert files(folder) == {"tiny.yaml", "star.yaml", "runs/tiny/report.html", "runs/tiny/result.json"}
+
+    def test_json_is_one_document_and_no_file(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "tiny.yaml", "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["schema"] == "clustersim.result/1"
+        assert [run["num_gpus"] for run in document["runs"]] == [1, 2]
+        assert files(folder) == {"tiny.yaml", "star.yaml"}
+
+    def test_json_writes_what_was_asked_for(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments = ["--json", "--report", "r.html", "--csv", "r.csv", "--trace", "t.json.gz"]
+        assert main(["run", "tiny.yaml", *arguments]) == 0
+        json.loads(capsys.readouterr().out)
+        assert files(folder) == {"tiny.yaml", "star.yaml", "r.html", "r.csv", "t.json.gz"}
+
+    def test_no_report_draws_none(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "tiny.yaml", "--no-report"]) == 0
+        assert "report" not in capsys.readouterr().out
+        assert files(folder) == {"tiny.yaml", "star.yaml", "runs/tiny/result.json"}
+
+    def test_set_and_seed_override_the_file(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "tiny.yaml", "--json", "--set", "num_gpus=4", "--seed", "7"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert [run["num_gpus"] for run in document["runs"]] == [4]
+        assert document["seed"] == 7
+
+    def test_exact_agrees_and_takes_no_shortcut(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "tiny.yaml", "--json"]) == 0
+        quick = json.loads(capsys.readouterr().out)
+        assert main(["run", "tiny.yaml", "--json", "--exact"]) == 0
+        exact = json.loads(capsys.readouterr().out)
+        assert exact["shortcuts"] == []
+        times = [[run["iteration_s"] for run in document["runs"]] for document in (quick, exact)]
+        assert times[0] == pytest.approx(times[1], rel=1e-9)
+
+    def test_mistakes_name_the_file_and_exit_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (folder / "bad.yaml").write_text(SCENARIO.replace("10 Gbit/s", "10 Gb/s").replace("ring", "rng"))
+        assert main(["run", "bad.yaml", "--json"]) == 3
+        out, err = capsys.readouterr()
+        assert "write Gbit/s or GB/s" in err
+        assert "did you mean 'ring'" in err
+        errors = json.loads(out)["errors"]
+        assert {(error["file"], error["line"]) for error in errors} == {("bad.yaml", 5), ("bad.yaml", 6)}
+
+    @pytest.mark.parametrize(
+        ("changes", "key", "line"),
+        [
+            (["strategy: {kind: server, servers: {on: own-hosts, num: 3}}"], "strategy.servers.num", 6),
+            (["jobs: [{num_gpus: 9}]"], "jobs.0.num_gpus", 7),
+            (["batch: {per_gpu: 90000}"], "batch.per_gpu", 6),
+            (["model: gpt2-xl"], "model", 6),
+            (["num_gpus: 2", "failures: {gpu: {mtbf: 1 s}, checkpoint: {write: 1 s}}"], "failures.gpu", 7),
+            (["stragglers: [{kind: gamma, cv: 1, of: []}]"], "stragglers.0.of", 7),
+        ],
+    )
+    def test_what_cannot_be_played_is_told_at_its_line_before_anything_runs(
+        self, changes: list[str], key: str, line: int, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        again = {change.partition(":")[0] for change in changes}
+        kept = [each for each in SCENARIO.splitlines() if each.partition(":")[0] not in again]
+        (folder / "bad.yaml").write_text("\n".join([*kept, *changes]) + "\n")
+        assert main(["run", "bad.yaml", "--json"]) == 3
+        out, err = capsys.readouterr()
+        (told,) = json.loads(out)["errors"]
+        assert (told["file"], told["line"], told["key"]) == ("bad.yaml", line, key)
+        assert None not in (told["column"], told["got"], told["allowed"])
+        assert f"bad.yaml:{line}:" in err
+        assert "Traceback" not in err
+        assert "%" not in err  # no progress was shown
+
+    def test_a_file_that_is_not_there_exits_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "nothing.yaml"]) == 3
+        assert "nothing.yaml" in capsys.readouterr().err
+
+    def test_a_report_that_cannot_be_written_exits_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "tiny.yaml", "--report", "tiny.yaml/report.html"]) == 3
+        assert "cannot write tiny.yaml/report.html" in capsys.readouterr().err
+
+    def test_report_is_drawn_again_from_the_saved_run(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "tiny.yaml"]) == 0
+        first = (folder / "runs/tiny/report.html").read_text()
+        assert main(["report", "runs/tiny", "-o", "again.html"]) == 0
+        assert (folder / "again.html").read_text() == first
+        (folder / "runs/tiny/report.html").unlink()
+        assert main(["report", "runs/tiny/result.json"]) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == "report: runs/tiny/report.html"
+        assert (folder / "runs/tiny/report.html").read_text() == first
+
+    def test_a_report_of_an_earlier_run_does_not_stay_beside_the_result(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        report = folder / "runs/tiny/report.html"
+        assert main(["run", "tiny.yaml"]) == 0
+        assert main(["run", "tiny.yaml", "--no-report"]) == 0
+        assert not report.exists()
+        assert "removed: runs/tiny/report.html, of an earlier run" in capsys.readouterr().out
+        report.write_text("<p>somebody's own</p>")
+        assert main(["run", "tiny.yaml", "--report", "other.html"]) == 0
+        assert report.read_text() == "<p>somebody's own</p>"
+
+    def test_report_of_no_run_exits_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["report", "runs/none"]) == 3
+        assert "there is no saved run" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("name", "folder"), [("plain", "plain"), ("../../up", "up"), ("a b/c", "a-b-c"), ("..", "scenario")]
+    )
+    def test_names_stay_inside_the_runs_folder(self, name: str, folder: str) -> None:
+        assert folder_name(name) == folder
