@@ -7,6 +7,18 @@ from typing import Annotated
 
 import typer
 
+_MaxSeconds = Annotated[float | None, typer.Option(metavar="S", help="Stop after this time; the next call goes on.")]
+_Check = Annotated[
+    str | None, typer.Option(metavar="LIST", help="Batches to time whole iterations at, without their layers.")
+]
+_Rounds = Annotated[
+    int, typer.Option(metavar="N", help="Measure everything so often: for a machine whose speed drifts.")
+]
+_Script = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the profiler as one file for a node that has only torch, and stop."),
+]
+
 
 def profile(
     model: Annotated[
@@ -23,21 +35,12 @@ def profile(
     ),
     autotune: Annotated[bool, typer.Option(help="Let cuDNN try its algorithms; each way has a profile.")] = True,
     kernel_ms: Annotated[float, typer.Option(metavar="MS", help="Time that each kernel is given.")] = 20.0,
-    max_seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="Stop after this time; the next call goes on.")
-    ] = None,
-    check: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Batches to time whole iterations at, without their layers.")
-    ] = None,
-    rounds: Annotated[
-        int, typer.Option(metavar="N", help="Measure everything so often: for a machine whose speed drifts.")
-    ] = 1,
+    max_seconds: _MaxSeconds = None,
+    check: _Check = None,
+    rounds: _Rounds = 1,
     compact: Annotated[bool, typer.Option("--compact", help="Write one row for all layers of one shape.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the profile.")] = False,
-    write_script: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the profiler as one file for a node that has only torch, and stop."),
-    ] = None,
+    write_script: _Script = None,
 ) -> None:
     """Measure every layer of a model on this device: forward, gradient of the data, gradient of the weights.
 
