@@ -1,0 +1,88 @@
+"""Kernels that frameworks of 2018 to 2021 run around the products of an encoder, beside one pass of each layer.
+
+BERT's layers were written as single operations: heads are turned into rows and back by copies, scores are scaled and
+masked, a bias is added and its gradient summed, and where a tensor is read by several layers their gradients are added
+up. `eager-2020` is PyTorch 1.4 to 1.8 without a compiler, `xla` a program that XLA compiled, which joins element-wise
+operations up to the next product or sum. Counted, in reads and writes of whole tensors, from BERT's source
+(google-research/bert, modeling.py, commit 0017e7ec; NVIDIA, DeepLearningExamples, PyTorch/LanguageModeling/BERT,
+modeling.py, commit 1d4211fe), whose operations are:
+
+- heads: queries, keys and values permuted before, what is mixed permuted after the product, each a copy, and the
+  gradients of all four on their way back;
+- scores: divided by the root of the width, the mask added, a softmax, each a kernel in `eager-2020`; with `xla` a
+  maximum, a sum and what is written read them once each;
+- layer norm: the input read for its moments and again (with `xla` for mean and for variance); backward both input and
+  gradient for a row's sums, for the parameters', and for what is written;
+- bias: added by what reads the product next with `xla`; in `eager-2020` written before the product, which adds to it.
+  Its gradient reads the output's in both;
+- a residual connection: backward the gradients of both branches are added, and so are those of query, key and value
+  where each has a product of its own;
+- 16-bit operands of fp32 weights: weights cast before, gradients after each product.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clustersim.workload.kernel_constants import Traffic
+from clustersim.workload.layer import Layer
+from clustersim.workload.precision import Precision
+
+ENCODER_LIBRARIES = ("eager-2020", "xla")
+
+
+class Around(NamedTuple):
+    """Bytes that kernels around a layer's products move: of a sample, and of the weights, whatever the batch."""
+
+    forward: float = 0.0
+    backward_data: float = 0.0
+    backward_weights: float = 0.0
+    weights_forward: float = 0.0
+    weights_backward: float = 0.0
+
+
+def encoder_traffic(layer: Layer, library: str) -> tuple[Traffic, Traffic] | None:
+    """Return the elements that a layer without products moves forward and backward, None where it is one pass.
+
+    A layer norm reads 2 and writes 1 (`xla`: 3 and 1), backward 6 and 1; a softmax with scale and mask moves 6 forward
+    and 5 backward (`xla`: 4 and 5); a sum 3 both ways, of its output's elements.
+    """
+    is_xla = library == "xla"
+    if layer.op == "layer-norm":
+        return Traffic(input=3.0 if is_xla else 2.0, output=1.0), Traffic(input=6.0, output=1.0)
+    if layer.op == "softmax":
+        return Traffic(input=3.0, output=1.0 if is_xla else 3.0), Traffic(input=4.0, output=1.0)
+    if layer.op == "add":
+        return Traffic(input=1.0, output=1.0), Traffic(input=1.0, output=1.0)
+    return None
+
+
+def around_products(layer: Layer, number: Precision, library: str) -> Around:
+    """Return what the kernels around a layer's products move, by the list at the top of this file.
+
+    Of a product of two activations, which `rows x inputs` by `inputs x outputs` `count` times is, two tensors as large
+    as the right one are copied each way: 4 of its elements. A matrix with biases moves 2 outputs forward (`xla`: none)
+    and 1 backward; `count` matrices that read one input leave as many gradients of it, added two at a time (`xla`: all
+    at once); a parameter cast from 4 to 2 bytes moves 6 bytes each way.
+    """
+    if not layer.shape or "count" not in layer.shape:
+        return Around()
+    size, count = number.activation_bytes, layer.shape["count"]
+    if layer.op == "matmul":
+        copied = 4.0 * size * layer.shape["inputs"] * layer.shape["outputs"] * count
+        return Around(forward=copied, backward_data=copied)
+    if layer.op != "fully-connected":
+        return Around()
+    is_xla = library == "xla"
+    has_bias = layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * count
+    output = size * layer.output_elements if has_bias else 0.0
+    summed = (count + 1 if is_xla else 3 * (count - 1)) if count > 1 else 0
+    is_cast = number.operand_bytes < number.weight_bytes
+    cast = (number.operand_bytes + number.weight_bytes) * layer.num_parameters if is_cast else 0.0
+    return Around(
+        forward=0.0 if is_xla else 2.0 * output,
+        backward_data=size * layer.input_elements * summed,
+        backward_weights=output,
+        weights_forward=cast,
+        weights_backward=cast,
+    )
