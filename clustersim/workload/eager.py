@@ -8,6 +8,11 @@ makes one pass of them, which is what layer times have otherwise. Counted:
   inverse root, back, times the weight; backward each of them.
 - rotary positions (`apply_rotary_emb` of Llama and of torchtitan): to fp32, a complex product, back.
 - gates (silu(a) b): two kernels forward, three backward.
+- residual connections (`add`): backward the gradients of both branches are added up, two read and one written
+  (`InputBuffer::accumulate` in `torch/csrc/autograd/input_buffer.cpp`).
+- the loss over a vocabulary (`cross_entropy` in `aten/src/ATen/native/LossNLL.cpp`, which autocast and training loops
+  have in fp32): logits to fp32, log-softmax; backward zeros, the log-softmax's gradient from that of its output and its
+  output, back to 16 bits. That a row too large for the cache is read three times by the log-softmax is left out.
 """
 
 from __future__ import annotations
@@ -19,22 +24,44 @@ from clustersim.workload.precision import Precision
 _GATES = ("gelu", "silu")
 
 
+def megatron_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+    """Return the elements that Megatron-LM's loss over the vocabulary moves, None for what it has in one kernel.
+
+    Counted as in `eager_traffic`, from `megatron/core/tensor_parallel/cross_entropy.py` without its fusion: logits to
+    fp32, their maximum, that subtracted, exp, sum, the share of the sum; backward times the output's gradient, and back
+    to 16 bits. 8 w and a cast forward, 2 w and a cast backward.
+    """
+    if layer.op != "loss":
+        return None
+    cast, wide = _widths(number)
+    return Traffic(input=cast + 8 * wide, output=0.0), Traffic(input=cast + 2 * wide, output=0.0)
+
+
+def _widths(number: Precision) -> tuple[float, float]:
+    """Return what a cast to fp32 moves, and how much wider an fp32 number is, in elements of an activation."""
+    wide = number.weight_bytes / number.activation_bytes
+    return (1 + wide if wide > 1 else 0.0), wide
+
+
 def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the elements that a layer moves forward and backward, None where it is one kernel.
 
     In elements of an activation, with w = 2 where they have 16 bits, whose fp32 copies count twice, and casts of 1 + w
     each: an RMS norm 5 w + 2 and two casts forward, 17 w + 6 and two casts backward; rotary positions 2 w and two casts
-    each way; a gate 5 and 9 outputs. In fp32 w is 1, and there is nothing to cast.
+    each way; a gate 5 and 9 outputs; a sum 3 outputs each way; a loss 2 w and a cast forward, 4 w and a cast backward.
+    In fp32 w is 1, and there is nothing to cast.
     """
-    casts = number.activation_bytes < number.weight_bytes
-    wide = number.weight_bytes / number.activation_bytes
-    cast = (1 + wide) if casts else 0.0
+    cast, wide = _widths(number)
     if layer.op == "rms-norm":
         forward, backward = 2 * cast + 5 * wide + 2, 2 * cast + 17 * wide + 6
         return Traffic(input=forward, output=0.0), Traffic(input=backward, output=0.0)
     if layer.op == "rotary":
         each = Traffic(input=2 * cast + 2 * wide, output=0.0)
         return each, each
+    if layer.op == "add":
+        return Traffic(input=1.0, output=1.0), Traffic(input=1.0, output=1.0)
+    if layer.op == "loss":
+        return Traffic(input=cast + 2 * wide, output=0.0), Traffic(input=cast + 4 * wide, output=0.0)
     if layer.op in _GATES and layer.input_elements == 2 * layer.output_elements:
         return Traffic(input=0.0, output=5.0), Traffic(input=0.0, output=9.0)
     return None

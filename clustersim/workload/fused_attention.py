@@ -12,22 +12,46 @@ with the bytes of queries, keys, values and what is written, once forward and tw
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from clustersim.workload.kernel_constants import KernelConstants
 from clustersim.workload.kernel_model import Phase, Product
 from clustersim.workload.layer import Layer
 
-UTILISATION = {"ampere": 0.615, "hopper": 0.35}
-"""Share of the tensor cores' peak that FlashAttention-2 reaches, by architecture.
 
-Ampere: the middle of 50 to 73 % of an A100 (Dao, arXiv:2307.08691, abstract); Hopper: Shah et al., arXiv:2407.08608,
-abstract. Elsewhere, and without tensor cores, that of other matrix products is assumed.
+class Utilisation(NamedTuple):
+    """Shares of the tensor cores' peak, forward and backward."""
+
+    forward: float
+    backward: float
+
+
+UTILISATION = {"ampere": Utilisation(0.615, 0.615), "hopper": Utilisation(0.33, 0.317)}
+"""What FlashAttention-2 reaches, by architecture, with heads of 128 features.
+
+Ampere: the middle of 50 to 73 % of an A100 (Dao, arXiv:2307.08691, abstract), both ways. Hopper: 319 and 333 TFLOP/s
+forward behind a causal mask, 310 and 318 backward without one, of 4,096 and 8,192 tokens on an H100 of 989 (Shah et
+al., arXiv:2407.08608, charts of speed, by a transcript of their labels; its abstract has 35 %). Elsewhere, and without
+tensor cores, that of other matrix products is assumed.
 """
 
-FIRST_UTILISATION = {"ampere": 0.325, "hopper": 0.185}
+FIRST_UTILISATION = {"ampere": Utilisation(0.325, 0.325), "hopper": Utilisation(0.174, 0.168)}
 """The same of the first FlashAttention, which models trained before the summer of 2023 have (`flash: 1` of a layer).
 
 Ampere: the middle of 25 to 40 % (Dao, arXiv:2307.08691, abstract). Hopper: assumed to be as much less than
 FlashAttention-2's there as on Ampere.
+"""
+
+CUDNN = 9
+"""What `flash` of a layer is where the kernel is cuDNN 9's."""
+
+NEWER_UTILISATION = {
+    3: {**UTILISATION, "hopper": Utilisation(0.597, 0.556)},
+    CUDNN: {**UTILISATION, "hopper": Utilisation(0.529, 0.514)},
+}
+"""The same of FlashAttention-3 (`flash: 3`) and of cuDNN 9 (`flash: 9`), which are FlashAttention-2's but on Hopper.
+
+Forward 579 and 602 TFLOP/s, backward 542 and 559; cuDNN 518 and 529, 499 and 518: from the same charts.
 """
 
 
@@ -54,8 +78,9 @@ def fused_products(
     flop = again + (layer.flop if forward else layer.flop_backward_data)
     count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
     moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
-    known = FIRST_UTILISATION if shape.get("flash") == 1 else UTILISATION
-    utilisation = known.get(architecture) if constants.tensor else None
+    known = {1: FIRST_UTILISATION, **NEWER_UTILISATION}.get(shape.get("flash", 2), UTILISATION)
+    published = known.get(architecture) if constants.tensor else None
+    utilisation = published and (published.forward if forward else published.backward)
     return [
         Product(
             rows=shape["outputs"],

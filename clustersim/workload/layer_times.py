@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.workload.convolution_kernels import convolution_products, unrolled_products
-from clustersim.workload.eager import eager_traffic
-from clustersim.workload.eight_bits import eight_bit_product, in_eight_bits
+from clustersim.workload.eager import eager_traffic, megatron_traffic
+from clustersim.workload.eight_bits import PEAK_SHARE, eight_bit_product, in_eight_bits
 from clustersim.workload.encoder_kernels import ENCODER_LIBRARIES, Around, around_products, encoder_traffic
 from clustersim.workload.fused_attention import fused_products, is_fused
 from clustersim.workload.kernel_constants import KernelConstants, Traffic, constants_of
@@ -39,10 +39,11 @@ LIBRARIES = {
     "cudnn": convolution_products,
     "eager": convolution_products,
     "eager-2020": convolution_products,
+    "megatron": convolution_products,
     "xla": convolution_products,
     "unrolled": unrolled_products,
 }
-Library = Literal["cudnn", "eager", "eager-2020", "xla", "unrolled"]
+Library = Literal["cudnn", "eager", "eager-2020", "megatron", "xla", "unrolled"]
 
 TRAINING_SHARE = {"volta": 0.69}
 """Share of the rate of products timed one by one that products of layers keep in training, on tensor cores.
@@ -211,6 +212,8 @@ def _layer_time(
     traffic = constants.element_wise.get(layer.op, (_ONE_PASS, _TWO_PASSES))
     if library == "eager":
         traffic = eager_traffic(layer, number) or traffic
+    elif library == "megatron":
+        traffic = megatron_traffic(layer, number) or traffic
     around = Around()
     if library in ENCODER_LIBRARIES:
         traffic, around = encoder_traffic(layer, library) or traffic, around_products(layer, number, library)
@@ -243,7 +246,7 @@ def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConsta
     ]
     if PRECISIONS[precision].beside:
         sentences.append(
-            "Products in 8 bits are taken to reach as much of their peak as those in 16 bits do of theirs."
+            f"Products in 8 bits are taken to reach {PEAK_SHARE:.0%} of what those in 16 bits reach of their peak."
         )
     unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape]
     if unshaped:

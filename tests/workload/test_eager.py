@@ -5,12 +5,16 @@ import pytest
 from clustersim.hardware import load_gpu
 from clustersim.workload import PRECISIONS, estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.eager import eager_traffic
+from clustersim.workload.eager import eager_traffic, megatron_traffic
 
 
 def layer(op: str):
     net, x = Builder("one", "one"), Tensor(4096, 8192)
-    {"rms-norm": net.rms_norm, "rotary": net.rotary, "gelu": net.gelu, "silu": net.gate}[op]("it", x)
+    if op == "add":
+        net.add("it", x, x)
+    else:
+        kinds = {"rms-norm": net.rms_norm, "rotary": net.rotary, "gelu": net.gelu, "silu": net.gate, "loss": net.loss}
+        kinds[op]("it", x)
     return net.model().layers[0]
 
 
@@ -22,6 +26,9 @@ def layer(op: str):
         ("rotary", "amp-bf16", 10, 10),
         ("rotary", "fp32", 2, 2),
         ("silu", "amp-bf16", 2.5, 4.5),
+        ("add", "amp-bf16", 1.5, 1.5),
+        ("loss", "amp-bf16", 7, 11),
+        ("loss", "fp32", 2, 4),
     ],
 )
 def test_an_operation_moves_what_its_kernels_read_and_write(op, precision, forward, backward):
@@ -31,6 +38,14 @@ def test_an_operation_moves_what_its_kernels_read_and_write(op, precision, forwa
     assert moved is not None
     found = [each.elements(one.input_elements, one.output_elements) / one.input_elements for each in moved]
     assert found == pytest.approx([forward, backward])
+
+
+@pytest.mark.parametrize(("precision", "forward", "backward"), [("amp-bf16", 19, 7), ("fp32", 8, 2)])
+def test_megatrons_loss_moves_what_its_kernels_read_and_write_and_nothing_else_is_its_own(precision, forward, backward):
+    moved = megatron_traffic(layer("loss"), PRECISIONS[precision])
+    assert moved is not None
+    assert [each.elements(1.0, 1.0) for each in moved] == [forward, backward]
+    assert megatron_traffic(layer("rms-norm"), PRECISIONS[precision]) is None
 
 
 def test_what_is_one_kernel_is_left_alone():
@@ -45,5 +60,5 @@ def test_eager_is_slower_in_what_it_lists_and_nowhere_else():
     slower = {
         after.layer.op for before, after in zip(compiled, eager, strict=True) if after.forward_s > before.forward_s
     }
-    assert slower == {"rms-norm", "rotary", "silu"}
+    assert slower == {"rms-norm", "rotary", "silu", "add", "loss"}
     assert all(after.backward_s >= before.backward_s for before, after in zip(compiled, eager, strict=True))

@@ -8,6 +8,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
+from clustersim.workload.eight_bits import PEAK_SHARE
 from clustersim.workload.kernel_constants import constants_of
 from clustersim.workload.layer import Model
 from clustersim.workload.memory import activation_bytes, weight_copy_bytes
@@ -34,7 +35,7 @@ def test_a_large_product_goes_by_its_peak_with_five_bytes_for_each_element_that_
         ("backward_weights_s", read, 1),
     ):
         launches = constants_of(gpu, "tensor").shape.launches("matmul") * gpu.launch_s
-        product_s = (getattr(wide, phase) - launches) / gain
+        product_s = (getattr(wide, phase) - launches) / (gain * PEAK_SHARE)
         casts_s = 5 * cast / rate + 2 * casts * gpu.launch_s
         assert getattr(narrow, phase) == pytest.approx(product_s + casts_s + launches, rel=1e-9)
 
