@@ -28,6 +28,7 @@ from clustersim.reading import Limits, Node, got_text, read_text, read_yaml
 from clustersim.units import parse
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.written_layer import (
+    FLASH,
     FREE_SHAPE_KEYS,
     KNOWN_OPS,
     LARGEST_SIZE,
@@ -266,7 +267,12 @@ class _Reader:
         required = shape_keys(op)
         known = (*required, *FREE_SHAPE_KEYS.get(op, ()))
         found = self.mapping(node, key, known, required)
-        return {name: self._size(found[name], f"{key}.{name}") for name in known if name in found}
+        sizes = {name: self._size(found[name], f"{key}.{name}") for name in known if name in found}
+        if sizes.get("flash", 2) not in FLASH:
+            allowed = ", ".join(f"{number} ({name})" for number, name in FLASH.items())
+            message = f"expected a kernel of fused attention: {allowed} (got {sizes['flash']})"
+            self.mistake(found["flash"], f"{key}.flash", message, got=str(sizes["flash"]), allowed=allowed)
+        return sizes
 
     def _size(self, node: Node, key: str) -> int:
         least = 0 if key.endswith(("pad_h", "pad_w")) else 1

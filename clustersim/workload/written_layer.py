@@ -11,7 +11,9 @@ POOLING = (
 )  # fmt: skip
 CONVOLUTION = (*POOLING, "filters", "groups")
 FREE_SHAPE_KEYS = {"matmul": ("flash",)}
-"""Keys that the shape of an operation may have besides: which FlashAttention the product is half of."""
+"""Keys that the shape of an operation may have besides: which fused attention the product is half of."""
+FLASH = {1: "FlashAttention", 2: "FlashAttention-2", 3: "FlashAttention-3", 9: "cuDNN 9"}
+"""Kernels of fused attention, by what `flash` says; 2 where it says nothing."""
 LOCAL = (*POOLING, "filters", "block")
 PRODUCT_OPS = (
     "convolution", "transposed-convolution", "locally-connected", "transposed-locally-connected", "fully-connected",

@@ -137,6 +137,11 @@ def test_given_keys_take_the_place_of_what_would_follow(tmp_path: Path) -> None:
         (f", shape: {{rows: 1, inputs: 2, outputs: 3, count: 1{'0' * 12}1}}", "shape.count", "expected a whole number"),
         (", shape: {row: 1, inputs: 2, outputs: 3, count: 1}", "shape.row", "did you mean 'rows'?"),
         (", op: convolution, shape: {rows: 1, inputs: 2}", "shape.rows", "no key is called 'rows'"),
+        (
+            ", op: matmul, shape: {rows: 1, inputs: 2, outputs: 3, count: 1, flash: 4}",
+            "shape.flash",
+            "expected a kernel of fused attention: 1 (FlashAttention), 2 (FlashAttention-2), 3 (FlashAttention-3)",
+        ),
         (", backward_data_flop: -1", "backward_data_flop", "expected a number of at least 0"),
         (", input_bytes: 3 Mb", "input_bytes", "expected a size"),
     ],
