@@ -22,13 +22,13 @@ from clustersim.parallelism.turns import turned_ops
 from clustersim.parallelism.work import piece_times
 from clustersim.planner.links import Group, LeastTimes
 from clustersim.planner.space import RECOMPUTES, Choice
-from clustersim.program import assign_buckets, bucket_caps
+from clustersim.program import assign_buckets
 from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.strategies import Strategy
-from clustersim.workload import PRECISIONS, Layer, LayerTime
+from clustersim.workload import PRECISIONS, Layer, LayerTime, Workload
 
 Found = TypeVar("Found")
 
@@ -141,7 +141,8 @@ class Material:
     def load(self, choice: Choice, stage: int) -> StageLoad:
         """Return what a stage of a choice exchanges when its passes are over."""
         begins = self.begins(choice)
-        key = "load", choice.cut, begins, choice.layout.pipeline, stage, choice.exchange
+        caps = self._caps(choice, self.timed(choice).training.whole)
+        key = "load", choice.cut, begins, choice.layout.pipeline, stage, caps
         return self._once(key, lambda: self._load(choice, begins, stage))
 
     def units(self, choice: Choice) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
@@ -199,7 +200,7 @@ class Material:
             whole=whole,
             optimizer=self.point.optimizer,
             library=self.point.compute.library,
-            caps=bucket_caps(self.point.strategy.buckets),
+            caps=self._caps(choice, whole),
             overlap=self.point.strategy.overlap,
         )
         times = piece_times(whole, split.pieces, training.library)
@@ -218,6 +219,11 @@ class Material:
             self._awaited_s(choice, times, FORWARD),
             self._awaited_s(choice, times, BACKWARD),
         )
+
+    def _caps(self, choice: Choice, whole: Workload) -> tuple[float, ...] | None:
+        """Return the bytes that close a bucket of gradients; `timed` keeps those of one of its choices alone."""
+        copies, sharding = choice.grid.num_replicas, choice.layout.sharding
+        return self.strategy(choice).bucket_caps(whole.gradient_bytes_per_parameter, copies, sharding)
 
     def _called_s(self, choice: Choice, piece: Piece, time: LayerTime, phase: str) -> float:
         """Return the least that a micro-batch waits for collectives around a layer."""
@@ -264,7 +270,7 @@ class Material:
         sizes = split.parameters[layers] * whole.gradient_bytes_per_parameter
         apart = split.are_experts[layers] if choice.grid.expert > 1 else np.zeros(len(layers), dtype=bool)
         together, last = np.flatnonzero(~apart & (sizes > 0)), int(own[0][-1])
-        caps = bucket_caps(self.strategy(choice).buckets)
+        caps = self._caps(choice, whole)
         buckets = [
             (float(sizes[together[members]].sum()), int(layers[together[members[-1]]]) <= last)
             for members in assign_buckets(sizes[together].tolist(), caps)

@@ -12,26 +12,50 @@ PYTORCH_CAPS = (1 * MIB, 25 * MIB)
 """DistributedDataParallel's defaults: a small first bucket, so that communication starts early."""
 
 
-def bucket_caps(rule: str | float) -> tuple[float, ...] | None:
+_RULES = "auto, pytorch, megatron, layer, whole or a size"
+
+
+def bucket_caps(
+    rule: str | float, gradient_bytes: float = 4.0, num_copies: int = 1, is_shared_out: bool = False
+) -> tuple[float, ...] | None:
     """Read the `buckets` knob: caps in bytes, the last one for all further buckets; None for one bucket.
 
-    `pytorch`, `layer` (each gradient by itself), `whole` or a size.
+    `pytorch`, `megatron`, `layer` (each gradient by itself), `whole` or a size. `auto` is `megatron` where copies share
+    out what the optimizer keeps, and `pytorch` elsewhere. `num_copies` of a model add up gradients of `gradient_bytes`.
 
     >>> bucket_caps("layer"), bucket_caps("whole"), bucket_caps("4 MiB")
     ((0.0,), None, (4194304.0,))
+    >>> bucket_caps("auto", 4.0, 512, is_shared_out=True)
+    (2048000000.0,)
     """
-    named: dict[str | float, tuple[float, ...] | None] = {"pytorch": PYTORCH_CAPS, "layer": (0.0,), "whole": None}
+    if rule == "auto":
+        rule = "megatron" if is_shared_out else "pytorch"
+    named: dict[str | float, tuple[float, ...] | None] = {
+        "pytorch": PYTORCH_CAPS,
+        "megatron": (gradient_bytes * megatron_parameters(num_copies),),
+        "layer": (0.0,),
+        "whole": None,
+    }
     if rule in named:
         return named[rule]
     try:
         cap = parse(rule, "size")
     except InputError as error:
-        text = f"expected pytorch, layer, whole or a size, such as '4 MiB' (got '{rule}')"
-        raise InputError(text, got=str(rule), allowed="pytorch, layer, whole or a size") from error
+        text = f"expected {_RULES}, such as '4 MiB' (got '{rule}')"
+        raise InputError(text, got=str(rule), allowed=_RULES) from error
     if cap == 0:
         text = f"a bucket of '{rule}' holds nothing; write `layer` where every gradient travels by itself"
-        raise InputError(text, got=str(rule), allowed="pytorch, layer, whole or a size above 0")
+        raise InputError(text, got=str(rule), allowed=f"{_RULES} above 0")
     return (cap,)
+
+
+def megatron_parameters(num_copies: int) -> float:
+    """Return the parameters that close a bucket of Megatron-LM: 40 million, or a million for each copy if that is more.
+
+    So the pieces of a ring stay large enough for its links' rates to matter, and not their delays
+    (megatron/core/distributed/distributed_data_parallel.py).
+    """
+    return max(40e6, 1e6 * num_copies)
 
 
 def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | None) -> list[list[int]]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from clustersim.hardware.sheet import Gpu
 from clustersim.parallelism import LaidOut, Training, lay_out
-from clustersim.program import bucket_caps
 from clustersim.scenario.compressed import with_compression
 from clustersim.scenario.point import Point
 from clustersim.workload import PRECISIONS, LayerTime, Model, Workload, build_workload
@@ -35,7 +34,9 @@ def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
         whole=of_a_batch(point, whole, point.micro_batch, given_times),
         optimizer=point.optimizer,
         library=point.compute.library,
-        caps=bucket_caps(point.strategy.buckets),
+        caps=point.strategy.bucket_caps(
+            whole.gradient_bytes_per_parameter, point.grid.num_replicas, point.parallelism.sharding
+        ),
         overlap=point.strategy.overlap,
         copied_bytes=None if point.input is None else point.input.copied_bytes or 0.0,
         work_at=lambda batch: of_a_batch(

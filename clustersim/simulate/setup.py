@@ -12,7 +12,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
 from clustersim.hardware.sheet import Sheet, Transport
 from clustersim.parallelism import LaidOut
-from clustersim.program import Iteration, Wire, bucket_caps, plan_iteration, with_codec
+from clustersim.program import Iteration, Wire, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.scenario.compressed import wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
@@ -165,7 +165,7 @@ class Setup:
             [layer.backward_s * factor for layer, factor in zip(layers, stretch.tolist(), strict=True)],
             [layer.layer.num_parameters * workload.gradient_bytes_per_parameter for layer in layers],
             workload.optimizer_s,
-            bucket_caps(strategy.buckets),
+            strategy.bucket_caps(workload.gradient_bytes_per_parameter, self.num_workers, sharding=None),
             strategy.overlap,
         )
         plan = self._with_codec(plan, workload)

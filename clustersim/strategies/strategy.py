@@ -26,9 +26,11 @@ class Strategy(Spec):
     kind: str
     overlap: bool = Field(default=True, description="exchange gradients while backward still runs")
     buckets: str = Field(
-        default="pytorch",
-        description="which gradients travel together: `pytorch` (1 MiB, then 25 MiB), `layer` (each by itself), "
-        "`whole` (all in one) or a size that caps every bucket, such as `4 MiB`",
+        default="auto",
+        description="which gradients travel together: `pytorch` (1 MiB, then 25 MiB), `megatron` (40 million "
+        "parameters, or a million for each copy of the model if that is more), `layer` (each by itself), `whole` (all "
+        "in one) or a size that caps every bucket, such as `4 MiB`; `auto` is `megatron` beside `sharding`, else "
+        "`pytorch`",
     )
 
     @field_validator("buckets", mode="before")
@@ -37,6 +39,13 @@ class Strategy(Spec):
         if isinstance(value, str | int | float):
             bucket_caps(value)
         return value
+
+    def bucket_caps(self, gradient_bytes: float, num_copies: int, sharding: str | None) -> tuple[float, ...] | None:
+        """Return the bytes that close a bucket, the last for all further ones; None where all is in one.
+
+        `num_copies` of a model add up gradients of so many bytes a parameter, or share them out.
+        """
+        return bucket_caps(self.buckets, gradient_bytes, num_copies, sharding is not None)
 
     @property
     def is_periodic(self) -> bool:

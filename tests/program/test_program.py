@@ -10,7 +10,7 @@ from clustersim.errors import InputError
 from clustersim.program import PYTORCH_CAPS, assign_buckets, bucket_caps, plan_iteration
 
 sizes = st.lists(st.sampled_from([0.0, 1e3, 5e5, 2e6, 3e7]), max_size=30)
-rules = st.sampled_from(["pytorch", "layer", "whole", "4 MiB"])
+rules = st.sampled_from(["pytorch", "megatron", "layer", "whole", "4 MiB"])
 
 
 def test_pytorchs_example_of_three_layers():
@@ -34,8 +34,21 @@ def test_a_bucket_reaches_its_cap_only_with_its_last_gradient(num_bytes):
 
 def test_a_rule_that_is_no_size_is_refused():
     for rule in ("pytroch", 12):
-        with pytest.raises(InputError, match=f"pytorch, layer, whole or a size, such as '4 MiB' \\(got '{rule}'"):
+        with pytest.raises(InputError, match=f"megatron, layer, whole or a size, such as '4 MiB' \\(got '{rule}'"):
             bucket_caps(rule)
+
+
+def test_megatrons_buckets_hold_40_million_parameters_or_a_million_for_each_copy():
+    """megatron/core/distributed/distributed_data_parallel.py of Megatron-LM, commit 00119989."""
+    assert bucket_caps("megatron", 4.0, 8) == bucket_caps("megatron", 4.0, 40) == (160e6,)
+    assert bucket_caps("megatron", 2.0, 512) == (1024e6,)
+
+
+def test_what_copies_share_out_travels_in_megatrons_buckets_unless_it_is_said_otherwise():
+    assert bucket_caps("auto", 4.0, 8, is_shared_out=True) == bucket_caps("megatron", 4.0, 8)
+    assert bucket_caps("auto", 4.0, 8) == PYTORCH_CAPS
+    for rule in ("pytorch", "layer", "whole", "4 MiB"):
+        assert bucket_caps(rule, 4.0, 8, is_shared_out=True) == bucket_caps(rule)
 
 
 @given(sizes, rules, st.booleans())

@@ -13,6 +13,7 @@ from clustersim.errors import InputError
 from clustersim.planner.bound import least_iteration_s
 from clustersim.planner.material import Material
 from clustersim.planner.space import Choice
+from clustersim.program.ops import Call
 from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
@@ -89,6 +90,18 @@ def test_layers_wait_for_their_own_weights_alone(equal: str, num: int, rate: flo
     backward_s = BACKWARD_S + (NUM_LAYERS - 1) * max(BACKWARD_S, reduce_s) + reduce_s
     run = clustersim.simulate(asked, exact=exact)
     assert run.iteration_s == pytest.approx(forward_s + backward_s + update_s, rel=1e-9)
+
+
+def test_what_is_shared_out_travels_in_megatrons_buckets(tmp_path: Path) -> None:
+    """Of six layers of 15 million parameters three reach 40 million: two reduce-scatters, two all-gathers."""
+    asked = scenario(equal_layers(tmp_path, 6e7), 4, {"gather_overlap": False})
+    asked["strategy"] = {"kind": "all-reduce", "algorithm": "ring"}
+    laid_out = Setup(load_scenario(asked).points()[0].point).laid_out
+    assert laid_out is not None
+    calls = [op for op in laid_out.plans[0].program.parts if isinstance(op, Call)]
+    assert [(call.op, call.num_bytes) for call in calls] == [("reduce-scatter", 1.8e8)] * 2 + [
+        ("all-gather", 1.8e8)
+    ] * 2
 
 
 LAYOUTS: list[dict[str, Any]] = [

@@ -10,7 +10,7 @@ import simpy
 
 from clustersim.hardware import load_transport
 from clustersim.network import Network
-from clustersim.program import bucket_caps, plan_iteration
+from clustersim.program import plan_iteration
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.strategies import Job, Strategy
 from clustersim.topology import load_topology
@@ -50,7 +50,7 @@ def play(
         backward,
         sizes,
         update_s,
-        bucket_caps(strategy.buckets),
+        strategy.bucket_caps(4.0, num_ranks, sharding=None),
         strategy.overlap,
     )
     library = load_transport(transport)
