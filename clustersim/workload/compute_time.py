@@ -74,10 +74,10 @@ class ComputeSpec(Spec):
         default="cudnn",
         description="whose kernels estimates count: `cudnn`'s convolutions; `eager`: the same, and RMS norms, rotary "
         "positions, gates, residual sums and the loss in several kernels each, as PyTorch has them without "
-        "`torch.compile`; `megatron`: the same as `cudnn`, and Megatron-LM's loss in several kernels; `eager-2020` and "
-        "`xla`: `cudnn`'s, and what PyTorch 1.4 to 1.8, or a program that XLA compiled, moves around the products of "
-        "an encoder such as BERT; `unrolled`: windows written out and a matrix product an image, as Caffe and Torch-7 "
-        "have without cuDNN",
+        "`torch.compile`; `megatron`: as `cudnn`, with Megatron-LM's loss in several kernels and, where attention is "
+        "fused, TransformerEngine's choice of the kernel; `eager-2020` and `xla`: `cudnn`'s, and what PyTorch 1.4 to "
+        "1.8, or a program that XLA compiled, moves around the products of an encoder such as BERT; `unrolled`: "
+        "windows written out and a matrix product an image, as Caffe and Torch-7 have without cuDNN",
     )
 
     @model_validator(mode="after")

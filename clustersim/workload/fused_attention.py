@@ -70,15 +70,19 @@ def reads_values_alone(layer: Layer) -> bool:
 
 
 def fused_products(
-    layer: Layer, batch: int, phase: Phase, constants: KernelConstants, element_bytes: float, architecture: str
-) -> list[Product]:
-    """Return the work of one phase of such a layer as products [0 or 1]; backward that of the scores includes them."""
+    layer: Layer, batch: int, phase: Phase, constants: KernelConstants, element_bytes: float, architecture: str,
+    flash: int = 2,
+) -> list[Product]:  # fmt: skip
+    """Return the work of one phase of such a layer as products [0 or 1]; backward that of the scores includes them.
+
+    `flash` is the kernel of a layer that does not say which.
+    """
     shape, forward = layer.shape, phase == "forward"
     again = 0.0 if forward or layer.output_elements else layer.flop
     flop = again + (layer.flop if forward else layer.flop_backward_data)
     count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
     moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
-    known = {1: FIRST_UTILISATION, **NEWER_UTILISATION}.get(shape.get("flash", 2), UTILISATION)
+    known = {1: FIRST_UTILISATION, **NEWER_UTILISATION}.get(shape.get("flash", flash), UTILISATION)
     published = known.get(architecture) if constants.tensor else None
     utilisation = published and (published.forward if forward else published.backward)
     return [

@@ -13,7 +13,7 @@ from clustersim.workload.convolution_kernels import convolution_products, unroll
 from clustersim.workload.eager import eager_traffic, megatron_traffic
 from clustersim.workload.eight_bits import PEAK_SHARE, eight_bit_product, in_eight_bits
 from clustersim.workload.encoder_kernels import ENCODER_LIBRARIES, Around, around_products, encoder_traffic
-from clustersim.workload.fused_attention import fused_products, is_fused
+from clustersim.workload.fused_attention import CUDNN, fused_products, is_fused
 from clustersim.workload.kernel_constants import KernelConstants, Traffic, constants_of
 from clustersim.workload.kernel_model import (
     PHASES,
@@ -194,7 +194,8 @@ def _products(
     if not layer.shape:
         return []
     if is_fused(layer):
-        return fused_products(layer, batch, phase, constants, number.operand_bytes, architecture)
+        flash = CUDNN if library == "megatron" else 2
+        return fused_products(layer, batch, phase, constants, number.operand_bytes, architecture, flash)
     make = makers.get(layer.op, matmul_products)
     return make(layer.shape, batch, phase, constants, number.operand_bytes)
 

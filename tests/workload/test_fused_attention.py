@@ -64,6 +64,14 @@ def test_newer_kernels_are_faster_on_hopper_and_the_same_on_ampere(flash):
     assert times(newer, "a100") == times(second, "a100")
 
 
+def test_transformer_engine_takes_cudnns_kernel_where_a_model_names_none():
+    gpu = load_gpu("h100")
+    for flash, chosen in ((2, 9), (1, 1)):
+        taken = estimate_layers(attention(flash=flash), gpu, 2, "amp-bf16", library="megatron").layers
+        named = estimate_layers(attention(flash=chosen), gpu, 2, "amp-bf16").layers
+        assert [each.forward_s for each in taken] == [each.forward_s for each in named]
+
+
 def test_a_part_of_the_heads_keeps_its_kernel():
     [scores, context] = [layer for layer in load_model("mpt-125m").layers if is_fused(layer)][:2]
     pieces = split_model(Model("two", "two", (scores, context)), 2, 2.0, False, 2)

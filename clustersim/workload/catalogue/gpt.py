@@ -11,7 +11,6 @@ from collections.abc import Callable
 from clustersim.errors import InputError
 from clustersim.workload.builder import Builder, Tensor
 from clustersim.workload.catalogue.transformer import attention, causal_attention, feed_forward
-from clustersim.workload.fused_attention import CUDNN
 from clustersim.workload.layer import Model
 
 _VOCABULARY = 50_257
@@ -95,18 +94,11 @@ def megatron(name: str) -> Callable[[], Model]:
 
 
 def megatron_core(name: str) -> Callable[[], Model]:
-    """Return what builds a GPT that Megatron-Core was measured with on H100, with fused attention.
-
-    The kernel is cuDNN's, which TransformerEngine prefers on Hopper, and FlashAttention-2 elsewhere (NVIDIA/NeMo, pull
-    request 9188, 2024).
-    """
+    """Return what builds a GPT that Megatron-Core was measured with on H100, with fused attention."""
     layers, features, heads = MEGATRON_CORE_SIZES[name]
     title = f"Megatron-Core's GPT {name.removeprefix('megatron-core-').upper()}"
     tokens, vocabulary = MEGATRON_CORE_TOKENS, MEGATRON_CORE_VOCABULARY
-    source = _MEGATRON_CORE
-    return lambda: gpt(
-        name, title, layers, features, heads, tokens, source, vocabulary, fused=True, tied=False, flash=CUDNN
-    )
+    return lambda: gpt(name, title, layers, features, heads, tokens, _MEGATRON_CORE, vocabulary, fused=True, tied=False)
 
 
 _ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?(-fused)?")
@@ -145,28 +137,27 @@ def gpt(
     vocabulary: int = _VOCABULARY,
     fused: bool = False,
     tied: bool = True,
-    flash: int = 2,
 ) -> Model:
     """Return a GPT with V h + P h + L (12 h^2 + 13 h) + 2 h parameters.
 
     V words and P positions of h features, L layers. The last product uses the embedding's matrix if it is `tied`, so
-    that its gradient is complete when the embedding's is, or has V h more; `fused` attention is one kernel, `flash`.
+    that its gradient is complete when the embedding's is, or has V h more; `fused` attention is one kernel.
     """
     net = Builder(name, f"{title}, {tokens} tokens", sample="sequence", source=source)
     x = net.embedding("embedding", tokens, features, rows=[vocabulary, tokens])
     x = net.dropout("drop", x)
     for number in range(layers):
-        x = _block(net, f"h.{number}", x, heads, flash if fused else 0)
+        x = _block(net, f"h.{number}", x, heads, fused)
     x = net.layer_norm("norm", x)
     net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=tied))
     return net.model()
 
 
-def _block(net: Builder, name: str, x: Tensor, heads: int, flash: int) -> Tensor:
-    """Normalise before each branch, as GPT-2 does; `flash` is the kernel of a fused attention, 0 of one that is not."""
+def _block(net: Builder, name: str, x: Tensor, heads: int, fused: bool) -> Tensor:
+    """Normalise before each branch, as GPT-2 does."""
     y = net.layer_norm(f"{name}.norm1", x)
-    if flash:
-        y = causal_attention(net, f"{name}.attention", y, heads, flash=flash)
+    if fused:
+        y = causal_attention(net, f"{name}.attention", y, heads)
     else:
         y = attention(net, f"{name}.attention", y, heads, fused=True)
     x = net.add(f"{name}.attention.add", x, y)
