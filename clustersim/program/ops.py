@@ -225,39 +225,48 @@ def _same_pass(one: Compute, other: Compute) -> bool:
     return (one.phase, one.micro_batch) == (other.phase, other.micro_batch)
 
 
-def with_timed_calls(
-    program: Program, seconds: Mapping[tuple[str, float], float], in_passes_only: bool = False
-) -> Program:
+def with_timed_calls(program: Program, seconds: Mapping[tuple[str, float], float], alone_only: bool = False) -> Program:
     """Return the same program with collectives along `tensor` as the known time that they are waited for.
 
     Between one and the wait for it there is nothing but compute, beside which it is. `seconds` are those of a
-    collective by its operation and its bytes; one that is not there stays. With `in_passes_only`, so does one in no
-    pass that is like others.
+    collective by its operation and its bytes; one that is not there stays. With `alone_only`, so does one beside which
+    something that copies exchange may be under way: a collective along another axis until the wait for it, a bucket
+    until the end of the iteration. Nothing is waited for in a pass that has not begun in it.
     """
-    beside = {} if in_passes_only else seconds
-    bodies: dict[int, tuple[Op, ...]] = {}
+    if alone_only and program.staleness is not None:  # what copies exchange may outlast an iteration
+        return program
+    under_way: set[Key] = set()
+    bodies: dict[int, tuple[tuple[Op, ...], set[Key]]] = {}  # of passes that are alike, and what they leave under way
     parts: list[Op | Pass] = []
     plain: list[Op] = []
     for part in program.parts:
         if not isinstance(part, Pass):
             plain.append(part)
             continue
-        parts += _timed(plain, beside)
+        parts += _timed(plain, seconds, alone_only, under_way)
         plain = []
         if id(part.body) not in bodies:
-            bodies[id(part.body)] = _timed(part.body, seconds)
-        parts.append(Pass(bodies[id(part.body)], part.micro_batch))
-    return replace(program, parts=(*parts, *_timed(plain, beside)))
+            left: set[Key] = set()
+            bodies[id(part.body)] = _timed(part.body, seconds, alone_only, left), left
+        body, left = bodies[id(part.body)]
+        parts.append(part if under_way else Pass(body, part.micro_batch))
+        under_way |= {key._replace(micro_batch=part.micro_batch) for key in left}
+    return replace(program, parts=(*parts, *_timed(plain, seconds, alone_only, under_way)))
 
 
-def _timed(ops: Sequence[Op], seconds: Mapping[tuple[str, float], float]) -> tuple[Op, ...]:
+def _timed(
+    ops: Sequence[Op], seconds: Mapping[tuple[str, float], float], alone_only: bool, under_way: set[Key]
+) -> tuple[Op, ...]:
+    """Return operations with known collectives as time; keep what copies exchange in `under_way` where that matters."""
     out: list[Op] = []
     number = 0
     while number < len(ops):
         op = ops[number]
         number += 1
-        if not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in seconds):
+        if under_way or not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in seconds):
             out.append(op)
+            if alone_only:
+                _note_exchange(op, under_way)
             continue
         meanwhile = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
         number += len(meanwhile) + 1
@@ -268,6 +277,17 @@ def _timed(ops: Sequence[Op], seconds: Mapping[tuple[str, float], float]) -> tup
             name, phase = (beside.name, beside.phase) if beside else (op.key.what, FORWARD)
             out.append(Compute(name, left_s, phase, op.key.micro_batch, left_s))
     return merged(out)
+
+
+def _note_exchange(op: Op, under_way: set[Key]) -> None:
+    """Note that copies begin to exchange something, or have waited for it."""
+    match op:
+        case Ready(bucket):
+            under_way.add(Key("bucket", 0, bucket))
+        case Call(key, _, axis) if axis != "tensor":
+            under_way.add(key)
+        case Wait(key):
+            under_way.discard(key)
 
 
 def _line(op: Op) -> str:

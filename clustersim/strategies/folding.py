@@ -22,11 +22,8 @@ from clustersim.program.ops import (
     Copy,
     HostUpdate,
     Op,
-    Pass,
     Program,
-    Ready,
     Send,
-    Wait,
     with_timed_calls,
 )
 from clustersim.strategies.algorithm import schedule_collective, switches
@@ -104,19 +101,17 @@ def folding(
     meets_exchange = bool(links_between & links_among)
     in_every_pass = grid.context * grid.expert > 1 or programs[0].staleness is not None
     shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
-    in_passes_only = bool(links_inside & links_among)
-    is_undisturbed = not links_inside & links_between
-    if in_passes_only:
-        is_undisturbed &= _exchange_last(programs) and _apart_by_stage(inside, among, each)
-    timed = _timed(again, gpus, grid, programs, transport, inside, in_passes_only) if is_undisturbed else None
-    known, timed_bytes = timed or ({}, np.zeros(len(network.topology.links)))
+    meets_copies = bool(links_inside & links_among)
+    is_undisturbed = not links_inside & links_between and (not meets_copies or _apart_by_stage(inside, among, each))
+    timed = _timed(again, gpus, grid, programs, transport, inside, meets_copies) if is_undisturbed else None
     columns = Columns.each(grid.tensor)
-    if not links_inside or (known and not in_passes_only):
+    if not links_inside or (timed and not meets_copies):
         columns = _columns(network, gpus, grid, {**between, **among})
+    played, timed_bytes = timed or (tuple(programs), np.zeros(len(network.topology.links)))
     exchanging = [place for place in range(each) if place % grid.tensor in columns.played]
     beside = range(each) if shares_always else _beside(network, gpus, grid, between)
     return Folding(
-        tuple(with_timed_calls(program, known, in_passes_only) for program in programs),
+        played,
         columns,
         beside=tuple(place for place in exchanging if place in beside),
         exchanging=tuple(exchanging),
@@ -191,60 +186,40 @@ def _timed(
     programs: Sequence[Program],
     transport: str,
     inside: Routes,
-    in_passes_only: bool,
-) -> tuple[dict[tuple[str, float], float], np.ndarray] | None:
-    """Return the seconds of each collective among GPUs that split layers, and the bytes of all of an iteration's.
+    meets_copies: bool,
+) -> tuple[tuple[Program, ...], np.ndarray] | None:
+    """Return programs in which collectives among GPUs that split layers are time, and the bytes of an iteration's.
 
-    One group's are played, [num_links] bytes being those of all; None where others' links are not like its own.
+    One group's are played, [num_links] bytes being those of all; None where others' links are not like its own. Where
+    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are.
     """
     network, each = again(), grid.num_ranks // grid.pipeline
     groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
     links = [links_of_twins(network, gpus, inside, groups[0], group) for group in groups]
-    seconds: dict[tuple[str, float], float] = {}
-    played: dict[tuple[str, float], np.ndarray] = {}
+    calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
+    played = {call: _alone(again(), gpus[: grid.tensor], call, transport) for call in calls}
+    seconds = {call: call_s for call, (call_s, _) in played.items()}
+    timed = tuple(with_timed_calls(program, seconds, meets_copies) for program in programs)
     total = np.zeros(len(network.topology.links))
-    for program in programs:
+    for before, program in zip(programs, timed, strict=True):
         own = links[program.stage * each // grid.tensor : (program.stage + 1) * each // grid.tensor]
-        for call, count in sorted(_splitting_calls(program, in_passes_only).items()):
-            if call not in seconds:
-                seconds[call], played[call] = _alone(again(), gpus[: grid.tensor], call, transport)
+        for call, count in (_splitting_calls(before) - _splitting_calls(program)).items():
+            num_bytes = played[call][1]
             for pairs in own:
-                if pairs is None or np.delete(played[call], pairs[0]).any():
+                if pairs is None or np.delete(num_bytes, pairs[0]).any():
                     return None
-                total[pairs[1]] += count * played[call][pairs[0]]
-    return seconds, total
+                total[pairs[1]] += count * num_bytes[pairs[0]]
+    return timed, total
 
 
-def _splitting_calls(program: Program, in_passes_only: bool) -> Counter[tuple[str, float]]:
+def _splitting_calls(program: Program) -> Counter[tuple[str, float]]:
     """Return how often a stage begins each collective among GPUs that split layers, by its operation and its bytes."""
     count: Counter[tuple[str, float]] = Counter()
-    *passes, rest = program.bodies()
-    for body, times in passes if in_passes_only else (*passes, rest):
+    for body, times in program.bodies():
         for op in body:
             if isinstance(op, Call) and op.axis == "tensor":
                 count[op.op, op.num_bytes] += times
     return count
-
-
-def _exchange_last(programs: Sequence[Program]) -> bool:
-    """Say whether nothing that copies exchange is under way in any of the passes that are alike."""
-    return not any(_exchange_meets_passes(program) for program in programs)
-
-
-def _exchange_meets_passes(program: Program) -> bool:
-    """Say whether copies exchange something in one of the passes that are alike, or have begun to and not waited."""
-    under_way: set[object] = set()
-    for part in program.parts:
-        if isinstance(part, Pass):
-            if under_way or any(isinstance(op, Call) and op.axis != "tensor" for op in part.body):
-                return True
-        elif isinstance(part, Ready):
-            under_way.add(part)
-        elif isinstance(part, Call) and part.axis != "tensor":
-            under_way.add(part.key)
-        elif isinstance(part, Wait):
-            under_way.discard(part.key)
-    return False
 
 
 def _apart_by_stage(inside: Routes, among: Routes, each: int) -> bool:

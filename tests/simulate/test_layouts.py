@@ -209,6 +209,7 @@ def test_an_update_after_every_pass_costs_its_passes() -> None:
     assert every.breakdown_s["compute"] > once.breakdown_s["compute"]
 
 
+CHUNKS = {"tensor": 4, "pipeline": 2, "data": 2, "micro_batches": 4, "schedule": "interleaved", "chunks": 3}
 LAYOUTS = [
     (STAR, 8, {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4}, "ideal"),
     (STAR, 8, {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4, "sharding": "zero-3"}, "ideal"),
@@ -216,7 +217,10 @@ LAYOUTS = [
     (DGX, 32, {"tensor": 4, "pipeline": 4, "micro_batches": 4}, "nccl"),
     (DGX, 32, {"tensor": 4, "pipeline": 2, "data": 4, "micro_batches": 4, "sharding": "zero-1"}, "nccl"),
     (DGX, 16, {"tensor": 2, "pipeline": 4, "micro_batches": 4, "schedule": "interleaved", "chunks": 2}, "nccl"),
+    (DGX, 16, {**CHUNKS, "sharding": "zero-1", "sequence_parallel": True}, "nccl"),
+    (DGX, 16, {**CHUNKS, "sharding": "zero-1", "gather_overlap": True}, "nccl"),
     (DGX, 16, {"tensor": 4, "pipeline": 2, "data": 2, "micro_batches": 4}, "nccl"),
+    (DGX, 16, {"tensor": 4, "pipeline": 2, "data": 2, "micro_batches": 4, "sharding": "zero-3"}, "nccl"),
     (DGX, 16, {"context": 2, "tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 2}, "nccl"),
     (BOX, 16, {"context": 4, "pipeline": 2, "data": 2, "micro_batches": 2}, "nccl"),
     (PAIRS, 32, {"tensor": 4, "pipeline": 2, "data": 4, "micro_batches": 4, "sharding": "zero-1"}, "nccl"),
