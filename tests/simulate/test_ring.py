@@ -179,7 +179,7 @@ def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(at
         for each in (pieces, [replace(piece, block_bytes=0.0) for piece in pieces])
     )
     assert (ring.kept, ring.again) == (bare.kept, bare.again)
-    assert 2 * (ring.largest - bare.largest) == 4 * 2 * TOKENS / 8 * KEY_HEADS * WIDTH * BYTES
+    assert ring.passing - bare.passing == 4 * 2 * TOKENS / 8 * KEY_HEADS * WIDTH * BYTES
 
 
 @pytest.mark.parametrize(
