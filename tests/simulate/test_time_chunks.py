@@ -67,7 +67,7 @@ def test_parts_of_a_sequence_do_its_work_and_hold_its_activations() -> None:
     for one, many in zip(whole.plans, parts.plans, strict=True):
         assert sum(many.program.phase_s().values()) == pytest.approx(sum(one.program.phase_s().values()), rel=0.25)
     assert [held["weights"] for held in parts.memory] == [held["weights"] for held in whole.memory]
-    # Gradients of what the first stage's LSTM writes (gates, cells, states) and reads, less the mask of the dropout after it.
+    # Gradients of what the first LSTM writes (gates, cells, states) and reads, less the mask of the dropout after it.
     working = (6 + 1 - 0.25) * HIDDEN_BYTES
     kept, kept_in_parts = (each.memory[0]["activations"] for each in (whole, parts))
     assert kept_in_parts - working / 7 == pytest.approx(kept - working, rel=1e-9)
