@@ -139,8 +139,7 @@ class Network:
         """Which shortcuts were taken, in words."""
         if self._shortcut is None or not self._shortcut.num_taken:
             return ()
-        num = self._shortcut.num_taken
-        return (f"collectives that met nobody else worked out step by step, not message by message: {num}",)
+        return ("collectives that met nobody else worked out step by step, not message by message",)
 
     def flows(self) -> list[FlowRate]:
         """Return the flows that are on the wire from now on: what is due now has happened, and links are shared."""
