@@ -12,7 +12,7 @@ PYTORCH_CAPS = (1 * MIB, 25 * MIB)
 """DistributedDataParallel's defaults: a small first bucket, so that communication starts early."""
 
 
-_RULES = "auto, pytorch, megatron, layer, whole or a size"
+_RULES = "auto, pytorch, megatron, layer, tensor, whole or a size"
 
 
 def bucket_caps(
@@ -20,8 +20,9 @@ def bucket_caps(
 ) -> tuple[float, ...] | None:
     """Read the `buckets` knob: caps in bytes, the last one for all further buckets; None for one bucket.
 
-    `pytorch`, `megatron`, `layer` (each gradient by itself), `whole` or a size. `auto` is `megatron` where copies share
-    out what the optimizer keeps, and `pytorch` elsewhere. `num_copies` of a model add up gradients of `gradient_bytes`.
+    `pytorch`, `megatron`, `layer` or `tensor` (each of them by itself), `whole` or a size. `auto` is `megatron` where
+    copies share out what the optimizer keeps, and `pytorch` elsewhere. `num_copies` of a model add up gradients of
+    `gradient_bytes`.
 
     >>> bucket_caps("layer"), bucket_caps("whole"), bucket_caps("4 MiB")
     ((0.0,), None, (4194304.0,))
@@ -34,6 +35,7 @@ def bucket_caps(
         "pytorch": PYTORCH_CAPS,
         "megatron": (gradient_bytes * megatron_parameters(num_copies),),
         "layer": (0.0,),
+        "tensor": (0.0,),
         "whole": None,
     }
     if rule in named:
@@ -44,7 +46,7 @@ def bucket_caps(
         text = f"expected {_RULES}, such as '4 MiB' (got '{rule}')"
         raise InputError(text, got=str(rule), allowed=_RULES) from error
     if cap == 0:
-        text = f"a bucket of '{rule}' holds nothing; write `layer` where every gradient travels by itself"
+        text = f"a bucket of '{rule}' holds nothing; write `layer` or `tensor` where every gradient travels by itself"
         raise InputError(text, got=str(rule), allowed=f"{_RULES} above 0")
     return (cap,)
 

@@ -24,6 +24,7 @@ def beside_layout_mistakes(point: Point) -> list[Mistake]:
         *_compression_mistakes(point),
         *_input_mistakes(point),
         *_layer_mistakes(point),
+        *_tensor_mistakes(point),
     ]
 
 
@@ -58,6 +59,16 @@ def _layer_mistakes(point: Point) -> Iterator[Mistake]:
             "take per: iteration, or leave the layout out"
         )
         yield Mistake(message, _first_key(point), got="per: layer", allowed="per: iteration")
+
+
+def _tensor_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield that gradients travel tensor by tensor, where a layout divides them."""
+    if point.strategy.by_tensor:
+        message = (
+            "buckets of single tensors are simulated where each GPU has whole layers, all of them; "
+            "take buckets: layer, or leave the layout out"
+        )
+        yield Mistake(message, _first_key(point), got="buckets: tensor", allowed="buckets: layer")
 
 
 def _first_key(point: Point) -> str:

@@ -23,9 +23,11 @@ from clustersim.topology import Topology, place
 from clustersim.units import format_size
 from clustersim.workload import (
     Compression,
+    LayerTime,
     Workload,
     check_memory,
     load_workload,
+    parameter_tensors,
 )
 
 _MOST_WORKLOADS = 64
@@ -159,11 +161,14 @@ class Setup:
         """Return the iteration of one rank; `layer_slowdown` [num_layers] stretches each layer."""
         strategy, layers = self.point.strategy, workload.layers
         stretch = np.ones(len(layers)) if layer_slowdown is None else layer_slowdown
+        stretched = zip(layers, stretch.tolist(), strict=True)
+        rows = [row for layer, factor in stretched for row in _gradients(layer, factor, strategy.by_tensor)]
+        names, forward_s, backward_s, parameters = zip(*rows, strict=True)
         plan = plan_iteration(
-            [layer.layer.name for layer in layers],
-            [layer.forward_s * factor for layer, factor in zip(layers, stretch.tolist(), strict=True)],
-            [layer.backward_s * factor for layer, factor in zip(layers, stretch.tolist(), strict=True)],
-            [layer.layer.num_parameters * workload.gradient_bytes_per_parameter for layer in layers],
+            names,
+            forward_s,
+            backward_s,
+            [number * workload.gradient_bytes_per_parameter for number in parameters],
             workload.optimizer_s,
             strategy.bucket_caps(workload.gradient_bytes_per_parameter, self.num_workers, sharding=None),
             strategy.overlap,
@@ -228,6 +233,19 @@ class Setup:
         if self.point.placement.kind != "block":
             told.append(f"The job lies on the cluster as the scenario says: placement {_knobs(self.point.placement)}.")
         return told
+
+
+def _gradients(layer: LayerTime, factor: float, by_tensor: bool) -> list[tuple[str, float, float, int]]:
+    """Return name, seconds forward and backward and parameters of what a layer hands over at once, in forward order.
+
+    The first tensor comes last, with the seconds: all are ready when the layer's pass backward has ended.
+    """
+    name, seconds = layer.layer.name, (layer.forward_s * factor, layer.backward_s * factor)
+    if not by_tensor:
+        return [(name, *seconds, layer.layer.num_parameters)]
+    first, *others = parameter_tensors(layer.layer) or (0,)
+    further = [(f"{name}, tensor {number}", 0.0, 0.0, size) for number, size in enumerate(others, start=2)]
+    return [*reversed(further), (name, *seconds, first)]
 
 
 def _beside_others(topology: Topology, share: float) -> Topology:

@@ -28,9 +28,9 @@ class Strategy(Spec):
     buckets: str = Field(
         default="auto",
         description="which gradients travel together: `pytorch` (1 MiB, then 25 MiB), `megatron` (40 million "
-        "parameters, or a million for each copy of the model if that is more), `layer` (each by itself), `whole` (all "
-        "in one) or a size that caps every bucket, such as `4 MiB`; `auto` is `megatron` beside `sharding`, else "
-        "`pytorch`",
+        "parameters, or a million for each copy of the model if that is more), `layer` (each by itself), "
+        "`tensor` (each tensor of a layer, weights and biases, by itself), `whole` (all in one) or a size that caps "
+        "every bucket, such as `4 MiB`; `auto` is `megatron` beside `sharding`, else `pytorch`",
     )
 
     @field_validator("buckets", mode="before")
@@ -46,6 +46,11 @@ class Strategy(Spec):
         `num_copies` of a model add up gradients of so many bytes a parameter, or share them out.
         """
         return bucket_caps(self.buckets, gradient_bytes, num_copies, sharding is not None)
+
+    @property
+    def by_tensor(self) -> bool:
+        """Whether each tensor of a layer is a gradient of its own."""
+        return self.buckets == "tensor"
 
     @property
     def is_periodic(self) -> bool:

@@ -16,6 +16,7 @@ from clustersim.workload.memory import check_memory, memory_overflow, memory_per
 from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
 from clustersim.workload.profile import read_profile
+from clustersim.workload.tensors import parameter_tensors
 from clustersim.workload.workload_file import read_workload_file
 from clustersim.workload.write_workload import workload_text, write_workload_file
 
@@ -42,6 +43,7 @@ __all__ = [
     "load_workload",
     "memory_overflow",
     "memory_per_gpu",
+    "parameter_tensors",
     "precision_on",
     "read_profile",
     "read_workload_file",

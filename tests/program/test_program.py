@@ -10,7 +10,7 @@ from clustersim.errors import InputError
 from clustersim.program import PYTORCH_CAPS, assign_buckets, bucket_caps, plan_iteration
 
 sizes = st.lists(st.sampled_from([0.0, 1e3, 5e5, 2e6, 3e7]), max_size=30)
-rules = st.sampled_from(["pytorch", "megatron", "layer", "whole", "4 MiB"])
+rules = st.sampled_from(["pytorch", "megatron", "layer", "tensor", "whole", "4 MiB"])
 
 
 def test_pytorchs_example_of_three_layers():
@@ -34,7 +34,7 @@ def test_a_bucket_reaches_its_cap_only_with_its_last_gradient(num_bytes):
 
 def test_a_rule_that_is_no_size_is_refused():
     for rule in ("pytroch", 12):
-        with pytest.raises(InputError, match=f"megatron, layer, whole or a size, such as '4 MiB' \\(got '{rule}'"):
+        with pytest.raises(InputError, match=f"megatron, layer, tensor, whole or a size, such as '4 MiB' \\(got '{rule}'"):
             bucket_caps(rule)
 
 

@@ -371,6 +371,7 @@ def test_gossip_of_copies_played_as_one_is_that_of_each() -> None:
         ({"pipeline": 2}, {"strategy": {"kind": "hierarchical"}}, "pipeline", "workers of one host meet before all"),
         ({"pipeline": 2}, {"strategy": {"kind": "gossip", "asynchronous": True}}, "pipeline", "with whoever is free"),
         ({"pipeline": 2}, {"stragglers": {"kind": "lognormal", "cv": 0.1, "per": "layer"}}, "pipeline", "whole layers"),
+        ({"pipeline": 2}, {"strategy": {"kind": "all-reduce", "buckets": "tensor"}}, "pipeline", "single tensors"),
         ({"kind": "local-fields"}, {"input": {"decode": "9 samples/s"}}, "kind", "which GPU of a copy reads"),
     ],
 )

@@ -109,3 +109,20 @@ def test_a_transport_sheet_is_found_from_the_scenarios_file_and_costs_what_it_sa
 def test_a_transport_sheet_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: cannot be read"):
         load_scenario(SCENARIO | {"transport": "none.yaml"})
+
+
+def test_tensors_of_a_layer_are_ready_together_and_travel_each_by_itself() -> None:
+    """AlexNet has eight layers with weights and biases: 16 messages where layers are eight, of the same bytes."""
+
+    def buckets(rule: str) -> list[tuple[str, float, float]]:
+        strategy = {"kind": "all-reduce", "algorithm": "ring", "buckets": rule}
+        point = load_scenario({**SCENARIO, "model": "alexnet", "num_gpus": 2, "strategy": strategy}).points()[0].point
+        return [(bucket.name, bucket.num_bytes, bucket.ready_s) for bucket in Setup(point).first_plan.buckets]
+
+    layers, tensors = buckets("layer"), buckets("tensor")
+    assert (len(layers), len(tensors)) == (8, 16)
+    for whole, weights, biases in zip(layers, tensors[::2], tensors[1::2], strict=True):
+        assert weights[0] == whole[0]
+        assert biases[0] == f"{whole[0]}, tensor 2"
+        assert weights[1] + biases[1] == whole[1]
+        assert weights[2] == biases[2] == pytest.approx(whole[2])
