@@ -1,0 +1,63 @@
+"""How many channels NCCL runs a collective on, each of which is a block of threads that holds a multiprocessor.
+
+Formulas and constants: NCCL 2.30, `src/graph/search.cc` (`ncclTopoCompute`, `ncclTopoDupChannels`) and
+`src/graph/connect.cc` (`ncclTopoPostset`). What NCCL prints agrees: 24 in a host of A100 with NVSwitch (NVIDIA/nccl-tests,
+issue 100), 16 in one of H800 (NVIDIA/nccl, issue 892), 8 on two hosts of two H20 each (issue 1189), 2 on hosts with one
+adapter (NVIDIA/nccl-tests, issue 128). Left out: fewer channels for less than some hundred kB; what NCCL before 2.5 did,
+which looked for rings in another way.
+"""
+
+from __future__ import annotations
+
+_MOST = 32
+_INSIDE_GB_PER_S = {
+    0: (40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0),
+    90: (60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0),
+    100: (90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0),
+}  # speeds that are tried for a channel in one host, from a compute capability (times 10) on
+_BETWEEN_GB_PER_S = {
+    0: (48.0, 30.0, 28.0, 24.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.4, 1.2, 0.24, 0.12),
+    90: (48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12),
+    100: (96.0, 80.0, 48.0, 45.1, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12),
+}
+_LEAST_OF_BEST = 0.49  # of the best speed so far: slower ones are not tried
+_QUICK_GB_PER_S = 25.0  # channels at least as quick are doubled in the search
+
+_CAPABILITY = {"pascal": 60, "volta": 70, "turing": 75, "ampere": 80, "hopper": 90, "blackwell": 100}
+
+
+def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, architecture: str) -> int:
+    """Return the channels of a collective along `num_ways` ways through its hosts, each of which has this rate.
+
+    A way has as many as make the most of its rate at one of NCCL's speeds. Those of 25 GB/s or more are doubled, but for
+    more than four of less than 50 GB/s on Hopper and later; then all are; and again those of more than 45 GB/s between
+    hosts of Hopper and later where there are fewer than 16.
+
+    >>> nccl_channels(1, 240e9, 1, "ampere"), nccl_channels(8, 48e9, 2, "hopper"), nccl_channels(1, 3.1e9, 8, "volta")
+    (24, 16, 2)
+    """
+    capability = _CAPABILITY.get(architecture, 0)
+    speeds = _INSIDE_GB_PER_S if num_hosts == 1 else _BETWEEN_GB_PER_S
+    num_each, speed = _search(speeds[max(least for least in speeds if least <= capability)], bytes_per_s / 1e9)
+    num = num_ways * num_each
+    if speed >= _QUICK_GB_PER_S and not (capability > 80 and speed < 50 and num > 4):
+        num, speed = 2 * num, speed / 2
+    num = min(_MOST, 2 * num)
+    if capability >= 90 and num_hosts > 1 and speed > 45 and num < 16:
+        num *= 2
+    return num
+
+
+def _search(speeds: tuple[float, ...], rate: float) -> tuple[int, float]:
+    """Return how many channels of one speed use the most of a rate, both in GB/s: the quickest of those that do.
+
+    One of the slowest speed where the rate is less than all.
+    """
+    best_num, best_speed = 0, 0.0
+    for speed in speeds:
+        if speed <= _LEAST_OF_BEST * best_speed:
+            break
+        num = int(rate / speed * (1 + 1e-9))
+        if num * speed > best_num * best_speed * (1 + 1e-9):
+            best_num, best_speed = num, speed
+    return (best_num, best_speed) if best_num else (1, speeds[-1])
