@@ -122,6 +122,7 @@ class CpuFile(SheetFile[Cpu]):
     memory_bytes_per_s: Sourced[Rate]
     core_bytes_per_s: Sourced[Rate]
     interconnect: Sourced[str] | None = None
+    peer_share: Sourced[Annotated[float, Field(gt=0, le=1)]] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -144,6 +145,14 @@ class TransportFile(SheetFile[Transport]):
     adds: Sourced[bool]
     host_overhead_s: Sourced[Duration] | None = None
     add_s_per_byte: Sourced[Annotated[Duration, Field(gt=0)]] | None = None
+    channels: Sourced[Annotated[int, Field(ge=0)]] | None = None
+
+    @model_validator(mode="after")
+    def _holds_what_it_runs_on(self) -> Self:
+        if self.channels is not None and self.channels.value and self.buffers.value == "host":
+            message = "channels are multiprocessors of GPUs, and buffers in host memory are exchanged by its processors"
+            raise InputError(message, got=str(self.channels.value), allowed="0", key="channels.value")
+        return self
 
     @model_validator(mode="after")
     def _chooses_as_one_that_is_known(self) -> Self:

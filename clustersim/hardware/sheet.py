@@ -57,12 +57,14 @@ class Link(Sheet):
 class Cpu(Sheet):
     """A host's processor, one socket. What streams to and from memory, reads and writes together: all its cores
     (`memory_bytes_per_s`, as STREAM counts), and one core alone (`core_bytes_per_s`). `interconnect` is the link
-    to the host's other sockets.
+    to the host's other sockets. `peer_share` is the share of a PCIe slot's rate that what one GPU sends another through
+    the processor reaches; None where it is all of it.
     """
 
     memory_bytes_per_s: float
     core_bytes_per_s: float
     interconnect: str | None = None
+    peer_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class Transport(Sheet):
     and costs something else. `add_s_per_byte` is given where the library's own adding was measured: seconds
     for each received byte that is added; otherwise adding goes as fast as the memory that holds the sum.
     `library` is the shipped transport whose choices of algorithm `auto` follows: itself, or what a user's own
-    sheet was made from.
+    sheet was made from. `channels` is how many multiprocessors a collective holds on each of its GPUs; None for as
+    many as the library has channels on the cluster, which with NCCL depends on its links, and is none with others.
     """
 
     overhead_s: float
@@ -84,6 +87,7 @@ class Transport(Sheet):
     adds: bool
     host_overhead_s: float | None = None
     add_s_per_byte: float | None = None
+    channels: int | None = None
     library: str = ""
 
     def __post_init__(self) -> None:

@@ -90,7 +90,8 @@ class SocketHost(Host):
         """Return sockets with a memory each, PCIe switches where there are some, GPUs and NICs on what carries them.
 
         A GPU's memory is a link to itself at the rate of its sheet (bytes/s), a socket's at that of its processor's. So
-        is the way to a GPU that others reach through host memory alone.
+        is the way to a GPU that others reach through host memory alone. What GPUs send each other through a socket
+        has the share of a slot's rate that the processor's sheet says.
         """
         if self.gpu is None:
             raise InputError(
@@ -114,6 +115,8 @@ class SocketHost(Host):
         plan.gpu_sheets += [self.gpu] * self.num_gpus
         self._nics(plan, points if self.nics_on == "plx" else sockets, slot)
         self._nvlinks(plan, gpu)
+        if (share := load_cpu(self.cpu).peer_share) is not None:
+            plan.limit_peers(share)
         return plan
 
     def _sockets(self, plan: HostPlan) -> tuple[list[int], list[int]]:

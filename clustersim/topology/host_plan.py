@@ -17,7 +17,8 @@ class HostPlan:
 
     `ports` are the nodes that the network's links end at (a NIC, or the GPU itself in a bare host).
     GPUs never forward the traffic of others. What goes to a GPU whose memory no other can reach takes one more link, of
-    the rate that this leaves. Without GPUDirect what a GPU sends to another host, or gets
+    the rate that this leaves; so does what GPUs send each other through a processor that passes it on more slowly than
+    a slot could. Without GPUDirect what a GPU sends to another host, or gets
     from one, passes through the host memory of the GPU's socket.
     """
 
@@ -35,6 +36,7 @@ class HostPlan:
     ports: list[int] = field(default_factory=list)
     adders: dict[int, int] = field(default_factory=dict)
     stagers: dict[int, int] = field(default_factory=dict)  # of a GPU whose memory no other can reach, the link to it
+    peers: dict[int, int] = field(default_factory=dict)  # of a link from a socket, that of what comes from GPUs
 
     def node(self, kind: str, number: int) -> int:
         """Add a node and return its number."""
@@ -62,12 +64,35 @@ class HostPlan:
         self.dst.append(gpu)
         self.wires.append(wire)
 
+    def limit_peers(self, share: float) -> None:
+        """Leave what GPUs send each other through one socket, from slot to slot, a share of the rate of the last one.
+
+        All that comes into a slot in this way shares one link more, which others do not take.
+        """
+        for src in self.gpus:
+            for dst in self.gpus:
+                path = self.path(src, dst) or []
+                at = self._past_socket(path)
+                if at is not None and dst not in self.stagers and (slot := path[at]) not in self.peers:
+                    self.peers[slot] = len(self.src)
+                    self.src.append(self.src[slot])
+                    self.dst.append(self.src[slot])
+                    self.wires.append(Wire(share * self.wires[slot].bytes_per_s, 0.0, "peer"))
+
     def way_inside(self, src: int, dst: int) -> list[int] | None:
         """Return the links that a message takes from node to node inside the host; None if there is no way."""
         path = self.path(src, dst)
-        if path and dst in self.stagers and src in self._gpu_numbers:
+        if not path or src not in self._gpu_numbers or dst not in self._gpu_numbers:
+            return path
+        if dst in self.stagers:
             return [*path, self.stagers[dst]]
-        return path
+        at = self._past_socket(path) if self.peers else None
+        return path if at is None else [*path[:at], self.peers[path[at]], *path[at:]]
+
+    def _past_socket(self, path: list[int]) -> int | None:
+        """Return the place of the link by which a path leaves the one socket that it crosses; None if none, or two."""
+        places = [place for place, link in enumerate(path) if self.kinds[self.src[link]] == "socket"]
+        return places[0] if len(places) == 1 else None
 
     def path(self, src: int, dst: int) -> list[int] | None:
         """Return the links of the path with the fewest hops, the widest of these; None if there is no way."""

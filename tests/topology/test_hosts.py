@@ -153,3 +153,24 @@ def test_a_nic_link_of_its_own_or_none_at_all():
     assert "nic" not in direct.node_kinds
     kinds = [direct.node_kinds[direct.links.src[link]] for link in direct.route(direct.node(0), direct.node(1))]
     assert kinds == ["gpu", "socket", "memory", "socket", "switch", "socket", "memory", "socket"]
+
+
+def test_what_gpus_send_each_other_through_a_processor_has_five_sixths_of_a_slot():
+    """NCCL's INTEL_P2P_OVERHEAD: from GPUs in other slots, all together; not behind one switch, or from memory."""
+    topology = build({"template": "dual-socket", "gpu": "k80", "num_gpus": 8, "plx_per_socket": 2})
+    rates, gpus = topology.links.bytes_per_s, topology.gpus
+    slot, between = load_link("pcie-3-x16").bytes_per_s, load_link("qpi").bytes_per_s
+    slowest = {dst: min(rates[topology.route(int(gpus[0]), int(gpus[dst]))]) for dst in (1, 2, 3, 4)}
+    assert slowest == {1: slot, 2: pytest.approx(slot / 1.2, rel=1e-5), 3: slowest[2], 4: between}
+    assert min(rates[topology.route(int(topology.memory[2]), int(gpus[2]))]) == slot
+    assert len({int(topology.route(int(gpus[src]), int(gpus[dst]))[2]) for src in (0, 1) for dst in (2, 3)}) == 1
+    many = topology.routes(gpus[[0, 1, 4]], gpus[[2, 3, 0]])
+    assert many.links.tolist() == [
+        link for pair in ((0, 2), (1, 3), (4, 0)) for link in topology.route(*gpus[list(pair)].tolist())
+    ]
+
+
+def test_other_processors_and_gpus_with_nvlink_have_no_such_link():
+    for host in ({"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "cpu": "opteron-6274", "interconnect": "qpi"},
+                 {"template": "dgx-1"}, {"template": "dgx-h100"}):  # fmt: skip
+        assert "peer" not in build(host).links.kind
