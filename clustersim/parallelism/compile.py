@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from clustersim.parallelism.exchange import Exchange
+from clustersim.parallelism.experts import COPIES
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.offload import KeptCopies
 from clustersim.parallelism.pieces import GroupCall
 from clustersim.parallelism.plan import (
     ACTIVATIONS,
     GRADIENTS,
-    REPLICAS,
     SAMPLES,
     Part,
     Rules,
@@ -231,7 +231,7 @@ class _Writer:
         """Go through the units of a part; where weights are shared out, gather those of the next one beside it."""
         units = part.unit_layers()
         units = units if phase == FORWARD else units[::-1]
-        if self.rules.sharding != "zero-3" or self.grid.num_replicas == 1:
+        if self.rules.sharding != "zero-3" or self.grid.num_sharers == 1:
             yield from units
             return
         gathers = [list(self._weights_of(part, unit, micro, phase)) for unit in units]
@@ -245,7 +245,7 @@ class _Writer:
     def _weights_of(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
         """Go through the gathers of a unit's weights: those of its experts among the GPUs that have the same ones."""
         for axis, whole in self.exchange.copied(part, unit):
-            what = f"weights {phase}" if axis == REPLICAS else f"weights of experts {phase}"
+            what = f"weights of experts {phase}" if axis == COPIES else f"weights {phase}"
             yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int) -> None:

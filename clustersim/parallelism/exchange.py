@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clustersim.parallelism.experts import COPIES as EXPERT_COPIES
 from clustersim.parallelism.experts import is_shared, updated_share
-from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.grid import PEERS, SHARERS, Grid
 from clustersim.parallelism.offload import HostUpdates
 from clustersim.parallelism.plan import REPLICAS, Part, Rules, StagePlan, buckets_of, iteration_of, with_merged_ops
+from clustersim.parallelism.whole_tensors import dealt, fullest_share
 from clustersim.program.buckets import assign_buckets
 from clustersim.program.ops import UPDATE, Call, Compute, Key, Op, Pass, Program, Ready, Wait
 
@@ -35,6 +36,11 @@ class Exchange:
 
     def __post_init__(self) -> None:
         self.host = HostUpdates(self.rules.offload, self.rules.gradient_bytes, self.rules.weight_bytes)
+
+    @property
+    def axis(self) -> str:
+        """Along which those lie who share out among them what they have."""
+        return REPLICAS if self.grid.shared_over is None else SHARERS
 
     def grow(self, ops: list[Op | Pass], part: Part, layer: int, is_last: bool) -> None:
         """Note that the gradients of a layer are complete, once those of the last micro-batch are."""
@@ -73,12 +79,29 @@ class Exchange:
         if self.rules.sharding not in ("zero-2", "zero-3") or not whole:
             return
         for axis, copied in self.copied(part, unit):
-            what = "shares of gradients" if axis == REPLICAS else "shares of experts' gradients"
+            what = "shares of experts' gradients" if axis == EXPERT_COPIES else "shares of gradients"
             key = Key(what, micro, part.first + unit.start)
-            ops.append(Call(key, "reduce-scatter", axis, copied * self.rules.gradient_bytes))
-            self.reduced.append(key)
+            ops += self._added_up(key, axis, copied * self.rules.gradient_bytes, is_last)
         if is_last and self.rules.offload.optimizer:
             ops += self.host.leave(whole / num, whole, key)
+
+    def _added_up(self, key: Key, axis: str, num_bytes: float, is_last: bool = True) -> list[Op]:
+        """Return how gradients are added up: each of those along an axis gets its share of the sum.
+
+        Where not all copies are along it, each group of them has a sum of its own, and those who have the same share
+        add theirs up, once the gradients of the last micro-batch are in it (`allreduce_mics_shard_grads` in
+        deepspeed/runtime/zero/mics.py).
+        """
+        ops: list[Op] = []
+        if self.grid.num_sharers > 1 or axis == EXPERT_COPIES:
+            ops.append(Call(key, "reduce-scatter", axis, num_bytes))
+        if axis == SHARERS and is_last:
+            scattered = key if ops else None
+            key = key._replace(what=f"{key.what} of all groups")
+            ops.append(Call(key, "all-reduce", PEERS, num_bytes / self.grid.num_sharers, after=scattered))
+        if ops:
+            self.reduced.append(key)
+        return ops
 
     def copied(self, part: Part, unit: range) -> Iterator[tuple[str, float]]:
         """Go through the axes along which a unit has copies, and the parameters that lie so; experts have fewer."""
@@ -86,7 +109,7 @@ class Exchange:
             part.pieces[layer].layer.num_parameters for layer in unit if is_shared(part.pieces[layer], self.grid)
         )
         if self.grid.num_replicas > 1:
-            yield REPLICAS, part.num_parameters(unit) - experts
+            yield self.axis, part.num_parameters(unit) - experts
         if experts and self.grid.data * self.grid.context > 1:
             yield EXPERT_COPIES, float(experts)
 
@@ -117,42 +140,78 @@ class Exchange:
 
     def _sharded(self, ops: list[Op | Pass], buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
         """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
-        rules, num = self.rules, self.grid.num_replicas
-        if num > 1 and rules.sharding == "zero-1":
+        rules, replicas = self.rules, self.grid.num_replicas
+        if replicas > 1 and rules.sharding == "zero-1":
             for number in reversed(range(len(buckets))):
-                key = Key("shares of gradients", 0, number)
-                ops.insert(ready[number], Call(key, "reduce-scatter", REPLICAS, buckets[number][1]))
-                self.reduced.append(key)
+                key, size = Key("shares of gradients", 0, number), buckets[number][1]
+                ops[ready[number] : ready[number]] = (
+                    self._summed(key, size) if rules.by_tensors else self._added_up(key, self.axis, size)
+                )
         ops += [Wait(key) for key in self.reduced]
-        pieces = [piece for part in self.parts for piece in part.pieces]
-        ops.append(Compute(UPDATE, self.update_s * updated_share(pieces, self.grid), UPDATE, 0))
-        if rules.sharding != "zero-3" and num > 1:
-            share = rules.weight_bytes / rules.gradient_bytes
-            gathers = [
-                Call(Key("weights", 0, number), "all-gather", REPLICAS, size * share)
-                for number, (_, size) in enumerate(buckets)
-            ]
-            experts = [
-                Call(Key("weights of experts", 0, layer), "all-gather", EXPERT_COPIES, whole * rules.weight_bytes)
-                for layer, whole in self.experts
-            ]
+        ops.append(Compute(UPDATE, self.update_s * self._updated_share(), UPDATE, 0))
+        if rules.sharding != "zero-3" and self.grid.num_sharers > 1:
+            call_of = self._broadcasts() if rules.by_tensors else self._gathers(buckets)
             if rules.gather_overlap:
-                self._gather_ahead(ops, gathers, experts)
+                self._gather_ahead(ops, call_of)
             else:
-                gathers += experts
-                ops += [*gathers, *(Wait(call.key) for call in gathers)]
+                calls = dict.fromkeys(call_of.values())
+                ops += [*calls, *(Wait(call.key) for call in calls)]
         program = Program(self.stage, with_merged_ops(ops))
         return StagePlan(program, iteration_of(program, [], 0.0))
 
-    def _gather_ahead(self, ops: list[Op | Pass], gathers: Sequence[Call], experts: Sequence[Call]) -> None:
+    def _summed(self, key: Key, num_bytes: float) -> list[Op]:
+        """Return how all replicas get the whole sum of some gradients."""
+        self.reduced.append(key)
+        return [Call(key, "all-reduce", REPLICAS, num_bytes)]
+
+    def _updated_share(self) -> float:
+        """Return the share of a stage's parameters that one rank updates, the fullest where they have whole tensors."""
+        if self.rules.by_tensors:
+            return fullest_share([size for _, size in self._owned], self.grid.num_sharers, self.rules.gather_overlap)
+        return updated_share([piece for part in self.parts for piece in part.pieces], self.grid)
+
+    def _gathers(self, buckets: Sequence[tuple[str, float]]) -> dict[int, Call]:
+        """Return by which collective each layer, by its place in the model, gets weights that all have shares of."""
+        rules = self.rules
+        share = rules.weight_bytes / rules.gradient_bytes
+        gathers = [
+            Call(Key("weights", 0, number), "all-gather", self.axis, size * share)
+            for number, (_, size) in enumerate(buckets)
+        ]
+        members = assign_buckets([size * rules.gradient_bytes for _, size, _ in self.grown], rules.caps)
+        call_of = {self.places[each]: gathers[number] for number, own in enumerate(members) for each in own}
+        for layer, whole in self.experts:
+            key = Key("weights of experts", 0, layer)
+            call_of[layer] = Call(key, "all-gather", EXPERT_COPIES, whole * rules.weight_bytes)
+        return call_of
+
+    def _broadcasts(self) -> dict[int, Call]:
+        """Return by which collective each layer gets its weights from the rank that has updated them.
+
+        Ranks broadcast what they have one after the other, each of them all of it at once.
+        """
+        owners = dealt([size for _, size in self._owned], self.grid.num_sharers, self.rules.gather_overlap)
+        by_owner = sorted(zip(owners, self._owned, strict=True))
+        num_bytes: dict[int, float] = {}
+        for owner, (_, size) in by_owner:
+            num_bytes[owner] = num_bytes.get(owner, 0.0) + size * self.rules.weight_bytes
+        calls = {
+            owner: Call(Key("weights", 0, owner), "broadcast", self.axis, size, root=owner)
+            for owner, size in num_bytes.items()
+        }
+        return {place: calls[owner] for owner, (place, _) in by_owner}
+
+    @property
+    def _owned(self) -> list[tuple[int, float]]:
+        """The place in the model and the parameters of each layer that has any, in the model's order."""
+        return sorted(zip(self.places, (size for _, size, _ in self.grown), strict=True))
+
+    def _gather_ahead(self, ops: list[Op | Pass], call_of: Mapping[int, Call]) -> None:
         """Let each layer of the first passes forward wait for its weights, and those behind it come beside it.
 
         An iteration so begins with the weights that the one before has updated, which follow one another as layers
         need them.
         """
-        members = assign_buckets([size * self.rules.gradient_bytes for _, size, _ in self.grown], self.rules.caps)
-        call_of = {self.places[each]: gathers[number] for number, own in enumerate(members) for each in own}
-        call_of |= {call.key.place: call for call in experts}
         firsts: dict[Call, int] = {}  # operations before the first layer that waits for it
         for at, place in self.needed:
             if place in call_of:

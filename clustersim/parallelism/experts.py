@@ -25,11 +25,11 @@ def updated_share(pieces: Sequence[Piece], grid: Grid) -> float:
     """Return the share of a stage's parameters that one GPU has where all who have the same ones share them out.
 
     Of P parameters, of which E are experts', on R GPUs that have the same rest and R / e that have the same experts,
-    each has (P - E) / R + E e / R.
+    each has (P - E) / R + E e / R. Where groups of N copies share out, and experts are not, it is 1 / N.
     """
     whole = sum(piece.layer.num_parameters for piece in pieces)
     experts = sum(piece.layer.num_parameters for piece in pieces if is_shared(piece, grid))
-    return (1 + experts / whole * (grid.expert - 1)) / grid.num_replicas if whole else 1.0
+    return (1 + experts / whole * (grid.expert - 1)) / grid.num_sharers if whole else 1.0
 
 
 def along_experts(pieces: Sequence[Piece], degree: int, imbalance: float, activation_bytes: float) -> tuple[Piece, ...]:

@@ -16,6 +16,13 @@ REPLICAS = ("context", "expert", "data")
 """The axes along which the parameters of a stage are copied (those of experts: along `context` and `data`)."""
 
 
+SHARERS, PEERS = "sharers", "peers"
+"""What programs call the copies that share out among them what they have, and those of all that have the same share."""
+
+COLLECTIVE_AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
+"""Axes of a program's collectives that are several of the grid's; copies of an expert are along `data`."""
+
+
 RankOrRanks = TypeVar("RankOrRanks", int, np.ndarray)
 
 
@@ -34,6 +41,12 @@ class Grid:
 
     >>> Grid(data=2, pipeline=4, tiled=True).group(5, ("pipeline",))
     (4, 5, 6, 7)
+
+    Copies share out what they have `shared_over` so many neighbours, over all of them where it is None.
+
+    >>> grid = Grid(data=8, shared_over=4)
+    >>> grid.met(5, "sharers"), grid.met(5, "peers")
+    ((4, 5, 6, 7), (1, 5))
     """
 
     tensor: int = 1
@@ -42,6 +55,7 @@ class Grid:
     data: int = 1
     pipeline: int = 1
     tiled: bool = False
+    shared_over: int | None = None
 
     @property
     def _steps(self) -> dict[str, int]:
@@ -65,6 +79,11 @@ class Grid:
     def num_replicas(self) -> int:
         """How many ranks have the same parameters, each for samples or tokens of its own."""
         return self.context * self.expert * self.data
+
+    @property
+    def num_sharers(self) -> int:
+        """How many of those share out among them what they have: the replicas of a group, or all of them."""
+        return self.shared_over or self.num_replicas
 
     def place(self, rank: int) -> tuple[int, ...]:
         """Return the place of a rank along each axis [5]."""
@@ -92,3 +111,12 @@ class Grid:
         for axis in axes:
             ranks = [each + number * steps[axis] for number in range(sizes[axis]) for each in ranks]
         return tuple(sorted(ranks))
+
+    def met(self, rank: int, axis: str) -> tuple[int, ...]:
+        """Return the ranks that a rank meets in collectives along what programs call an axis, in rank order."""
+        if axis not in (SHARERS, PEERS):
+            return self.group(rank, COLLECTIVE_AXES.get(axis, (axis,)))
+        replicas, num = self.group(rank, REPLICAS), self.num_sharers
+        place = replicas.index(rank)
+        first = place // num * num
+        return replicas[first : first + num] if axis == SHARERS else replicas[place % num :: num]

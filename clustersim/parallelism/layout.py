@@ -41,6 +41,7 @@ from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
 from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given, handed_over
 from clustersim.parallelism.turns import in_turns
+from clustersim.parallelism.whole_tensors import fullest_share
 from clustersim.parallelism.work import piece_times
 from clustersim.program.ops import UPDATE, Key, Read
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
@@ -140,6 +141,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         offload=_offload(layout, training),
         sample_bytes=_sample_bytes(layout, training),
         gather_overlap=layout.gather_overlap,
+        by_tensors=layout.sharding_by == "tensors",
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
@@ -149,7 +151,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         for stage in range(grid.pipeline)
     ]
     rules_held = _held_rules(layout, grid, training)
-    shares = [updated_share([piece for part in each for piece in part.pieces], grid) for each in own]
+    shares = [_share([piece for part in each for piece in part.pieces], layout, grid) for each in own]
     held = [
         replace(rules_held, most_gradients=plan.most_gradients, share=share)
         for plan, share in zip(plans, shares, strict=True)
@@ -157,6 +159,14 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
     memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
     lasting = tuple(_held(*each) for each in zip(own, memory, slots, held, strict=True))
     return LaidOut(grid, tuple(parts), tuple(plans), memory, held=lasting, host_memory=in_hosts)
+
+
+def _share(pieces: Sequence[Piece], layout: Parallelism, grid: Grid) -> float:
+    """Return the share of a stage's parameters whose state a rank has, the fullest where each has whole tensors."""
+    if layout.sharding_by == "slices":
+        return updated_share(pieces, grid)
+    sizes = [float(piece.layer.num_parameters) for piece in pieces if piece.layer.num_parameters]
+    return fullest_share(sizes, grid.num_sharers, layout.gather_overlap)
 
 
 def _offload(layout: Parallelism, training: Training) -> Offload:
@@ -340,7 +350,7 @@ def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRule
         precision=whole.precision,
         optimizer=training.optimizer,
         sharding=layout.sharding,
-        share=1 / grid.num_replicas,
+        share=1 / grid.num_sharers,
         offload=layout.offloads(OPTIMIZER),
         offload_activations=layout.offloads(ACTIVATIONS),
         weight_share=whole.model.weight_share,

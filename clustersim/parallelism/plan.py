@@ -49,6 +49,7 @@ class Rules:
     `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
     the whole of what a stage hands over, and each sends its share of it. `sample_bytes` are those of the samples of a
     pass, None where these are there. `gather_overlap` has updated weights gathered beside the first passes forward.
+    `by_tensors` says that state is shared out in whole tensors, and not in slices of everything.
     """
 
     micro_batch: int
@@ -61,6 +62,7 @@ class Rules:
     offload: Offload = NOTHING_AWAY
     sample_bytes: float | None = None
     gather_overlap: bool = False
+    by_tensors: bool = False
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,18 @@ class Parallelism(Spec):
         description="what copies share out among them: nothing (`none`), optimizer state (`zero-1`), gradients too "
         "(`zero-2`), weights too (`zero-3`, as in FSDP)",
     )
+    sharding_over: Count | None = Field(
+        default=None,
+        description="for `sharding`: how many copies share out what they have, those nearest to each other; so does "
+        "every other group of as many, and those who have the same share add up theirs (FSDP's `HYBRID_SHARD`, MiCS, "
+        "InternLM's `zero1`); all copies, if not given",
+    )
+    sharding_by: Literal["slices", "tensors"] = Field(
+        default="slices",
+        description="for `sharding: zero-1`: each copy has the state of a slice of every bucket (`slices`), or of some "
+        "`tensors` as a whole: then all copies get the sum of all gradients, and each broadcasts the weights that it "
+        "has updated, one after the other (PyTorch's ZeroRedundancyOptimizer, InternLM)",
+    )
     recompute: Recompute = Field(
         default="none",
         description="activations that are not kept but computed again in backward: `selective` (what attention has for "
@@ -202,6 +214,11 @@ class Parallelism(Spec):
         """How many times something goes forward and backward in an iteration: micro-batches, in parts of sequences."""
         return self.micro_batches * self.time_chunks
 
+    @property
+    def sliced(self) -> str | None:
+        """What copies share out in slices of every bucket; None where it is nothing, or whole tensors."""
+        return self.sharding if self.sharding_by == "slices" else None
+
     def offloads(self, what: str) -> bool:
         """Say whether something lies in the host's memory: the `optimizer`'s state, or `activations`."""
         return what in self.offload.split("+")
@@ -211,7 +228,8 @@ class Parallelism(Spec):
         if self.kind != "grid":
             return False
         one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
-        whole = one_pass and self.sharding is None and self.recompute == "none" and not self.sequence_parallel
+        is_shared_out = self.sharding is not None or self.sharding_over is not None or self.sharding_by != "slices"
+        whole = one_pass and not is_shared_out and self.recompute == "none" and not self.sequence_parallel
         beside = self.offload == "none" and not self.tensor_overlap and not self.gather_overlap
         return whole and beside and self.grid(num_gpus).data == num_gpus
 
@@ -232,7 +250,24 @@ class Parallelism(Spec):
         known: dict[str, Any] = {axis: size or 1 for axis, size in (degrees | beside).items()}
         if free is not None:
             known[free] = num_gpus // product
-        return Grid(**known)
+        return self._with_sharers(Grid(**known))
+
+    def _with_sharers(self, grid: Grid) -> Grid:
+        """Return the same ranks in groups that share out; raise InputError where copies do not divide into such."""
+        num, copies = self.sharding_over, grid.num_replicas
+        if num is None or num == copies:
+            return grid
+        if copies % num:
+            sizes = [size for size in range(1, copies + 1) if copies % size == 0]
+            near = min(sizes, key=lambda size: (abs(size - num), size))
+            raise InputError(
+                f"{_counted(copies, 'copy does', 'copies do')} not divide into groups of {num} that share out among "
+                f"them what they have; the nearest size that works is {near}",
+                key="sharding_over",
+                got=str(num),
+                allowed=str(near),
+            )
+        return replace(grid, shared_over=num)
 
     def tiles_on(self, num_gpus: int) -> Tiles:
         """Return the tiles of a copy; raise InputError where they and the copies do not make so many GPUs."""

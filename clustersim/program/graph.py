@@ -150,7 +150,7 @@ class _Drawing:
                 self._begun[key] = tuple(self._draw(end, axis) for end in ends)
             case Call(key, what, axis, num_bytes):
                 node = Node(0, COLLECTIVE, _name(key), num_bytes=num_bytes, op=what)
-                self._begun[key] = self._collective(node, axis, op.root)
+                self._begun[key] = self._collective(node, axis, op.root, self._begun[op.after] if op.after else ())
             case Wait(key):
                 self._after = tuple(dict.fromkeys((*self._after, *self._begun.pop(key))))
             case Ready(number):
@@ -171,17 +171,21 @@ class _Drawing:
         node = Node(0, COMPUTE, name, seconds=op.seconds, flop=flop, moved_bytes=moved_bytes)
         self._after = (self._draw(node),)
 
-    def _collective(self, node: Node, axis: str, root: int = 0) -> tuple[int, ...]:
+    def _collective(self, node: Node, axis: str, root: int = 0, made: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Draw a collective behind the one before it along its axis, and behind those that have `made` what it takes.
+
+        One that nobody else is in is done as soon as what it takes is made.
+        """
         if axis in self._alone:
-            return ()
-        ahead = tuple(number for number in self._ahead.get(axis, ()) if number not in self._after)
-        self._ahead[axis] = (self._draw(node._replace(order_deps=ahead), axis, root),)
+            return made
+        ahead = tuple(number for number in self._ahead.get(axis, ()) if number not in (*self._after, *made))
+        self._ahead[axis] = (self._draw(node._replace(order_deps=ahead), axis, root, made),)
         return self._ahead[axis]
 
-    def _draw(self, node: Node, axis: str = "", root: int = 0) -> int:
+    def _draw(self, node: Node, axis: str = "", root: int = 0, made: tuple[int, ...] = ()) -> int:
         """Note a node down and return its number, of which the first is 1."""
-        number = len(self.tasks) + 1
-        self.tasks.append(Task(node._replace(number=number, data_deps=self._after), axis, root))
+        number, deps = len(self.tasks) + 1, tuple(dict.fromkeys((*self._after, *made)))
+        self.tasks.append(Task(node._replace(number=number, data_deps=deps), axis, root))
         return number
 
 

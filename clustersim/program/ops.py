@@ -59,7 +59,8 @@ class Receive:
 class Call:
     """Enter a collective of the group along an axis, and go on at once; a group's collectives follow one another.
 
-    `root` is the place in the group of the rank that a broadcast comes from, or a reduce goes to.
+    `root` is the place in the group of the rank that a broadcast comes from, or a reduce goes to. What another
+    collective makes, which `after` names, has to be there before it begins.
     """
 
     key: Key
@@ -67,6 +68,7 @@ class Call:
     axis: str
     num_bytes: float
     root: int = 0
+    after: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,9 @@ def _of_micro_batch(op: Op, number: int) -> Op:
             return Send(Key(key.what, number, key.place), stage, num_bytes)
         case Receive(key, stage, num_bytes):
             return Receive(Key(key.what, number, key.place), stage, num_bytes)
-        case Call(key, what, axis, num_bytes, root):
-            return Call(Key(key.what, number, key.place), what, axis, num_bytes, root)
+        case Call(key, what, axis, num_bytes, root, after):
+            behind = after and after._replace(micro_batch=number)
+            return Call(Key(key.what, number, key.place), what, axis, num_bytes, root, behind)
         case Wait(key):
             return Wait(Key(key.what, number, key.place))
         case Read(key):
@@ -299,9 +302,9 @@ def _line(op: Op) -> str:
             return f"send {_name(key)} to stage {stage}: {num_bytes:.6g} B"
         case Receive(key, stage, num_bytes):
             return f"receive {_name(key)} from stage {stage}: {num_bytes:.6g} B"
-        case Call(key, what, axis, num_bytes, root):
+        case Call(key, what, axis, num_bytes, root, after):
             rooted = f" from {root}" if what == "broadcast" else f" to {root}" if what == "reduce" else ""
-            return f"begin {what} {_name(key)} along {axis}{rooted}: {num_bytes:.6g} B"
+            return f"begin {what} {_name(key)} along {axis}{rooted}{_behind(after)}: {num_bytes:.6g} B"
         case Wait(key):
             return f"wait for {_name(key)}"
         case Copy(key, to_host, num_bytes, after):

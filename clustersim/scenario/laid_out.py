@@ -50,6 +50,7 @@ def _laid_out_mistakes(point: Point) -> list[Mistake]:
         message = f"tensor_overlap sends tokens that GPUs have some each of; give {missing} as well"
         mistakes.append(Mistake(message, key="tensor_overlap", got="true", allowed=f"with {missing}"))
     mistakes += _gather_mistakes(point)
+    mistakes += _sharding_mistakes(point)
     if layout.sharding is not None and point.strategy.kind != "all-reduce":
         message = (
             "copies that share out what they have meet by reduce-scatters and all-gathers, as strategy all-reduce "
@@ -67,6 +68,36 @@ def _laid_out_mistakes(point: Point) -> list[Mistake]:
         *beside_layout_mistakes(point),
         *offload_mistakes(point),
     ]
+
+
+def _sharding_mistakes(point: Point) -> list[Mistake]:
+    """Return why what copies have is not shared out among some of them, or tensor by tensor."""
+    layout, mistakes = point.parallelism, []
+    over, by = layout.sharding_over, layout.sharding_by
+    if over is not None and layout.sharding is None:
+        message = "sharding_over says how many copies share out what they have; say with sharding what that is"
+        mistakes.append(Mistake(message, key="sharding_over", got=str(over), allowed="with sharding"))
+    if by == "tensors" and layout.sharding != "zero-1":
+        why = f"{layout.sharding} cuts gradients into slices" if layout.sharding else "copies have all of it"
+        message = f"sharding_by: tensors is who has the state of which tensor for the optimizer, and {why}"
+        mistakes.append(Mistake(message, key="sharding_by", got=by, allowed="with sharding: zero-1"))
+    given = {"sharding_over": str(over)} if over is not None else {}
+    given |= {"sharding_by": by} if by != "slices" else {}
+    for key, got in given.items():
+        for other, why in _apart_from(point):
+            message = f"{key} does not go with {other}: {why}; leave one of the two out"
+            mistakes.append(Mistake(message, key=key, got=got, allowed=f"no {key}, or no {other}"))
+    return mistakes
+
+
+def _apart_from(point: Point) -> list[tuple[str, str]]:
+    """Return beside what copies share out equal slices among all of them alone, and why."""
+    beside = []
+    if point.grid.expert > 1:
+        beside.append(("expert", "experts are shared out among all who have the same ones"))
+    if point.parallelism.offloads("optimizer"):
+        beside.append(("offload", "a host updates an equal slice of everything"))
+    return beside
 
 
 def _gather_mistakes(point: Point) -> list[Mistake]:

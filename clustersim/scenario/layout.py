@@ -35,7 +35,7 @@ def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
         optimizer=point.optimizer,
         library=point.compute.library,
         caps=point.strategy.bucket_caps(
-            whole.gradient_bytes_per_parameter, point.grid.num_replicas, point.parallelism.sharding
+            whole.gradient_bytes_per_parameter, point.grid.num_replicas, point.parallelism.sliced
         ),
         overlap=point.strategy.overlap,
         copied_bytes=None if point.input is None else point.input.copied_bytes or 0.0,

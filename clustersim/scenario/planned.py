@@ -34,6 +34,12 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
     if (offload := point.parallelism.offload) != "none":
         message = "a plan keeps everything on the GPUs; leave offload out, and run the best with it"
         yield Mistake(message, key="parallelism.offload", got=offload, allowed="none")
+    if (over := point.parallelism.sharding_over) is not None:
+        message = "a plan lets all copies share out what they have; leave sharding_over out, and run the best with it"
+        yield Mistake(message, key="parallelism.sharding_over", got=str(over), allowed="all copies")
+    if (by := point.parallelism.sharding_by) != "slices":
+        message = "a plan shares slices out; leave sharding_by out, and run the best with it"
+        yield Mistake(message, key="parallelism.sharding_by", got=by, allowed="slices")
     if point.strategy.kind != "all-reduce":
         message = f"a plan is for copies that meet in all-reduces (the strategy is {point.strategy.kind})"
         yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.errors import InputError
-from clustersim.parallelism import AXES, REPLICAS, Grid
+from clustersim.parallelism import AXES, COLLECTIVE_AXES, PEERS, REPLICAS, SHARERS, Grid
 from clustersim.parallelism.plan import Part, StagePlan
 from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Node, Task, Work, tags_of, tasks_of
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Copy, HostUpdate, Op, Program
@@ -17,7 +17,7 @@ from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.setup import Setup
 from clustersim.workload import PRECISIONS, Layer
 
-_AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
+_AXES = (*AXES, *COLLECTIVE_AXES, SHARERS, PEERS)
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Programs:
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
         """Return the ranks among whom a rank's collectives along an axis are."""
-        return self.grid.group(rank, self.replica_axes if axis == BUCKETS else _AXES.get(axis, (axis,)))
+        return self.grid.group(rank, self.replica_axes) if axis == BUCKETS else self.grid.met(rank, axis)
 
     def ops(self, stage: int) -> list[Op]:
         """Return what a rank of a stage does, its own update at the end included."""
@@ -58,7 +58,7 @@ class Programs:
             )
             raise InputError(message, key="parallelism.offload", allowed="none")
         tags = tags_of([plan.program for plan in self.plans])
-        alone = {axis for axis in (*AXES, *_AXES, BUCKETS) if len(self.group(0, axis)) == 1}
+        alone = {axis for axis in (*_AXES, BUCKETS) if len(self.group(0, axis)) == 1}
         return [
             tasks_of(plan.program, plan.iteration, self.algorithm, alone, tags, work)
             for plan, work in zip(self.plans, self.work, strict=True)

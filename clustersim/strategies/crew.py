@@ -10,7 +10,7 @@ import simpy
 
 from clustersim.collectives import Schedule
 from clustersim.network import Collective, Network
-from clustersim.parallelism import REPLICAS, Grid
+from clustersim.parallelism import PEERS, SHARERS, Grid
 from clustersim.parallelism.plan import SAMPLES
 from clustersim.program import Bucket
 from clustersim.program.ops import (
@@ -36,8 +36,8 @@ from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import ENDLESS, Job
 from clustersim.topology import Node
 
-_AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
-"""Axes of a program's groups that are several of the grid's; copies of an expert are along `data`."""
+_OF_COPIES = ("replicas", "data", SHARERS, PEERS)
+"""Axes along which copies exchange what they have, of experts too."""
 
 _CAUSES = {
     "bubble": "waited for the rank that sends it",
@@ -157,7 +157,7 @@ class Crew:
             elif isinstance(op, Send):
                 self._send(job, place, rank, iteration, op)
             elif isinstance(op, Call):
-                waits[op.key] = self._enter(rank, iteration, op)
+                waits[op.key] = self._enter(rank, iteration, op, waits[op.after][1] if op.after else None)
             elif isinstance(op, Copy | HostUpdate):
                 after = op.after and (waits[op.after][1] if op.after in waits else aside[op.after])
                 aside[op.key] = self._host.begin(job, place, op, after, partial(self._note, rank))
@@ -311,23 +311,38 @@ class Crew:
             yield self._network.transfer(src, dst, op.num_bytes)
         letter.arrived.succeed()
 
-    def _enter(self, rank: int, iteration: int, op: Call) -> tuple[Meeting, simpy.Event]:
-        """Enter a collective after the one before it along the same axis; return it, and when its part is done."""
+    def _enter(self, rank: int, iteration: int, op: Call, after: simpy.Event | None) -> tuple[Meeting, simpy.Event]:
+        """Enter a collective after the one before it along the same axis, and `after` another one if it is to be so.
+
+        Return it, and when the rank's part of it is done.
+        """
         group = self._group(rank, op.axis)
         meeting = self._meeting(group, iteration, op)
         meeting.ask(float(self._env.now))
-        behind = self._behind.get((op.axis, rank))
-        if behind is None or behind.processed:
+        behind = self._yet_to_be_done(rank, op.axis, after)
+        if not behind:
             done = self._come(meeting, group, rank, iteration, op)
         else:
             done = self._env.process(self._follow(behind, meeting, group, rank, iteration, op))
         self._behind[op.axis, rank] = done
         return meeting, done
 
+    def _yet_to_be_done(self, rank: int, axis: str, after: simpy.Event | None) -> list[simpy.Event]:
+        """Return what has to be done before a rank enters a collective along an axis: the one before, and `after`."""
+        return [each for each in (self._behind.get((axis, rank)), after) if each is not None and not each.processed]
+
     def _follow(
-        self, behind: simpy.Event, meeting: Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call
+        self,
+        behind: Sequence[simpy.Event],
+        meeting: Meeting,
+        group: tuple[int, ...],
+        rank: int,
+        iteration: int,
+        op: Call,
     ) -> Process:
-        yield behind
+        for each in behind:
+            if not each.processed:
+                yield each
         yield self._come(meeting, group, rank, iteration, op)
 
     def _come(self, meeting: Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call) -> simpy.Event:
@@ -340,7 +355,7 @@ class Crew:
 
     def _group(self, rank: int, axis: str) -> tuple[int, ...]:
         if (axis, rank) not in self._groups:
-            group = self._grid.group(rank, _AXES.get(axis, (axis,)))
+            group = self._grid.met(rank, axis)
             self._groups.update({(axis, each): group for each in group})
         return self._groups[axis, rank]
 
@@ -367,5 +382,5 @@ class Crew:
         return collective
 
     def _algorithm_of(self, op: Call) -> str:
-        """Return what is named for what copies exchange, of experts too; the library chooses for everything else."""
-        return self._algorithm if op.axis in ("replicas", "data") else "auto"
+        """Return what is named for what copies add up and gather; the library chooses for everything else."""
+        return self._algorithm if op.axis in _OF_COPIES and op.op != "broadcast" else "auto"

@@ -156,7 +156,7 @@ class FoldedCrew(Crew):
         is_late = op.key.micro_batch >= self._num_micro - self._fold.num_late
         return is_late or bool(self._exchanging & {self._grid.stage(rank), op.stage})
 
-    def _enter(self, rank: int, iteration: int, op: Call) -> tuple[Meeting, simpy.Event]:
+    def _enter(self, rank: int, iteration: int, op: Call, after: simpy.Event | None) -> tuple[Meeting, simpy.Event]:
         """Enter a collective with all of the group, and those of the other groups of the stage beside it."""
         others = np.arange(self._each)
         if op.axis != "tensor":
@@ -165,8 +165,8 @@ class FoldedCrew(Crew):
         groups = list(dict.fromkeys(self._group(other, op.axis) for other in (rank + others).tolist()))
         meeting = Meeting(self._begin(groups[0], op), 1)
         meeting.ask(float(self._env.now))
-        behind = self._behind.get((op.axis, rank))
-        if behind is None or behind.processed:
+        behind = self._yet_to_be_done(rank, op.axis, after)
+        if not behind:
             done = self._come_together(meeting, groups, op)
         else:
             done = self._env.process(self._follow_together(behind, meeting, groups, op))
@@ -174,9 +174,11 @@ class FoldedCrew(Crew):
         return meeting, done
 
     def _follow_together(
-        self, behind: simpy.Event, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call
+        self, behind: Sequence[simpy.Event], meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call
     ) -> Process:
-        yield behind
+        for each in behind:
+            if not each.processed:
+                yield each
         yield self._come_together(meeting, groups, op)
 
     def _come_together(self, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:

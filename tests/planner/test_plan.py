@@ -298,6 +298,13 @@ def test_a_plan_keeps_everything_on_the_gpus() -> None:
     assert "leave offload out" in str(error)
 
 
+@pytest.mark.parametrize(("key", "value"), [("sharding_over", 2), ("sharding_by", "tensors")])
+def test_all_copies_of_a_plan_share_out_slices(key: str, value: Any) -> None:
+    error = refusal({**SCENARIO, "parallelism": {"sharding": "zero-1", key: value}}, [4])
+    assert error.mistakes[0].key == f"parallelism.{key}"
+    assert f"leave {key} out" in str(error)
+
+
 def test_sequences_are_not_divided_in_time() -> None:
     layout = {"time_chunks": 5, "pipeline": 2, "schedule": "gpipe"}
     error = refusal({**SCENARIO, "model": "lstm-lm", "parallelism": layout}, [2])
