@@ -42,6 +42,12 @@ class Served(Strategy):
                 got="true",
                 allowed="false",
             )
+        if way := value.own_ways():
+            raise InputError(
+                f"{way} says how servers update where all workers wait for all: strategy `server`",
+                got=str(getattr(value, way)).lower(),
+                allowed=str(Servers.model_fields[way].default).lower(),
+            )
         return value
 
     @property

@@ -15,6 +15,7 @@ from clustersim.strategies.algorithm import by_host
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.local_sums import parts_of
+from clustersim.strategies.patient_desk import PatientDesk, Share
 from clustersim.strategies.servers import Servers, update_s
 from clustersim.strategies.synchronous import Synchronous
 
@@ -32,46 +33,72 @@ class Server(Synchronous):
 
     @property
     def updates_on_gpu(self) -> bool:
-        return False
+        return self.servers.update_on == "workers"
 
     @property
     def marches(self) -> bool:
         return True
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
-        if not self.servers.local_sum:
-            return []
-        message = f"local_sum adds gradients on their way, and {compression} ones cannot be added; leave it out"
-        return [Mistake(message, key="servers.local_sum", got=str(self.servers.local_sum).lower(), allowed="false")]
+        mistakes, rest = [], f"and {compression} ones cannot be added; leave it out"
+        if self.servers.local_sum:
+            message = f"local_sum adds gradients on their way, {rest}"
+            got = str(self.servers.local_sum).lower()
+            mistakes.append(Mistake(message, key="servers.local_sum", got=got, allowed="false"))
+        if self.servers.update_on == "workers":
+            message = f"update_on: workers has servers add gradients and hand sums out, {rest}"
+            mistakes.append(Mistake(message, key="servers.update_on", got="workers", allowed="servers"))
+        return mistakes
 
     def desk(self, job: Job) -> Desk:
-        if not self.servers.whole:
-            return super().desk(job)
         sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
-        owned = zip(sizes, self.servers.owners(sizes), strict=True)
-        return Desk(job, [self._exchange_at([nodes[owner]], job, size) for size, owner in owned])
+        places = [list(range(len(nodes)))] * len(sizes)
+        if self.servers.whole:
+            places = [[owner] for owner in self.servers.owners(sizes)]
+        where = [[nodes[number] for number in numbers] for numbers in places]
+        exchanges = [self._exchange_at(at, job, size) for at, size in zip(where, sizes, strict=True)]
+        if not self.servers.is_patient:
+            return Desk(job, exchanges)
+        shares = [
+            [Share(number, self._update_s(job, node, size / len(at))) for number, node in zip(numbers, at, strict=True)]
+            for numbers, at, size in zip(places, where, sizes, strict=True)
+        ]
+        return PatientDesk(job, exchanges, shares, self.servers.one_core, self.servers.pull == "together")
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule push and pull of one bucket of which every server has a share."""
         return self._exchange_at(self.servers.nodes(job), job, num_bytes)
 
     def _exchange_at(self, nodes: list[Hashable], job: Job, num_bytes: float) -> Exchange:
-        """Schedule push and pull at servers on `nodes`; workers are ranks 0 to n - 1, servers come after them."""
+        """Schedule push and pull at servers on `nodes`; workers are ranks 0 to n - 1, servers come after them.
+
+        Servers that may have to wait are two for each: one that takes, and behind all of those one that gives.
+        """
         share, wire = num_bytes / len(nodes), job.wire
-        groups = by_host(job.hosts) if self.servers.local_sum else [[rank] for rank in range(job.num_ranks)]
-        parts = parts_of(groups, len(nodes), self.servers.local_sum == "scattered")
+        parts = parts_of(self._groups(job), len(nodes), self.servers.local_sum == "scattered")
         servers = np.arange(job.num_ranks, job.num_ranks + len(nodes))
+        ends = [*nodes, *nodes] if self.servers.is_patient else nodes
         sent = parts.to_servers(len(nodes), num_bytes)
         push = sent._replace(dst=servers[sent.dst])
         back = sent.num_bytes * wire.back_per_byte
-        pull = Step.of(push.dst, push.src, back, sent.chunk, sent.num_chunks)
+        pull = Step.of(push.dst + len(ends) - len(nodes), push.src, back, sent.chunk, sent.num_chunks)
         up, down = parts.inside(num_bytes)
         down = down._replace(num_bytes=down.num_bytes * wire.back_per_byte)
         steps = [up, push, pull, down] if len(parts.giver) else [push, pull]
-        schedule = Schedule.from_steps(job.num_ranks + len(nodes), steps, granularity=parts.granularity)
+        schedule = Schedule.from_steps(job.num_ranks + len(ends), steps, granularity=parts.granularity)
         pulling = 2 if len(parts.giver) else 1
-        moved = (wire.added_per_byte - 1) * BYTES_MOVED_PER_ADDED * len(groups)  # beside what adding takes already
-        unpacked = share * moved / job.update_bytes_per_byte
         delay_s = np.zeros((schedule.num_ranks, schedule.num_steps))
-        delay_s[servers, pulling] = [update_s(job, node, share + unpacked) for node in nodes]
-        return Exchange(schedule, [*job.buffer_nodes(), *nodes], "server", pulling, delay_s)
+        if not self.servers.is_patient:
+            delay_s[servers, pulling] = [self._update_s(job, node, share) for node in nodes]
+        return Exchange(schedule, [*job.buffer_nodes(), *ends], "server", pulling, delay_s)
+
+    def _groups(self, job: Job) -> list[list[int]]:
+        """Return the ranks whose gradients are pushed as one."""
+        return by_host(job.hosts) if self.servers.local_sum else [[rank] for rank in range(job.num_ranks)]
+
+    def _update_s(self, job: Job, node: Hashable, share: float) -> float:
+        """Return the seconds of unpacking and of the update of so many bytes of a bucket at a server."""
+        moved = (job.wire.added_per_byte - 1) * BYTES_MOVED_PER_ADDED * len(self._groups(job))  # beside adding itself
+        unpacked = share * moved / job.update_bytes_per_byte
+        updated = 0.0 if self.updates_on_gpu else share
+        return update_s(job, node, updated + unpacked, self.servers.one_core)

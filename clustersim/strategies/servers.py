@@ -35,6 +35,31 @@ class Servers(Spec):
         description="each bucket is on one server: the largest first, on the server that has the fewest bytes; else "
         "each server has an equal share of every bucket",
     )
+    update_on: Literal["servers", "workers"] = Field(
+        default="servers",
+        description="who updates: the `servers`, which hand out parameters; or the `workers`, each its own copy of the "
+        "model, with sums that servers hand out (MXNet's stores called `allreduce`)",
+    )
+    one_core: bool = Field(
+        default=False,
+        description="a server updates on one core of its host, one bucket after another; else each as soon as its "
+        "gradients are there, at the rate at which the transport adds",
+    )
+    pull: Literal["each", "together"] = Field(
+        default="each",
+        description="when parameters are handed out: `each` bucket as soon as it is updated, or all `together`, when "
+        "the last one is (TensorFlow's `distributed_replicated`)",
+    )
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether a server that has all gradients of a bucket may have to wait for others to be updated."""
+        return self.one_core or self.pull == "together"
+
+    def own_ways(self) -> str:
+        """Return the first key by which all workers wait for all, or nothing."""
+        ways = {"update_on": self.update_on != "servers", "one_core": self.one_core, "pull": self.pull != "each"}
+        return next((key for key, is_set in ways.items() if is_set), "")
 
     def owners(self, sizes: Sequence[float]) -> list[int]:
         """Return the one server of each bucket [len(sizes)] where they are not shared out: the largest bucket first,
@@ -82,15 +107,18 @@ class Servers(Spec):
         return job.server_hosts
 
 
-def update_s(job: Job, node: Hashable, num_bytes: float) -> float:
-    """Return what the optimizer takes in an idle memory for so many bytes of gradient, at the rate of adding there."""
+def update_s(job: Job, node: Hashable, num_bytes: float, one_core: bool = False) -> float:
+    """Return what the optimizer takes in an idle memory for so many bytes of gradient, at the rate of adding there.
+
+    That is the rate of the library's own adding, or one core's, which `one_core` asks for whatever the library does.
+    """
     topology = job.network.topology
     number = topology.node(node)
     adder = topology.adders.get(number)
     if adder is None or job.transport.add_s_per_byte == 0:
         return 0.0
     rates = [float(topology.links.bytes_per_s[adder])]
-    if job.transport.add_s_per_byte is not None:
+    if job.transport.add_s_per_byte is not None and not one_core:
         rates.append(BYTES_MOVED_PER_ADDED / job.transport.add_s_per_byte)
     elif (core := topology.core_bytes_per_s(number)) is not None:
         rates.append(core)

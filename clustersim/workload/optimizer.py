@@ -19,6 +19,12 @@ class OptimizerSpec(Spec):
     kind: Literal["sgd", "momentum", "adagrad", "adam"] = Field(
         default="momentum", description="rule of the update; it sets the state kept per parameter and the update's time"
     )
+    passes: int | None = Field(
+        default=None,
+        ge=1,
+        description="how many tensors the update reads and writes where each of its operations is a kernel of its own "
+        "(17 for MXNet's momentum of 2016); else one kernel reads and writes what the rule needs",
+    )
 
     @property
     def state_bytes_per_parameter(self) -> float:
@@ -29,9 +35,9 @@ class OptimizerSpec(Spec):
     def moved_bytes_per_parameter(self) -> float:
         """Bytes that an update moves per parameter, in fp32: weight, gradient and state read, weight and state written.
 
-        4 (3 + 2 states): 12 for SGD, 20 for momentum and AdaGrad, 28 for Adam.
+        4 (3 + 2 states): 12 for SGD, 20 for momentum and AdaGrad, 28 for Adam. Or 4 for each of its `passes`.
         """
-        return 4.0 * (3 + 2 * _STATE[self.kind])
+        return 4.0 * (self.passes or 3 + 2 * _STATE[self.kind])
 
     def update_s(self, num_parameters: float, gpu: Gpu, *, launches: int = 1, copy_bytes: float = 0.0) -> float:
         """Return the seconds of one update, which memory bounds.
