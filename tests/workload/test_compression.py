@@ -84,7 +84,7 @@ def test_an_update_reads_weight_gradient_and_state_and_writes_weight_and_state(k
 
 
 def test_an_update_of_many_operations_moves_a_tensor_for_each_that_it_reads_or_writes():
-    """MXNet's momentum of 2016: gradient, velocity and weights scaled (2 each), a sum (3), scaled (2), two sums more."""
+    """MXNet's momentum of 2016: gradient, velocity, weights scaled (2 each), a sum (3), scaled (2), two sums more."""
     optimizer = OptimizerSpec(kind="momentum", passes=2 + 2 + 2 + 3 + 2 + 3 + 3)
     assert optimizer.moved_bytes_per_parameter == 68
     assert optimizer.state_bytes_per_parameter == 4
