@@ -107,7 +107,7 @@ def fit(chip: Chip, kernels: Sequence[Kernel], evaluations: int) -> np.ndarray:
     def residuals(values: np.ndarray) -> np.ndarray:
         vector = start.copy()
         vector[free] = values
-        softened = _soft(errors(chip, vector, kernels))
+        softened = soft(errors(chip, vector, kernels))
         return np.concatenate([softened, PULL * (values - start[free])])
 
     solution = least_squares(
@@ -125,7 +125,7 @@ def _matters(chip: Chip, name: str) -> bool:
     return name not in ("layout_passes", "unaligned")
 
 
-def _soft(error: np.ndarray, scale: float = 0.2) -> np.ndarray:
+def soft(error: np.ndarray, scale: float = 0.2) -> np.ndarray:
     """Return errors whose squares grow linearly beyond `scale`."""
     size: np.ndarray = scale * np.sqrt(2 * (np.sqrt(1 + (error / scale) ** 2) - 1))
     return np.sign(error) * size

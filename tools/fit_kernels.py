@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from ampere_fit import AMPERE, fit_ampere
 from chip_fit import MATMULS, NUM_FOLDS, Chip, constants, errors, fit, folds, predicted
 from element_wise import fit_element_wise
 from hopper_fit import HOPPER, ampere_from, fit_hopper, operator_errors
@@ -151,12 +152,14 @@ def main() -> None:
     trained, other = (h100_convolutions(arguments.folder, network) for network in ("resnet50", "vgg13"))
     hopper = fit_hopper(trained, fits["gv100-tensor"].vector)
     known |= {"gk110": replace(kepler, winograd={}), "gk210": kepler, HOPPER.name: constants(HOPPER, hopper)}
-    known["ga100-tensor"] = constants(HOPPER, ampere_from(hopper))
+    ampere, ampere_errors = fit_ampere(arguments.folder, ampere_from(hopper), fits["gv100-tensor"].vector)
+    known[AMPERE.name] = constants(AMPERE, ampere)
     scores = {
         "fitted": {name: row for each in fits.values() for name, row in each.fitted.items()}
         | {
             "titan-black fp32": summary(kepler_errors),
             "h100 tf32, resnet50": summary(operator_errors(hopper, trained)),
+            "a100-40gb amp-fp16": summary(ampere_errors),
         },
         "left_out": {name: row for each in fits.values() for name, row in each.left_out.items()}
         | {"h100 tf32, vgg13": summary(operator_errors(hopper, other))},

@@ -1,5 +1,5 @@
 """Reads other people's kernel timings, CSV files in one folder: DeepBench, convnet-benchmarks,
-cnn-benchmarks and TrioSim."""
+cnn-benchmarks, TrioSim and xwang233's code-snippet."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ class Kernel(NamedTuple):
     phase: Phase
     seconds: float
     key: tuple[int | str, ...]
+
+
+class Timed(NamedTuple):
+    """One timed call, of one kernel or of both backward ones, with images in one layout."""
+
+    kernels: tuple[Kernel, ...]
+    layout: str
+    seconds: float
 
 
 def deepbench(folder: Path) -> list[Kernel]:
@@ -158,6 +166,37 @@ def h100_convolutions(folder: Path, network: str) -> list[tuple[Kernel, ...]]:
         else:
             found += [(kernel("forward", seconds[0]),), (kernel("backward_data", seconds[1]), weights)]
     return found
+
+
+def layout_convolutions(folder: Path, name: str) -> Iterator[Timed]:
+    """Yield code-snippet's convolutions in three dimensions in 16 bits, channels first and last, forward and backward.
+
+    Depth and height are one side here, and so are those of kernels and strides: the products are the same.
+    """
+    gpu = load_gpu(name)
+    for row in _rows(folder / "code-snippet" / "conv3d.csv"):
+        if row["device"] != name:
+            continue
+        channels, side, filters, kernel, pad, stride = (
+            int(row[key]) for key in ("channels", "side", "filters", "kernel", "pad", "stride")
+        )
+        out = (side + 2 * pad - kernel) // stride + 1
+        shape = {
+            "channels": channels, "filters": filters, "height": side**2, "width": side, "kernel_h": kernel**2,
+            "kernel_w": kernel, "stride_h": stride**2, "stride_w": stride, "groups": 1, "out_height": out**2,
+            "out_width": out,
+        }  # fmt: skip
+        phases: dict[str, tuple[Phase, ...]] = {
+            "forward": ("forward",),
+            "backward": ("backward_data", "backward_weights"),
+        }
+        for column, layout in (("first", "nchw"), ("last", "nhwc")):
+            for call, each in phases.items():
+                taken = float(row[f"{column}_{call}_ms"]) * 1e-3
+                kernels = (
+                    Kernel(gpu, "amp-fp16", "convolution", shape, int(row["n"]), phase, taken, ()) for phase in each
+                )
+                yield Timed(tuple(kernels), layout, taken)
 
 
 def _convolution(

@@ -30,7 +30,9 @@ def score_networks(folder: Path) -> dict[str, object]:
         library: Library = "unrolled" if "own kernels" in curve.software else "cudnn"
         name = f"{curve.model} {curve.gpu} {curve.precision} ({curve.software})"
         errors[name] = {
-            f"batch {batch}": -_rounded(rate_factor(model, gpu, batch, curve.precision, OptimizerSpec(), rate, library))
+            f"batch {batch}": -_rounded(
+                rate_factor(model, gpu, batch, curve.precision, OptimizerSpec(), rate, library, layout=curve.layout)
+            )
             for batch, rate in sorted(curve.samples_per_s.items())
         }
     for name, model_name, measured_s in (

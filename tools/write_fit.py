@@ -29,6 +29,8 @@ ORIGIN = {
     "convnet-benchmarks": "soumith/convnet-benchmarks, commits b458aab61c0ac2257c0990119b5de15c1e886f02 and "
     "6468ba7bfe1d987b148fd2f093acf20b504d3c1f, MIT",
     "triosim": "sarchlab/triosim, commit 3fb3c060b3596e7022a710f33b26ba5f36be9288, sample_trace/trace2-h100-bs128, MIT",
+    "code-snippet": "xwang233/code-snippet, commit d78d454b1ab5994ce8e586b678ebd5a19394f7e3, "
+    "conv3d-channels-last/a100/res-c8cd883.json",
 }
 
 SOURCE = {  # of each chip's constants
@@ -40,8 +42,8 @@ SOURCE = {  # of each chip's constants
     "gp100": "DeepBench: P100, FP32, cuDNN 6",
     "gv100": "DeepBench: V100, FP32, cuDNN 7.6",
     "gv100-tensor": "DeepBench: V100, FP16 with tensor cores, cuDNN 7.6",
-    "ga100-tensor": "assumed: no kernel of the A100 was found; Hopper's, and more of the peak as its cores ask for "
-    "half of the operands (bytes a clock from the second-level cache: A100 whitepaper)",
+    "ga100-tensor": "code-snippet: convolutions on an A100, FP16, cuDNN 8.0.5, and ResNet-50 with channels first and "
+    "last (NVIDIA/apex, issue 1445); plain products are assumed: Volta's, less what the supply of operands costs",
     "gh100-tensor": "TrioSim: ResNet-50's convolutions in PyTorch on an H100, TF32; plain products are assumed: "
     "Volta's, less what the supply of operands costs",
 }

@@ -22,15 +22,15 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
     model = whole.model
     if all(piece.layer is layer for piece, layer in zip(pieces, model.layers, strict=True)):
         return whole.layers
+    shared = (whole.gpu, whole.batch, whole.precision)
     divided = replace(model, layers=tuple(piece.block for piece in pieces))
     parts, wholes = (
-        estimate_layers(each, whole.gpu, whole.batch, whole.precision, library=library).layers
-        for each in (divided, model)
+        estimate_layers(each, *shared, library=library, layout=whole.layout).layers for each in (divided, model)
     )
     turns = parts
     if any(piece.num_turns > 1 for piece in pieces):
         divided = replace(model, layers=tuple(piece.turn for piece in pieces))
-        turns = estimate_layers(divided, whole.gpu, whole.batch, whole.precision, library=library).layers
+        turns = estimate_layers(divided, *shared, library=library, layout=whole.layout).layers
     return tuple(
         LayerTime(
             piece.layer,

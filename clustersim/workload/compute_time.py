@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -19,6 +19,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.units import format_duration, format_size
 from clustersim.workload.catalogue import load_model
+from clustersim.workload.channels_last import Layout
 from clustersim.workload.layer import LayerTime, Model, Workload
 from clustersim.workload.layer_times import Estimate, Library, estimate_layers
 from clustersim.workload.memory import memory_per_gpu
@@ -66,18 +67,23 @@ class ComputeSpec(Spec):
         "of a shipped one",
     )
 
-    layout: Literal["nchw", "nhwc"] | None = Field(
-        default=None, description="which layout of a profile that has several: the order of images in memory"
+    layout: Layout | None = Field(
+        default=None,
+        description="the order of images in memory, `nchw` (channels first) or `nhwc` (channels last, PyTorch's "
+        "`channels_last`): of a profile that has several, or of estimates, whose maps are turned over around "
+        "convolutions on tensor cores unless channels lie last. If not given, that of the published rate that is "
+        "scaled to, and else channels first",
     )
 
     library: Library = Field(
         default="cudnn",
-        description="whose kernels estimates count: `cudnn`'s convolutions; `eager`: the same, and RMS norms, rotary "
-        "positions, gates, residual sums and the loss in several kernels each, as PyTorch has them without "
-        "`torch.compile`; `megatron`: as `cudnn`, with Megatron-LM's loss in several kernels and, where attention is "
-        "fused, TransformerEngine's choice of the kernel; `eager-2020` and `xla`: `cudnn`'s, and what PyTorch 1.4 to "
-        "1.8, or a program that XLA compiled, moves around the products of an encoder such as BERT; `unrolled`: "
-        "windows written out and a matrix product an image, as Caffe and Torch-7 have without cuDNN",
+        description="whose kernels estimates count: `cudnn`'s convolutions; `cudnn-fused`: the same, and batch norms "
+        "with the sum and the ReLU behind them in one kernel (16 bits, channels last); `eager`: as `cudnn`, and RMS "
+        "norms, rotary positions, gates, residual sums and the loss in several kernels each, as PyTorch has them "
+        "without `torch.compile`; `megatron`: as `cudnn`, with Megatron-LM's loss in several kernels and, where "
+        "attention is fused, TransformerEngine's choice of the kernel; `eager-2020` and `xla`: `cudnn`'s, and what "
+        "PyTorch 1.4 to 1.8, or a program that XLA compiled, moves around the products of an encoder such as BERT; "
+        "`unrolled`: windows written out and a matrix product an image, as Caffe and Torch-7 have without cuDNN",
     )
 
     @model_validator(mode="after")
@@ -88,8 +94,6 @@ class ComputeSpec(Spec):
             raise InputError(
                 "a profile has the times of the library it was measured with; drop library, or the profile"
             )
-        if self.layout and not self.profile:
-            raise InputError("layout chooses among the times of a profile; name the profile, or drop layout")
         return self
 
 
@@ -109,8 +113,12 @@ def build_workload(
     gradient takes on the wire. Layers without a measured time take a scaled or plain estimate.
     """
     number = precision_on(gpu, precision)
-    estimate = estimate_layers(model, gpu, batch, precision, library=compute.library)
-    layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate)
+    given = given_times is not None and any(given_times)
+    is_told = given or compute.profile or compute.single_gpu or compute.library != "cudnn"
+    curve = None if is_told else find_curve(model, gpu, batch, precision)
+    layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
+    estimate = estimate_layers(model, gpu, batch, precision, library=compute.library, layout=layout)
+    layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate, curve)
     update_s = _measured_optimizer_s(model, optimizer, compute)
     return Workload(
         model=model,
@@ -122,6 +130,7 @@ def build_workload(
         memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
         assumptions=(*assumptions, *_compressed(model)),
         gpu=gpu,
+        layout=layout,
     )
 
 
@@ -143,6 +152,7 @@ def _layer_times(
     compute: ComputeSpec,
     given_times: Sequence[LayerTime | None] | None,
     estimate: Estimate,
+    curve: RateCurve | None,
 ) -> tuple[tuple[LayerTime, ...], tuple[str, ...]]:
     given = given_times is not None and any(given_times)
     if given and (compute.single_gpu or compute.profile):
@@ -156,9 +166,8 @@ def _layer_times(
         times = read_profile(compute.profile).layer_times(model, gpu, batch, precision, compute.layout)
         return _filled(times, estimate, compute.profile)
     if compute.single_gpu:
-        factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu, compute.library)
+        factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu, compute)
         return _scaled(estimate, factor), (sentence, *estimate.assumptions)
-    curve = find_curve(model, gpu, batch, precision) if compute.library == "cudnn" else None
     if curve:
         factor, sentence = _curve_factor(gpu, batch, optimizer, curve)
         if curve.model != model.name:
@@ -190,13 +199,14 @@ def _filled(
 
 
 def _single_gpu_factor(
-    model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec, rate: SingleGpuRate, library: Library
+    model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec, rate: SingleGpuRate, compute: ComputeSpec
 ) -> tuple[float, str]:
     measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
     trained = load_model(rate.model) if rate.model else model
     factor = rate_factor(
-        trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, library, rate.batches_per_update
-    )
+        trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, compute.library,
+        rate.batches_per_update, compute.layout or "nchw",
+    )  # fmt: skip
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is taken to be off by the same factor" if others else ""
     of_model = "" if trained.name == model.name else f" of {trained.name}"
@@ -211,7 +221,8 @@ def _curve_factor(gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCur
     batches = sorted(curve.samples_per_s)
     model = load_model(curve.model)
     factors = [
-        rate_factor(model, gpu, known, curve.precision, optimizer, curve.samples_per_s[known]) for known in batches
+        rate_factor(model, gpu, known, curve.precision, optimizer, curve.samples_per_s[known], layout=curve.layout)
+        for known in batches
     ]
     factor = float(np.interp(log(batch), [log(known) for known in batches], factors))
     beyond = ""
@@ -233,12 +244,13 @@ def rate_factor(
     samples_per_s: float,
     library: Library = "cudnn",
     batches_per_update: int = 1,
+    layout: Layout = "nchw",
 ) -> float:
     """Return what estimated layer times are to be multiplied with to train at a rate, the update's time kept.
 
     factor = (batch / rate - update / batches an update) / (forward + backward), all of one GPU at that batch.
     """
-    estimate = estimate_layers(model, gpu, batch, precision, library=library)
+    estimate = estimate_layers(model, gpu, batch, precision, library=library, layout=layout)
     estimated_s = sum(layer.forward_s + layer.backward_s for layer in estimate.layers)
     wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, optimizer) / batches_per_update
     if wanted_s <= 0:

@@ -13,6 +13,9 @@ _MIN_CONVOLUTION_TILE = 4096  # cuDNN's kernels are named after tiles of 128 x 3
 _FFT_TILE = 32
 _MIN_FFT_KERNEL = 5
 _FILLED_CHANNELS = 4  # ordinary units beside tensor cores take channels by fours
+_WORD = (
+    4.0  # bytes: in TF32 cuDNN multiplied 1 x 1 convolutions as they lay (TrioSim's H100), in 16 bits it turned them
+)
 _ALIGNED_BYTES = 16  # of channels: cuDNN's tensor-core kernels want multiples of 8 halves, and 4 of TF32
 
 
@@ -25,8 +28,8 @@ def convolution_products(
     by as many x (batch out_h out_w); the other phases exchange the roles. A backward pass to data through a
     stride has that much less to add for each input. Tensor cores read 16 bytes of channels at once: others go to
     the ordinary units, filled up to 4, or are filled up for tensor cores (`_padded`). Tensor-core kernels can cut
-    the inner dimension forward too. From Ampere on they want channels last, and a kernel larger than 1 x 1 has its
-    input and output turned over on the way, `layout_passes` times read and written.
+    the inner dimension forward too. From Ampere on they want channels last, and images that lie channels first are
+    turned over on the way in and out, `layout_passes` times read and written, but for 1 x 1 kernels in 32 bits.
     """
     ordinary = constants.tensor and not _is_aligned(shape, element_bytes)
     direct = _direct(shape, batch, phase, constants, element_bytes, ordinary)
@@ -56,6 +59,7 @@ def _direct(
     costs = constants.shape
     moved = groups * (channels * inputs + filters * outputs)
     num_bytes = element_bytes * (moved + groups * channels * filters * kernel)
+    is_turned = not ordinary and (kernel > 1 or element_bytes < _WORD)
     if ordinary:
         filled = math.ceil(channels / _FILLED_CHANNELS) * _FILLED_CHANNELS / channels
         rows *= filled if phase == "backward_data" else 1.0
@@ -72,7 +76,7 @@ def _direct(
         penalty=costs.strided_backward_data if phase == "backward_data" and stride > 1 else 1.0,
         min_tile=_MIN_CONVOLUTION_TILE,
         ordinary=ordinary,
-        layout_bytes=2 * costs.layout_passes * element_bytes * moved if kernel > 1 and not ordinary else 0.0,
+        layout_bytes=2 * costs.layout_passes * element_bytes * moved if is_turned else 0.0,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from clustersim.hardware import Gpu
 
@@ -104,7 +105,10 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class Workload:
-    """One iteration's work on one GPU: layer times at this batch, what is exchanged, what must fit."""
+    """One iteration's work on one GPU: layer times at this batch, what is exchanged, what must fit.
+
+    `layout` is the order of images in memory that its estimates stand on, `nchw` or `nhwc`.
+    """
 
     model: Model
     batch: int
@@ -115,6 +119,7 @@ class Workload:
     memory_bytes: Mapping[str, float]  # weights, gradients, optimizer, activations, ...
     gpu: Gpu
     assumptions: tuple[str, ...] = ()
+    layout: Literal["nchw", "nhwc"] = "nchw"
 
     @property
     def forward_s(self) -> float:

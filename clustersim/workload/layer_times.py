@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
+from clustersim.workload.channels_last import Fused, Layout, fused_norms, refuse_layout, with_term
 from clustersim.workload.convolution_kernels import convolution_products, unrolled_products
 from clustersim.workload.eager import eager_traffic, megatron_traffic
 from clustersim.workload.eight_bits import PEAK_SHARE, eight_bit_product, in_eight_bits
@@ -37,13 +38,14 @@ iteration than its kernels are estimated to take, at every batch from 1 to 8."""
 
 LIBRARIES = {
     "cudnn": convolution_products,
+    "cudnn-fused": convolution_products,
     "eager": convolution_products,
     "eager-2020": convolution_products,
     "megatron": convolution_products,
     "xla": convolution_products,
     "unrolled": unrolled_products,
 }
-Library = Literal["cudnn", "eager", "eager-2020", "megatron", "xla", "unrolled"]
+Library = Literal["cudnn", "cudnn-fused", "eager", "eager-2020", "megatron", "xla", "unrolled"]
 
 TRAINING_SHARE = {"volta": 0.69}
 """Share of the rate of products timed one by one that products of layers keep in training, on tensor cores.
@@ -58,6 +60,7 @@ _IN_TRAINING = ("fully-connected", "matmul")
 _NAMES = ("name", "branch", "weights_of")
 _sizes = attrgetter(*(each.name for each in fields(Layer) if each.name not in (*_NAMES, "shape")))
 
+_NO_PASS = 1e-3  # of maps turned over: a chip whose fit has none
 _ONE_PASS = Traffic(input=1.0, output=1.0)
 _TWO_PASSES = Traffic(input=2.0, output=1.0)
 
@@ -70,21 +73,34 @@ class Estimate(NamedTuple):
 
 
 def estimate_layers(
-    model: Model, gpu: Gpu, batch: int, precision: str, *, library: Library = "cudnn", operator_s: float = OPERATOR_S
+    model: Model,
+    gpu: Gpu,
+    batch: int,
+    precision: str,
+    *,
+    library: Library = "cudnn",
+    layout: Layout = "nchw",
+    operator_s: float = OPERATOR_S,
 ) -> Estimate:
     """Return every layer's seconds for a batch by the kernel model, all marked `estimated`.
 
     Products and convolutions take the time of the quickest algorithm that the `library` has (`kernel_model`,
     `convolution_kernels`), everything else the time of the bytes it moves at the memory rate its generation of
-    kernels reaches, plus a launch. A layer waits until the framework's thread has issued it (`as_issued`).
+    kernels reaches, plus a launch. A layer waits until the framework's thread has issued it (`as_issued`). Images that
+    lie channels last (`layout`) are not turned over around convolutions; `cudnn-fused` batch norms take along what is
+    behind them, which has no time of its own and is not issued (`channels_last`).
     """
     if batch < 1:
         raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
     number = precision_on(gpu, precision)
+    refuse_layout(model, number, layout, library)
     constants = constants_of(gpu, number.units)
+    if layout == "nhwc":
+        constants = replace(constants, shape=replace(constants.shape, layout_passes=0.0))
+    fused = fused_norms(model.layers if library == "cudnn-fused" else ()) or [""] * len(model.layers)
     rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)
     gain = gpu.flop_per_s[precision] / rates.flop_per_s
-    kinds = _kinds(model.layers)
+    kinds = _kinds(model.layers, fused)
     firsts = list(dict.fromkeys(kinds))
     products: list[Product] = []
     owners: list[tuple[int, int]] = []
@@ -105,21 +121,23 @@ def estimate_layers(
         index: _layer_time(
             model.layers[index],
             [best.get((index, phase)) for phase in range(3)],
-            *(batch, rates, constants, number, library),
+            *(batch, rates, constants, number, library, fused[index]),
         )
         for index in firsts
     }
     layers = tuple(_of_layer(layer, of_kind[kind]) for layer, kind in zip(model.layers, kinds, strict=True))
-    return Estimate(as_issued(layers, operator_s), _assumptions(model, gpu, precision, constants))
+    issue = [(0.0, 0.0) if each == "joined" else (operator_s, operator_s) for each in fused]
+    told = _assumptions(model, gpu, precision, constants) + _of_layout(gpu, layout)
+    return Estimate(as_issued(layers, issue), told)
 
 
-def _kinds(layers: Sequence[Layer]) -> list[int]:
+def _kinds(layers: Sequence[Layer], fused: Sequence[Fused]) -> list[int]:
     """Return for each layer the number of the first one that takes the same time [num_layers]: blocks repeat."""
     first: dict[Hashable, int] = {}
     kinds = []
     for number, layer in enumerate(layers):
         reader = layers[number + 1] if number + 1 < len(layers) else None
-        kind = *_sizes(layer), tuple(layer.shape.items()), in_eight_bits(layer, reader)
+        kind = *_sizes(layer), tuple(layer.shape.items()), in_eight_bits(layer, reader), fused[number]
         kinds.append(first.setdefault(kind, number))
     return kinds
 
@@ -208,13 +226,18 @@ def _layer_time(
     constants: KernelConstants,
     number: Precision,
     library: Library,
+    fused: Fused,
 ) -> LayerTime:
     """Return one layer's times: what its kernels take, or the bytes and FLOP of an operation without a shape."""
+    if fused == "joined":
+        return LayerTime(layer, 0.0, 0.0, 0.0, "estimated")
     traffic = constants.element_wise.get(layer.op, (_ONE_PASS, _TWO_PASSES))
     if library == "eager":
         traffic = eager_traffic(layer, number) or traffic
     elif library == "megatron":
         traffic = megatron_traffic(layer, number) or traffic
+    if fused == "adds":
+        traffic = with_term(traffic)
     around = Around()
     if library in ENCODER_LIBRARIES:
         traffic, around = encoder_traffic(layer, library) or traffic, around_products(layer, number, library)
@@ -238,6 +261,16 @@ def _layer_time(
     data_s = max(moved(1), computed(layer.flop_backward_data)) + rates.launch_s
     weights_s = computed(layer.flop_backward_weights) + rates.launch_s if layer.flop_backward_weights else 0.0
     return LayerTime(layer, forward_s, data_s, weights_s, "estimated")
+
+
+def _of_layout(gpu: Gpu, layout: Layout) -> tuple[str, ...]:
+    """Return the sentence that channels last change nothing, where the chip's kernels turn nothing over."""
+    if layout == "nchw" or constants_of(gpu, "tensor").shape.layout_passes > _NO_PASS:
+        return ()
+    return (
+        f"Convolutions on {gpu.name} are taken to last as long with channels last as with channels first: what cuDNN "
+        f"turns over for {gpu.architecture} is not told apart from its kernels.",
+    )
 
 
 def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConstants) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.workload.catalogue import MODELS, load_model
+from clustersim.workload.channels_last import Layout
 from clustersim.workload.layer import Model
 
 RATES_FILE = Path(__file__).with_name("published_rates.yaml")
@@ -19,7 +20,7 @@ RATES_FILE = Path(__file__).with_name("published_rates.yaml")
 
 @dataclass(frozen=True)
 class RateCurve:
-    """What one GPU trains in samples per second, by batch, with one software."""
+    """What one GPU trains in samples per second, by batch, with one software that holds images in one `layout`."""
 
     model: str
     gpu: str
@@ -27,6 +28,7 @@ class RateCurve:
     software: str
     source: str
     samples_per_s: Mapping[int, float]
+    layout: Layout = "nchw"
 
     def distance(self, batch: int) -> float:
         """Return how far a batch is from the nearest published one, as |log| of their ratio; 0 between two."""

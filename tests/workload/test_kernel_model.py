@@ -195,12 +195,13 @@ def test_channels_fewer_than_a_filling_and_those_of_groups_are_not_filled_up_for
     assert [each.rows for each in in_tf32] == [6, 8]
 
 
-def test_from_ampere_on_a_convolution_turns_its_tensors_over_and_a_pointwise_one_does_not() -> None:
+def test_from_ampere_on_a_convolution_turns_its_tensors_over_and_a_pointwise_one_in_16_bits_alone() -> None:
     hopper = constants_for("hopper", "tensor")
     moved = 4.0 * 8 * 14 * 14 * (256 + 256)
     assert convolution_products(RES4, 8, "forward", hopper)[0].layout_bytes == pytest.approx(2 * moved)
     pointwise = {**RES4, "kernel_h": 1, "kernel_w": 1}
     assert convolution_products(pointwise, 8, "forward", hopper)[0].layout_bytes == 0
+    assert convolution_products(pointwise, 8, "forward", hopper, 2.0)[0].layout_bytes == pytest.approx(moved)
     turned = replace(product(128 * 16, 128, 1000), layout_bytes=3e9)
     assert seconds([turned], IDEAL) == pytest.approx(seconds([replace(turned, layout_bytes=0)], IDEAL) + 3e9 / 300e9)
 
@@ -280,7 +281,7 @@ def test_constants_of_an_architecture_nobody_timed_say_that_they_are_assumed() -
         assert constants_for(name, "ordinary").assumed == (name not in timed)
     assert constants_for("fermi", "ordinary").efficiency == constants_for("kepler", "ordinary").efficiency
     assert not constants_for("hopper", "tensor").assumed
-    assert constants_for("ampere", "tensor").assumed
+    assert not constants_for("ampere", "tensor").assumed
 
 
 def test_a_gpu_takes_its_own_chips_constants_where_those_were_timed() -> None:

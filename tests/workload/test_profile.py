@@ -155,11 +155,6 @@ def test_a_layout_is_chosen_and_never_mixed(tmp_path: Path) -> None:
         build(write(tmp_path, [*rows, rows[0] | {"name": "more"}]), layout="nhwc")
 
 
-def test_a_layout_without_a_profile_is_refused() -> None:
-    with pytest.raises(ValueError, match="layout chooses among the times of a profile"):
-        ComputeSpec(layout="nhwc")
-
-
 @pytest.mark.parametrize(
     ("device", "gpu", "message"),
     [

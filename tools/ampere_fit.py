@@ -1,0 +1,117 @@
+"""The A100's convolutions in 16 bits: three-dimensional ones timed with channels first and last, and ResNet-50.
+
+The kernels are xwang233's, of PyTorch's `Conv3d` with cuDNN 8.0.5, forward and backward, in both layouts. A convolution
+in three dimensions is the same product as one in two whose kernel has as many taps and whose maps as many places. Left
+out are those in which PyTorch's thread and not the GPU sets the time (forward under 0.12 ms, backward under 0.25 ms),
+gradients through a stride in three dimensions, of which 7 of 8 products are with zeros, and channels fewer than tensor
+cores read at once. cuDNN's kernels for three dimensions reach half of the memory rate; what those for two reach is told
+by ResNet-50, which trains 1,450 images/s with channels first and 2,150 with channels last at a batch of 200 (ptrblck,
+NVIDIA/apex, issue 1445, 2022), each counted `NETWORK_WEIGHT` times. Plain products, and the share of the memory rate,
+which is theirs as well, stay as assumed (`hopper_fit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from chip_fit import NAMES, Chip, constants, predicted, soft
+from kernel_data import Kernel, Timed, layout_convolutions
+
+from clustersim.hardware import load_gpu
+from clustersim.workload.catalogue import load_model
+from clustersim.workload.kernel_model import PHASES
+from clustersim.workload.layer_times import estimate_layers
+from clustersim.workload.optimizer import OptimizerSpec
+
+AMPERE = Chip("ga100-tensor", ("a100-40gb",), "tensor", {"thin_traffic": 0.0})
+START = {
+    "forward": 0.7, "backward_data": 0.7, "backward_weights": 0.7, "convolution_prologue": 16.0, "layout_passes": 1.2,
+    "convolution_occupancy_half": 0.1, "convolution_tile_half": 64.0,
+}  # fmt: skip
+LIMIT = {
+    "convolution_prologue": 300.0,
+    "layout_passes": 4.0,
+    "convolution_occupancy_half": 5.0,
+    "convolution_tile_half": 400.0,
+}
+VOLTAS = ("strided_backward_data", "forward_launches", "backward_data_launches", "backward_weights_launches")
+PULL = 0.05
+NETWORK, NETWORK_BATCH, NETWORK_WEIGHT = "resnet50", 200, 6.0
+NETWORK_RATES = {"nchw": 1450.0, "nhwc": 2150.0}  # images/s
+HOST_S = {"forward": 0.12e-3, "backward": 0.25e-3}
+
+
+def fit_ampere(folder: Path, assumed: np.ndarray, volta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the A100's vector, and log(model / measured) of its kernels; what is not fitted stays as `assumed`."""
+    from scipy.optimize import least_squares
+
+    timed = [each for each in layout_convolutions(folder, "a100-40gb") if _is_kept(each)]
+    measured_s = np.array([each.seconds for each in timed])
+    start = assumed.copy()
+    for name in VOLTAS:
+        start[NAMES.index(name)] = volta[NAMES.index(name)]
+    free = [NAMES.index(name) for name in START]
+    begin = np.log(list(START.values()))
+    others_s, networks = _other_seconds(), list(_network())
+
+    def whole(values: np.ndarray) -> np.ndarray:
+        vector = start.copy()
+        vector[free] = values
+        return vector
+
+    def residuals(values: np.ndarray) -> np.ndarray:
+        vector = whole(values)
+        kernels = soft(np.log(seconds(vector, timed) / measured_s))
+        totals = [
+            np.log((others_s + _sum(vector, networks, layout)) * rate / NETWORK_BATCH)
+            for layout, rate in NETWORK_RATES.items()
+        ]
+        return np.concatenate([kernels, NETWORK_WEIGHT * np.array(totals), PULL * (values - begin)])
+
+    upper = np.log([LIMIT.get(name, 1.0) for name in START])
+    lower = np.full(len(free), np.log(1e-3))
+    solution = least_squares(residuals, begin, bounds=(lower, upper), diff_step=np.full(len(free), 1e-3), max_nfev=60)
+    vector = whole(solution.x)
+    return vector, np.log(seconds(vector, timed) / measured_s)
+
+
+def _is_kept(timed: Timed) -> bool:
+    shape, backward = timed.kernels[0].shape, len(timed.kernels) > 1
+    if backward and shape["stride_w"] > 1:
+        return False
+    return (
+        timed.seconds >= HOST_S["backward" if backward else "forward"] and min(shape["channels"], shape["filters"]) >= 8
+    )
+
+
+def seconds(vector: np.ndarray, timed: Sequence[Timed]) -> np.ndarray:
+    """Return the model's seconds of each timed call, with the layout it was timed in."""
+    return np.array([_sum(vector, each.kernels, each.layout) for each in timed])
+
+
+def _sum(vector: np.ndarray, kernels: Sequence[Kernel], layout: str) -> float:
+    known = constants(AMPERE, vector)
+    if layout == "nhwc":
+        known = replace(known, shape=replace(known.shape, layout_passes=0.0))
+    return float(predicted(kernels, known).sum())
+
+
+def _network() -> Iterator[Kernel]:
+    gpu = load_gpu("a100-40gb")
+    for layer in load_model(NETWORK).layers:
+        if layer.op == "convolution":
+            flop = (layer.flop, layer.flop_backward_data, layer.flop_backward_weights)
+            for phase, each in zip(PHASES, flop, strict=True):
+                if each:
+                    yield Kernel(gpu, "amp-fp16", "convolution", dict(layer.shape), NETWORK_BATCH, phase, 0.0, ())
+
+
+def _other_seconds() -> float:
+    """Return what ResNet-50 takes on an A100 besides its convolutions, the update of its weights included."""
+    model, gpu = load_model(NETWORK), load_gpu("a100-40gb")
+    layers = estimate_layers(model, gpu, NETWORK_BATCH, "amp-fp16").layers
+    update_s = OptimizerSpec.model_validate({"kind": "momentum"}).update_s(model.num_parameters, gpu, launches=161)
+    return update_s + sum(each.forward_s + each.backward_s for each in layers if each.layer.op != "convolution")
