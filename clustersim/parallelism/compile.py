@@ -216,7 +216,7 @@ class _Writer:
             self._layers_forward(part, [layer for layer in unit if part.again[layer]], RECOMPUTE, micro)
             self._layers_backward(part, unit, micro, is_last, puts_off)
             if not puts_off:
-                self.exchange.share_out(self.ops, part, unit, micro, is_last)
+                self._share_out(part, unit, BACKWARD, micro, is_last)
         self._send(GRADIENTS, number, number - 1, micro)
 
     def _weights(self, part: Part, micro: int, is_last: bool) -> None:
@@ -225,7 +225,12 @@ class _Writer:
                 time = part.times[layer]
                 self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro)
                 self.exchange.grow(self.ops, part, layer, is_last)
-            self.exchange.share_out(self.ops, part, unit, micro, is_last)
+            self._share_out(part, unit, WEIGHTS, micro, is_last)
+
+    def _share_out(self, part: Part, unit: range, phase: str, micro: int, is_last: bool) -> None:
+        """Copy the gradients of a unit together, if that is done, and let each replica get its share of their sum."""
+        self._compute("gradients", part.num_parameters(unit) * self.rules.around.reduced_s, phase, micro)
+        self.exchange.share_out(self.ops, part, unit, micro, is_last)
 
     def _gathered(self, part: Part, micro: int, phase: str) -> Iterator[range]:
         """Go through the units of a part; where weights are shared out, gather those of the next one beside it."""
@@ -240,6 +245,7 @@ class _Writer:
                 if ahead < len(units):
                     self.ops += gathers[ahead]
             self.ops += [Wait(call.key) for call in gathers[number]]
+            self._compute("gathered weights", part.num_parameters(unit) * self.rules.around.gathered_s, phase, micro)
             yield unit
 
     def _weights_of(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clustersim.parallelism.copies import NO_COPIES, CopiesAround
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
 from clustersim.parallelism.pieces import Piece
 from clustersim.program import Bucket, Iteration, assign_buckets
@@ -49,7 +50,8 @@ class Rules:
     `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
     the whole of what a stage hands over, and each sends its share of it. `sample_bytes` are those of the samples of a
     pass, None where these are there. `gather_overlap` has updated weights gathered beside the first passes forward.
-    `by_tensors` says that state is shared out in whole tensors, and not in slices of everything.
+    `by_tensors` says that state is shared out in whole tensors, and not in slices of everything. `around` is what is
+    copied around the collectives of shared weights.
     """
 
     micro_batch: int
@@ -63,6 +65,7 @@ class Rules:
     sample_bytes: float | None = None
     gather_overlap: bool = False
     by_tensors: bool = False
+    around: CopiesAround = NO_COPIES
 
 
 @dataclass(frozen=True)

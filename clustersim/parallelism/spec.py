@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from clustersim.errors import InputError, Mistake
 from clustersim.parallelism.borders import Tiles
+from clustersim.parallelism.copies import ShardingCopies
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.nearest import product_mistake
 from clustersim.spec import Count, Spec
@@ -129,6 +130,12 @@ class Parallelism(Spec):
         "`tensors` as a whole: then all copies get the sum of all gradients, and each broadcasts the weights that it "
         "has updated, one after the other (PyTorch's ZeroRedundancyOptimizer, InternLM)",
     )
+    sharding_copies: ShardingCopies = Field(
+        default="none",
+        description="for `sharding: zero-3`: what GPUs copy around its collectives: nothing, `parameters` (gathered "
+        "weights into tensors of their own and gradients into one buffer: FSDP2), or gradients alone into a `flat` "
+        "tensor that weights are views of (FSDP1)",
+    )
     recompute: Recompute = Field(
         default="none",
         description="activations that are not kept but computed again in backward: `selective` (what attention has for "
@@ -229,6 +236,7 @@ class Parallelism(Spec):
             return False
         one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
         is_shared_out = self.sharding is not None or self.sharding_over is not None or self.sharding_by != "slices"
+        is_shared_out = is_shared_out or self.sharding_copies != "none"
         whole = one_pass and not is_shared_out and self.recompute == "none" and not self.sequence_parallel
         beside = self.offload == "none" and not self.tensor_overlap and not self.gather_overlap
         return whole and beside and self.grid(num_gpus).data == num_gpus

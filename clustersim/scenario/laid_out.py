@@ -81,6 +81,9 @@ def _sharding_mistakes(point: Point) -> list[Mistake]:
         why = f"{layout.sharding} cuts gradients into slices" if layout.sharding else "copies have all of it"
         message = f"sharding_by: tensors is who has the state of which tensor for the optimizer, and {why}"
         mistakes.append(Mistake(message, key="sharding_by", got=by, allowed="with sharding: zero-1"))
+    if (copies := layout.sharding_copies) != "none" and layout.sharding != "zero-3":
+        message = f"sharding_copies: {copies} is what is copied around gathered weights, and copies have them whole"
+        mistakes.append(Mistake(message, key="sharding_copies", got=copies, allowed="with sharding: zero-3"))
     given = {"sharding_over": str(over)} if over is not None else {}
     given |= {"sharding_by": by} if by != "slices" else {}
     for key, got in given.items():

@@ -37,6 +37,9 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
     if (over := point.parallelism.sharding_over) is not None:
         message = "a plan lets all copies share out what they have; leave sharding_over out, and run the best with it"
         yield Mistake(message, key="parallelism.sharding_over", got=str(over), allowed="all copies")
+    if (copies := point.parallelism.sharding_copies) != "none":
+        message = "a plan copies nothing around collectives; leave sharding_copies out, and run the best with it"
+        yield Mistake(message, key="parallelism.sharding_copies", got=copies, allowed="none")
     if (by := point.parallelism.sharding_by) != "slices":
         message = "a plan shares slices out; leave sharding_by out, and run the best with it"
         yield Mistake(message, key="parallelism.sharding_by", got=by, allowed="slices")
