@@ -75,6 +75,7 @@ class Rooms:
             optimizer=point.optimizer,
             sharding=sharding,
             share=share,
+            gradient_bytes=point.gradient_bytes,
             weight_share=self._material.setup.model.weight_share,
         )
 

@@ -9,7 +9,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.parallelism import LaidOut, Training, lay_out
 from clustersim.scenario.compressed import with_compression
 from clustersim.scenario.point import Point
-from clustersim.workload import PRECISIONS, LayerTime, Model, Workload, build_workload
+from clustersim.workload import LayerTime, Model, Workload, build_workload
 
 
 def work_of(
@@ -24,7 +24,7 @@ def work_of(
         point.optimizer,
         point.compute,
         given_times,
-        PRECISIONS[point.precision].wire_bytes,
+        point.gradient_bytes,
     )
 
 

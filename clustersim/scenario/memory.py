@@ -9,7 +9,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.scenario.planned import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
-from clustersim.workload import PRECISIONS, Compression, Model, NoCompression, memory_overflow, memory_per_gpu
+from clustersim.workload import Compression, Model, NoCompression, memory_overflow, memory_per_gpu
 
 
 def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str, float]:
@@ -20,9 +20,9 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
     gradients go after each update; where they are exchanged, they have buffers that stay.
     """
     size, stay = batch or point.per_gpu_batch, point.num_gpus > 1
-    held = memory_per_gpu(model, size, point.precision, point.optimizer, gradients_stay=stay)
+    held = memory_per_gpu(model, size, point.precision, point.optimizer, point.gradient_bytes, gradients_stay=stay)
     parameters, compression = float(model.num_parameters), compression_of(point)
-    sent = compression.wire_bytes(PRECISIONS[point.precision].wire_bytes * model.weight_share)
+    sent = compression.wire_bytes(point.gradient_bytes * model.weight_share)
     is_gathered = not compression.adds_on_the_way and point.strategy.updates_on_gpu
     others = {
         "residuals": parameters * compression.residual_bytes_per_parameter,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -100,6 +100,13 @@ class Point(Spec):
     strategy: AnyStrategy = Field(description="how the gradients of the workers meet")
     parallelism: Parallelism = Field(default=Parallelism(), description="how the model is laid over the GPUs")
     precision: str = Field(default="fp32", description="number format of weights, activations and gradients")
+    gradient_precision: Literal["fp32", "fp16", "bf16"] | None = Field(
+        default=None,
+        description="number format of the gradients of parameters, as they come and as they are exchanged, where it is "
+        "not that of `precision` (fp32 with `amp-...`): in 16 bits where weights are, beside an fp32 copy that the "
+        "optimizer updates (DeepSpeed, InternLM), or as FSDP's `reduce_dtype` and Megatron-LM's "
+        "`--grad-reduce-in-bf16` say",
+    )
     optimizer: Optimizer = Field(
         default=OptimizerSpec(), description="the update rule, for its memory and time: its kind, or {kind: ...}"
     )
@@ -143,6 +150,13 @@ class Point(Spec):
     def is_plain(self) -> bool:
         """Whether every GPU trains a copy of the whole model, on all of its batch at once."""
         return self.parallelism.is_plain(self.num_gpus)
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Bytes of a parameter's gradient, before any compression."""
+        if self.gradient_precision is None:
+            return PRECISIONS[self.precision].gradient_bytes
+        return 4.0 if self.gradient_precision == "fp32" else 2.0
 
     @property
     def grid(self) -> Grid:
@@ -193,6 +207,7 @@ class Point(Spec):
             *self._straggler_mistakes(),
             *(self._worker_mistakes() if is_known else ()),
             *self._sharding_mistakes(),
+            *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),
         ]
@@ -239,6 +254,17 @@ class Point(Spec):
         sharding = self.parallelism.sharding
         found = self.strategy.sharding_mistakes(sharding) if sharding else []
         return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
+
+    def _gradient_mistakes(self) -> list[Mistake]:
+        """Return that gradients in 16 bits come of weights that all layers read in 32."""
+        if self.gradient_precision in (None, "fp32") or PRECISIONS[self.precision].operand_bytes < 4:
+            return []
+        got, asked = self.gradient_precision, self.precision
+        message = (
+            f"layers that compute in {asked} have gradients in fp32; write compression: fp16 to send them in 16 bits"
+        )
+        allowed = "fp32, or a precision of 16 bits"
+        return [Mistake(message, key="gradient_precision", got=str(got), allowed=allowed)]
 
     def _compression_mistakes(self) -> list[Mistake]:
         if self.compression.adds_on_the_way:

@@ -102,7 +102,7 @@ class Setup:
     def workload(self, kind: str, batch: int | None = None) -> Workload:
         """Return an iteration's work on a GPU of this kind, at the point's batch per GPU where none is given."""
         point, size = self.point, batch or self.point.per_gpu_batch
-        key = point.model, kind, size, point.precision, point.optimizer, point.compute
+        key = point.model, kind, size, point.precision, point.gradient_precision, point.optimizer, point.compute
         return self._workloads.get(key, lambda: work_of(point, self.model, load_gpu(kind), size, self.given_times))
 
     @property
