@@ -10,6 +10,7 @@ import numpy as np
 
 from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
+from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
 from clustersim.parallelism.experts import along_experts, updated_share
 from clustersim.parallelism.grid import REPLICAS, Grid
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
@@ -142,6 +143,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         sample_bytes=_sample_bytes(layout, training),
         gather_overlap=layout.gather_overlap,
         by_tensors=layout.sharding_by == "tensors",
+        around=_copies_around(layout, grid, whole),
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
@@ -207,6 +209,15 @@ def _sample_bytes(layout: Parallelism, training: Training) -> float | None:
     if training.copied_bytes is None:
         return None
     return training.copied_bytes * training.whole.batch / layout.time_chunks
+
+
+def _copies_around(layout: Parallelism, grid: Grid, whole: Workload) -> CopiesAround:
+    """Return what is copied around collectives of weights, if GPUs share these out."""
+    if layout.sharding != "zero-3" or grid.num_sharers == 1:
+        return NO_COPIES
+    number = PRECISIONS[whole.precision]
+    sizes = number.operand_bytes, whole.gradient_bytes_per_parameter
+    return copies_around(layout.sharding_copies, whole.gpu, number.units, *sizes)
 
 
 def _rules_without_degrees(training: Training) -> Rules:
