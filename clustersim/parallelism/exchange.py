@@ -11,7 +11,7 @@ from clustersim.parallelism.grid import PEERS, SHARERS, Grid
 from clustersim.parallelism.offload import HostUpdates
 from clustersim.parallelism.plan import REPLICAS, Part, Rules, StagePlan, buckets_of, iteration_of, with_merged_ops
 from clustersim.parallelism.whole_tensors import dealt, fullest_share
-from clustersim.program.buckets import assign_buckets
+from clustersim.program import Bucket, assign_buckets
 from clustersim.program.ops import UPDATE, Call, Compute, Key, Op, Pass, Program, Ready, Wait
 
 
@@ -119,7 +119,7 @@ class Exchange:
             buckets, ready = buckets_of(self.grown, len(ops), self.rules)
             for number in reversed(range(len(buckets))):
                 key = Key("gradients of replicas", micro, number)
-                ops.insert(ready[number], Call(key, "all-reduce", REPLICAS, buckets[number][1]))
+                ops.insert(ready[number], Call(key, "all-reduce", REPLICAS, buckets[number].num_bytes))
                 self.reduced.append(key)
         awaited, self.reduced, self.grown = self.reduced, [], []
         return awaited
@@ -138,12 +138,12 @@ class Exchange:
         program = Program(self.stage, with_merged_ops(ops))
         return StagePlan(program, iteration_of(program, buckets, self.update_s))
 
-    def _sharded(self, ops: list[Op | Pass], buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
+    def _sharded(self, ops: list[Op | Pass], buckets: list[Bucket], ready: list[int]) -> StagePlan:
         """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
         rules, replicas = self.rules, self.grid.num_replicas
         if replicas > 1 and rules.sharding == "zero-1":
             for number in reversed(range(len(buckets))):
-                key, size = Key("shares of gradients", 0, number), buckets[number][1]
+                key, size = Key("shares of gradients", 0, number), buckets[number].num_bytes
                 ops[ready[number] : ready[number]] = (
                     self._summed(key, size) if rules.by_tensors else self._added_up(key, self.axis, size)
                 )
@@ -170,13 +170,13 @@ class Exchange:
             return fullest_share([size for _, size in self._owned], self.grid.num_sharers, self.rules.gather_overlap)
         return updated_share([piece for part in self.parts for piece in part.pieces], self.grid)
 
-    def _gathers(self, buckets: Sequence[tuple[str, float]]) -> dict[int, Call]:
+    def _gathers(self, buckets: Sequence[Bucket]) -> dict[int, Call]:
         """Return by which collective each layer, by its place in the model, gets weights that all have shares of."""
         rules = self.rules
         share = rules.weight_bytes / rules.gradient_bytes
         gathers = [
-            Call(Key("weights", 0, number), "all-gather", self.axis, size * share)
-            for number, (_, size) in enumerate(buckets)
+            Call(Key("weights", 0, number), "all-gather", self.axis, bucket.num_bytes * share)
+            for number, bucket in enumerate(buckets)
         ]
         members = assign_buckets([size * rules.gradient_bytes for _, size, _ in self.grown], rules.caps)
         call_of = {self.places[each]: gathers[number] for number, own in enumerate(members) for each in own}
@@ -220,17 +220,17 @@ class Exchange:
             ops.insert(at, Wait(call.key))
         ops[:0] = firsts
 
-    def _offloaded(self, ops: list[Op | Pass], buckets: list[tuple[str, float]], ready: list[int]) -> StagePlan:
+    def _offloaded(self, ops: list[Op | Pass], buckets: list[Bucket], ready: list[int]) -> StagePlan:
         """Let the host update what this rank has of the summed gradients, or all of them, and give weights back."""
         rules, num, left = self.rules, self.grid.num_replicas, len(self.host.pieces)
         is_shared_out = rules.sharding in ("zero-2", "zero-3")
         what, op = ("shares of gradients", "reduce-scatter") if rules.sharding else ("gradients", "all-reduce")
         leaving: list[list[Op]] = []
-        for number, (_, size) in enumerate([] if is_shared_out else buckets):
-            key, whole = Key(f"{what} of replicas", 0, number), size / rules.gradient_bytes
+        for number, bucket in enumerate([] if is_shared_out else buckets):
+            key, whole = Key(f"{what} of replicas", 0, number), bucket.num_bytes / rules.gradient_bytes
             share = whole / num if rules.sharding else whole
             copies = self.host.leave(share, whole, key if num > 1 else None, is_first=len(self.host.pieces) == left)
-            leaving.append([*([Call(key, op, REPLICAS, size)] if num > 1 else []), *copies])
+            leaving.append([*([Call(key, op, REPLICAS, bucket.num_bytes)] if num > 1 else []), *copies])
         for leaves, at in zip(reversed(leaving), reversed(ready[: len(leaving)]), strict=True):
             ops[at:at] = leaves
         ops += [Wait(key) for key in self.reduced]

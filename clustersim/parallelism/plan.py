@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
@@ -80,10 +80,8 @@ class StagePlan:
     most_gradients: float | None = None
 
 
-def buckets_of(
-    grown: Sequence[tuple[int, float, str]], end: int, rules: Rules
-) -> tuple[list[tuple[str, float]], list[int]]:
-    """Return the name and the bytes of each bucket, and how many operations come before it is ready.
+def buckets_of(grown: Sequence[tuple[int, float, str]], end: int, rules: Rules) -> tuple[list[Bucket], list[int]]:
+    """Return the buckets, and how many operations come before each is ready.
 
     `grown` has for each gradient, in the order in which they are complete, how many operations there are before that,
     its parameters and its layer; without overlap all are ready at the `end`.
@@ -93,7 +91,7 @@ def buckets_of(
     for members in assign_buckets(sizes, rules.caps):
         first, last = grown[members[0]], grown[members[-1]]
         name = first[2] if first is last else f"{first[2]} to {last[2]}"
-        buckets.append((name, sum(sizes[member] for member in members)))
+        buckets.append(Bucket(name, sum(sizes[member] for member in members), 0.0, len(members)))
         ready.append(last[0] if rules.overlap else end)
     return buckets, ready
 
@@ -111,7 +109,7 @@ def with_merged_ops(ops: Sequence[Op | Pass]) -> tuple[Op | Pass, ...]:
     return (*out, *merged(plain))
 
 
-def iteration_of(program: Program, buckets: Sequence[tuple[str, float]], update_s: float) -> Iteration:
+def iteration_of(program: Program, buckets: Sequence[Bucket], update_s: float) -> Iteration:
     """Return the iteration that a strategy sees: the last bucket is its own to send where nothing follows it."""
     takes_time = (Compute, Receive, Wait, Pass)
     follows, is_followed = {}, False
@@ -122,6 +120,6 @@ def iteration_of(program: Program, buckets: Sequence[tuple[str, float]], update_
     seconds = program.phase_s()
     forward_s = seconds.get(FORWARD, 0.0)
     backward_s = sum(seconds.values()) - forward_s
-    named = enumerate(buckets)
-    told = tuple(Bucket(name, size, 0.0 if follows[number] else backward_s) for number, (name, size) in named)
+    ready_s = (0.0 if follows[number] else backward_s for number in range(len(buckets)))
+    told = tuple(replace(bucket, ready_s=time_s) for bucket, time_s in zip(buckets, ready_s, strict=True))
     return Iteration(forward_s, backward_s, update_s, told)

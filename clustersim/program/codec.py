@@ -1,4 +1,4 @@
-"""Compression in a rank's iteration, and what compressed gradients are to those who exchange them."""
+"""What a rank does to gradients before and after they travel, and what compressed ones are on their way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from clustersim.program.iteration import Iteration
+from clustersim.program.iteration import Bucket, Iteration
 from clustersim.program.ops import UPDATE, Compute, Op, Pass, Program, Ready
 
 
@@ -25,43 +25,62 @@ class Wire:
     added_per_byte: float = 1.0
 
 
-def with_codec(plan: Iteration, encode_s: Sequence[float], decode_s: float, before_forward: bool) -> Iteration:
-    """Return an iteration in which the GPU encodes each bucket when it is ready, before backward goes on.
+@dataclass(frozen=True)
+class Codec:
+    """Seconds that gradients take before and after they travel, to be compressed or copied, at a slowdown of 1.
 
-    `encode_s` [num_buckets]. What comes back is decoded before the update; or before forward, where the update is
-    made elsewhere. Both count as compute.
+    The GPU fills each bucket for `fill_s` [num_buckets] when it is ready, before backward goes on. Each then is `sent`
+    of its bytes. Those who exchange it copy it for `copied_s` [num_buckets], and the GPU empties all for `empty_s`:
+    before the update, or before forward where the update is made elsewhere (`at_servers`).
+    """
+
+    fill_s: Sequence[float]
+    empty_s: float
+    copied_s: Sequence[float]
+    sent: float = 1.0
+    at_servers: bool = False
+
+    def packed(self, buckets: Sequence[Bucket]) -> list[Bucket]:
+        """Return buckets as they travel."""
+        return [
+            replace(bucket, num_bytes=bucket.num_bytes * self.sent, copied_s=copied_s)
+            for bucket, copied_s in zip(buckets, self.copied_s, strict=True)
+        ]
+
+
+def with_codec(plan: Iteration, codec: Codec) -> Iteration:
+    """Return an iteration in which the GPU fills and empties buckets, which counts as compute.
 
     >>> from clustersim.program import plan_iteration
     >>> plan = plan_iteration(["a", "b"], [1, 1], [2, 2], [8, 8], 0.5, (0.0,), overlap=True)
-    >>> coded = with_codec(plan, [0.5, 0.25], 1.0, before_forward=False)
+    >>> coded = with_codec(plan, Codec([0.5, 0.25], 1.0, [0, 0]))
     >>> [bucket.ready_s for bucket in coded.buckets], coded.backward_s, coded.update_s
     ([2.5, 4.75], 4.75, 1.5)
     """
-    so_far_s = list(accumulate(encode_s, initial=0.0))
-    buckets = tuple(
-        replace(bucket, ready_s=bucket.ready_s + delay_s)
-        for bucket, delay_s in zip(plan.buckets, so_far_s[1:], strict=True)
-    )
-    return replace(
-        plan,
-        forward_s=plan.forward_s + (decode_s if before_forward else 0.0),
+    so_far_s = list(accumulate(codec.fill_s, initial=0.0))
+    packed = zip(codec.packed(plan.buckets), so_far_s[1:], strict=True)
+    return Iteration(
+        forward_s=plan.forward_s + (codec.empty_s if codec.at_servers else 0.0),
         backward_s=plan.backward_s + so_far_s[-1],
-        update_s=plan.update_s + (0.0 if before_forward else decode_s),
-        buckets=buckets,
+        update_s=plan.update_s + (0.0 if codec.at_servers else codec.empty_s),
+        buckets=tuple(replace(bucket, ready_s=bucket.ready_s + delay_s) for bucket, delay_s in packed),
     )
 
 
-def with_codec_ops(program: Program, names: Sequence[str], encode_s: Sequence[float], decode_s: float) -> Program:
-    """Return a program in which each bucket is encoded when it is ready, before anything else is computed.
+def with_codec_ops(program: Program, buckets: Sequence[Bucket], codec: Codec) -> Program:
+    """Return a program in which each bucket is filled when it is ready, before anything else is computed.
 
-    `names` and `encode_s` are [num_buckets]; what has come back is decoded at the beginning, which takes `decode_s`.
+    Where servers update, what has come back is emptied at the beginning.
 
-    >>> with_codec_ops(Program(0, (Ready(0),)), ["a"], [0.5], 0.0).lines()
-    ['compute update 0 encode a: 0.5 s', 'gradients ready: bucket 0']
+    >>> with_codec_ops(Program(0, (Ready(0),)), [Bucket("a", 8, 0)], Codec([0.5], 0.0, [0])).lines()
+    ['compute update 0 fill bucket a: 0.5 s', 'gradients ready: bucket 0']
     """
-    parts: list[Op | Pass] = [Compute("decode", decode_s, UPDATE, 0)] if decode_s else []
+    parts: list[Op | Pass] = []
+    if codec.at_servers and codec.empty_s:
+        parts.append(Compute("empty buckets", codec.empty_s, UPDATE, 0))
     for part in program.parts:
-        if isinstance(part, Ready) and encode_s[part.bucket]:
-            parts.append(Compute(f"encode {names[part.bucket]}", encode_s[part.bucket], UPDATE, 0))
+        if isinstance(part, Ready) and codec.fill_s[part.bucket]:
+            name = f"fill bucket {buckets[part.bucket].name}"
+            parts.append(Compute(name, codec.fill_s[part.bucket], UPDATE, 0))
         parts.append(part)
     return replace(program, parts=tuple(parts))

@@ -10,11 +10,16 @@ from clustersim.program.buckets import assign_buckets
 
 @dataclass(frozen=True)
 class Bucket:
-    """Gradients that travel together. They are ready `ready_s` after backward began, at a slowdown of 1."""
+    """Gradients that travel together, so many. They are ready `ready_s` after backward began, at a slowdown of 1.
+
+    Those who exchange them copy them for `copied_s` beside, in and out of what they travel in.
+    """
 
     name: str
     num_bytes: float
     ready_s: float
+    num_gradients: int = 1
+    copied_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -60,5 +65,5 @@ def plan_iteration(
         first, last = backwards[members[0]], backwards[members[-1]]
         name = first if first == last else f"{first} to {last}"
         when = ready[members[-1]] if overlap else time
-        buckets.append(Bucket(name, sum(sizes[member] for member in members), when))
+        buckets.append(Bucket(name, sum(sizes[member] for member in members), when, len(members)))
     return Iteration(sum(forward_s), time, update_s, tuple(buckets))

@@ -16,7 +16,7 @@ def plain_program(
 ) -> Program:
     """Return what `plan` has as a program of its layers, in forward order, up to the end of backward.
 
-    Seconds of the plan that no layer has, such as those of encoding a bucket, are computed where they fall due.
+    Seconds of the plan that no layer has, such as those of filling a bucket, are computed where they fall due.
 
     >>> from clustersim.program import plan_iteration
     >>> plan = plan_iteration(["a", "b"], [1, 1], [2, 2], [8, 8], 0.5, (0.0,), overlap=True)
@@ -25,7 +25,7 @@ def plain_program(
     """
     least_s = _NOTHING * plan.compute_s
     ops: list[Op] = [
-        *_compute("decode", plan.forward_s - sum(forward_s), FORWARD, least_s),
+        *_compute("empty buckets", plan.forward_s - sum(forward_s), FORWARD, least_s),
         *(op for name, seconds in zip(names, forward_s, strict=True) for op in _compute(name, seconds, FORWARD, 0.0)),
     ]
     buckets = list(enumerate(plan.buckets))
@@ -34,7 +34,7 @@ def plain_program(
     while layers or buckets:
         if buckets and (not layers or time_s + layers[-1][1] > buckets[0][1].ready_s + least_s):
             number, bucket = buckets.pop(0)
-            ops += [*_compute(f"encode {bucket.name}", bucket.ready_s - time_s, BACKWARD, least_s), Ready(number)]
+            ops += [*_compute(f"fill bucket {bucket.name}", bucket.ready_s - time_s, BACKWARD, least_s), Ready(number)]
             time_s = max(time_s, bucket.ready_s)
         else:
             name, seconds = layers.pop()

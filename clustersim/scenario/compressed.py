@@ -1,20 +1,21 @@
-"""Compressed gradients of a point: what they are to those who exchange them, and what they make of a layout.
+"""Gradients of a point compressed or copied: what they are to those who exchange them, and what they make of a layout.
 
 The ranks that stand at one place of every copy of a model have the same part of it. They compress the gradients of
-that part, each bucket as soon as it is ready, and exchange them among themselves.
+that part, or copy them, each bucket as soon as it is ready, and exchange them among themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.parallelism import LaidOut
 from clustersim.parallelism.plan import StagePlan, iteration_of
-from clustersim.program import Wire, with_codec_ops
+from clustersim.program import Bucket, Codec, Copies, Wire, with_codec_ops
 from clustersim.scenario.memory import compression_of
 from clustersim.scenario.point import Point
-from clustersim.workload import Compression, Workload
+from clustersim.workload import Compression, Workload, moved_s
 
 
 def wire_of(point: Point, compression: Compression, gradient_bytes: float, num_workers: int) -> Wire:
@@ -32,29 +33,68 @@ def wire_of(point: Point, compression: Compression, gradient_bytes: float, num_w
     return Wire(adds=False, num_back=0, back_per_byte=gradient_bytes / sent, added_per_byte=added)
 
 
-def with_compression(point: Point, laid_out: LaidOut, whole: Workload) -> LaidOut:
-    """Return a layout in which every rank compresses the gradients that it exchanges with the other copies.
+def copies_of(point: Point, num_workers: int) -> Copies:
+    """Return how often gradients are copied to travel; nobody copies what none is sent.
 
-    A rank encodes each bucket when it is ready, before it goes on, and decodes what comes back before its update; or
+    What compresses gradients writes them into their buckets and reads them there, so that they are not copied as well.
+    """
+    if num_workers == 1 and not point.strategy.sends_alone:
+        return Copies()
+    layout = point.parallelism
+    is_whole = layout.kind == "grid" and point.grid.data == point.num_gpus
+    made = point.strategy.copies_made(is_whole and layout.sharding is None and layout.offload == "none")
+    return made if point.compression.kind == "none" else made._replace(into=0, back=0)
+
+
+def codec_of(
+    point: Point,
+    buckets: Sequence[Bucket],
+    whole: Workload,
+    num_workers: int,
+    host_bytes_per_s: float | None = None,
+) -> Codec:
+    """Return how long it takes to compress or copy gradients, of which the buckets have the plain ones.
+
+    A copy reads and writes, on the GPU by a kernel for each gradient. Those who exchange gradients copy what they send
+    by a core of the host instead where that is given: what it reads and writes a second.
+    """
+    plain, gpu, compression = whole.gradient_bytes_per_parameter, whole.gpu, compression_of(point, num_workers)
+    copies, num_back = copies_of(point, num_workers), wire_of(point, compression, plain, num_workers).num_back
+    sent = compression.wire_bytes(plain) / plain
+    fill_s, empty_s, copied_s = [], 0.0, []
+    for bucket in buckets:
+        size, moved = bucket.num_bytes / plain, 2 * bucket.num_bytes
+        copy_s = moved_s(moved, gpu, bucket.num_gradients)
+        fill_s.append(compression.encode_s(size, plain, gpu) + copies.into * copy_s)
+        empty_s += compression.decode_s(size, plain, num_back, gpu) + copies.back * copy_s
+        is_alone = bucket.num_gradients == 1
+        beside_s = moved_s(moved * sent, gpu, bucket.num_gradients)
+        if host_bytes_per_s is not None:
+            beside_s = moved * sent / host_bytes_per_s
+        copied_s.append(0.0 if is_alone else copies.beside * beside_s)
+    return Codec(fill_s, empty_s, copied_s, sent, at_servers=not point.strategy.updates_on_gpu)
+
+
+def with_compression(point: Point, laid_out: LaidOut, whole: Workload) -> LaidOut:
+    """Return a layout in which every rank compresses, or copies, the gradients that it exchanges with other copies.
+
+    A rank fills each bucket when it is ready, before it goes on, and empties what comes back before its update; or
     before it goes forward, where servers update. Residuals and what is gathered take memory beside all else.
     """
     num_workers = laid_out.num_copies
     compression = compression_of(point, num_workers)
-    if compression.kind == "none":
+    if compression.kind == "none" and not any(copies_of(point, num_workers)):
         return laid_out
-    plain = whole.gradient_bytes_per_parameter
-    wire = wire_of(point, compression, plain, num_workers)
     gathers = not compression.adds_on_the_way and point.strategy.updates_on_gpu
-    sent = compression.wire_bytes(plain)
+    plain = whole.gradient_bytes_per_parameter
     plans, memory = [], []
     for plan, held in zip(laid_out.plans, laid_out.memory, strict=True):
-        sizes = [bucket.num_bytes / plain for bucket in plan.iteration.buckets]
-        encode_s = [compression.encode_s(size, plain, whole.gpu) for size in sizes]
-        decode_s = sum(compression.decode_s(size, plain, wire.num_back, whole.gpu) for size in sizes)
-        plans.append(_coded(plan, encode_s, decode_s, sent / plain, at_servers=not point.strategy.updates_on_gpu))
+        buckets = plan.iteration.buckets
+        plans.append(_coded(plan, codec_of(point, buckets, whole, num_workers)))
+        parameters = sum(bucket.num_bytes for bucket in buckets) / plain
         more = {
-            "residuals": sum(sizes) * compression.residual_bytes_per_parameter,
-            "gathered": sum(sizes) * num_workers * sent if gathers else 0.0,
+            "residuals": parameters * compression.residual_bytes_per_parameter,
+            "gathered": parameters * num_workers * compression.wire_bytes(plain) if gathers else 0.0,
         }
         memory.append(held | {name: size for name, size in more.items() if size})
     added = [sum(after.values()) - sum(held.values()) for after, held in zip(memory, laid_out.memory, strict=True)]
@@ -62,11 +102,9 @@ def with_compression(point: Point, laid_out: LaidOut, whole: Workload) -> LaidOu
     return replace(laid_out, plans=tuple(plans), memory=tuple(memory), held=tuple(lasting))
 
 
-def _coded(plan: StagePlan, encode_s: list[float], decode_s: float, share: float, at_servers: bool) -> StagePlan:
-    """Return the plan of a stage that encodes its buckets, of which a `share` of the bytes is sent."""
+def _coded(plan: StagePlan, codec: Codec) -> StagePlan:
+    """Return the plan of a stage that fills and empties its buckets."""
     iteration = plan.iteration
-    names = [bucket.name for bucket in iteration.buckets]
-    program = with_codec_ops(plan.program, names, encode_s, decode_s if at_servers else 0.0)
-    buckets = [(bucket.name, bucket.num_bytes * share) for bucket in iteration.buckets]
-    update_s = iteration.update_s + (0.0 if at_servers else decode_s)
-    return replace(plan, program=program, iteration=iteration_of(program, buckets, update_s))
+    program = with_codec_ops(plan.program, iteration.buckets, codec)
+    update_s = iteration.update_s + (0.0 if codec.at_servers else codec.empty_s)
+    return replace(plan, program=program, iteration=iteration_of(program, codec.packed(iteration.buckets), update_s))

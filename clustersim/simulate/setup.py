@@ -14,7 +14,7 @@ from clustersim.hardware.sheet import Sheet, Transport
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration, Wire, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
-from clustersim.scenario.compressed import wire_of
+from clustersim.scenario.compressed import codec_of, wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
 from clustersim.scenario.offloaded import held_in_hosts, memory_of_host
 from clustersim.seeding import stream
@@ -173,17 +173,15 @@ class Setup:
             strategy.bucket_caps(workload.gradient_bytes_per_parameter, self.num_workers, sharding=None),
             strategy.overlap,
         )
-        plan = self._with_codec(plan, workload)
-        share = self.wire_bytes_per_parameter / workload.gradient_bytes_per_parameter
-        return replace(plan, buckets=tuple(replace(b, num_bytes=b.num_bytes * share) for b in plan.buckets))
+        codec = codec_of(self.point, plan.buckets, workload, self.num_workers, self._host_bytes_per_s)
+        return with_codec(plan, codec)
 
-    def _with_codec(self, plan: Iteration, workload: Workload) -> Iteration:
-        """Return an iteration in which gradients are encoded and decoded."""
-        compression, plain, gpu = self.compression, workload.gradient_bytes_per_parameter, workload.gpu
-        sizes = [bucket.num_bytes / plain for bucket in plan.buckets]
-        encode_s = [compression.encode_s(size, plain, gpu) for size in sizes]
-        decode_s = sum(compression.decode_s(size, plain, self.wire.num_back, gpu) for size in sizes)
-        return with_codec(plan, encode_s, decode_s, before_forward=not self.point.strategy.updates_on_gpu)
+    @property
+    def _host_bytes_per_s(self) -> float | None:
+        """What a core of the first rank's host moves where gradients are copied to it; None where they are not."""
+        if self.transport.buffers != "host":
+            return None
+        return self.topology.core_bytes_per_s(self.topology.memory[int(self.gpus(0)[0])])
 
     def memory_bytes(self, kind: str) -> dict[str, float]:
         """Return what a GPU of this kind holds, by what it is for: the same on every kind."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from clustersim.scenario import Point
 
+_BY_THE_GPU = ("pytorch", "pytorch-view")
+
 
 def without_effect(point: Point) -> Iterator[str]:
     """Yield in words which keys of a layout, and of the strategy beside it, change nothing.
@@ -30,5 +32,9 @@ def without_effect(point: Point) -> Iterator[str]:
     given = point.strategy.model_fields_set
     if "overlap" in given and layout.sharding in ("zero-2", "zero-3"):
         yield f"strategy.overlap changes nothing: with {layout.sharding} gradients set off as each block has them"
+    if "copies" in given and (layout.sharding or layout.offloads("optimizer") or layout.schedule == "pipedream"):
+        yield "strategy.copies changes nothing: only gradients that nobody shares out or takes away come into buckets"
+    if "copies" in given and point.compression.kind != "none" and getattr(point.strategy, "copies", "") in _BY_THE_GPU:
+        yield f"strategy.copies changes nothing: {point.compression.kind} writes gradients into their buckets as it is"
     if "buckets" in given and layout.sharding == "zero-3":
         yield "strategy.buckets changes nothing: with zero-3 gradients and weights travel block by block"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
+from clustersim.program import COPIES, Copies
 from clustersim.strategies.among_themselves import AmongThemselves
 
 
@@ -14,6 +17,25 @@ class AllReduce(AmongThemselves):
     """
 
     kind: Literal["all-reduce"] = "all-reduce"
+    copies: Literal["auto", "none", "pytorch", "pytorch-view", "horovod"] = Field(
+        default="auto",
+        description="how gradients come into the buckets that they travel in, and back: `pytorch` (copied by the GPU "
+        "that computes), `pytorch-view` (divided there, as with `gradient_as_bucket_view`), `horovod` (copied by those "
+        "who exchange them, but where one travels alone) or `none`; `auto` is `pytorch` where each GPU has the whole "
+        "model and nobody shares it out, and `none` where it lies otherwise, or gradients travel by themselves or in "
+        "Megatron-LM's buckets",
+    )
+
+    def copies_made(self, is_whole: bool) -> Copies:
+        if self.copies != "auto":
+            return COPIES[self.copies]
+        return COPIES["pytorch" if is_whole and self.buckets not in ("layer", "tensor", "megatron") else "none"]
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the user wrote here and what changes nothing."""
+        if self.copies == "horovod" and self.buckets in ("layer", "tensor"):
+            return (*super().warnings(), "strategy.copies changes nothing: Horovod does not copy what travels alone")
+        return super().warnings()
 
     @property
     def marches(self) -> bool:

@@ -139,7 +139,8 @@ def _deliver(
 ) -> Process:
     """Take one bucket through the exchange, after the one ahead of it has been pushed.
 
-    Where the transport stages in host memory, a bucket is copied there first, and back in the end.
+    Where the transport stages in host memory, a bucket is copied there first, and back in the end. Those who exchange
+    it may copy it for a while of their own, which counts as if all of that came first.
     """
     clock, times, device = job.clock, job.times, job.devices[where[0]]
     is_staged = job.is_staged and meeting.goes_anywhere(where[2])
@@ -148,6 +149,8 @@ def _deliver(
         yield from device.copy_out(bucket.num_bytes)
     if ahead is not None:
         yield ahead
+    if bucket.copied_s:
+        yield clock.timeout(bucket.copied_s)
     times.enter_s[where] = clock.now
     yield from meeting.exchange(where, bucket, pushed)
     times.left_s[where] = clock.now

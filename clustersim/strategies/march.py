@@ -33,6 +33,8 @@ class March:
         self._num_iterations = num_iterations
         self._updates_on_gpu = updates_on_gpu
         self._num_buckets = len(job.buckets)
+        plans = (job.plans(rank, 0) for rank in range(job.num_ranks))
+        self._copied_s = np.array([[bucket.copied_s for bucket in plan.buckets] for plan in plans]).T
         self._is_staged = job.is_staged and desk.goes_anywhere(0)
         self._rounds: dict[int, Round] = {}
         self._num_left = job.num_ranks
@@ -54,6 +56,7 @@ class March:
         around = self._rounds.get(iteration)
         if around is None:
             around = self._rounds[iteration] = Round(self._job.num_ranks, iteration, self._num_buckets)
+            around.copied_s = self._copied_s
         self._compute(around, ranks, now_s)
         if self._is_staged:
             for rank in ranks.tolist():

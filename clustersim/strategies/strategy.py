@@ -11,7 +11,7 @@ import simpy
 from pydantic import Field, field_validator
 
 from clustersim.errors import Mistake
-from clustersim.program import bucket_caps
+from clustersim.program import Copies, bucket_caps
 from clustersim.spec import Spec
 from clustersim.strategies.job import Job
 from clustersim.topology import Topology
@@ -76,6 +76,10 @@ class Strategy(Spec):
     def sends_alone(self) -> bool:
         """Whether a worker sends anything where there is no other."""
         return True
+
+    def copies_made(self, is_whole: bool) -> Copies:
+        """Return how often gradients are copied to travel, where each GPU has those of the `whole` model, or not."""
+        return Copies()
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         """Return what is wrong with it for a compression whose gradients cannot be added on their way."""

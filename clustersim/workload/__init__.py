@@ -9,6 +9,7 @@ from __future__ import annotations
 from clustersim.workload.catalogue import MODELS, describe, load_model
 from clustersim.workload.compression import COMPRESSIONS, Compression, NoCompression
 from clustersim.workload.compute_time import ComputeSpec, SingleGpuRate, build_workload
+from clustersim.workload.kernel_constants import moved_s
 from clustersim.workload.layer import Layer, LayerTime, Model, Workload
 from clustersim.workload.layer_times import Estimate, estimate_layers
 from clustersim.workload.load import load_workload
@@ -43,6 +44,7 @@ __all__ = [
     "load_workload",
     "memory_overflow",
     "memory_per_gpu",
+    "moved_s",
     "parameter_tensors",
     "precision_on",
     "read_profile",

@@ -16,7 +16,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.registry import Registry
 from clustersim.spec import Spec
 from clustersim.units import Bandwidth
-from clustersim.workload.kernel_constants import constants_of
+from clustersim.workload.kernel_constants import moved_s
 
 FLOAT_BYTES = 4.0
 INDEX_BYTES = 4.0
@@ -51,12 +51,12 @@ class Compression(Spec):
 
     def encode_s(self, num_parameters: float, gradient_bytes: float, gpu: Gpu) -> float:
         """Return the seconds to encode a bucket of gradients: bytes moved / memory rate, and a launch."""
-        return _kernel_s(num_parameters * self.encode_moved(gradient_bytes), gpu)
+        return moved_s(num_parameters * self.encode_moved(gradient_bytes), gpu)
 
     def decode_s(self, num_parameters: float, gradient_bytes: float, num_gradients: int, gpu: Gpu) -> float:
         """Return the seconds to decode and add a bucket of so many workers: bytes moved / memory rate, and a launch."""
         moved = self.decode_moved(gradient_bytes, num_gradients) if num_gradients else 0.0
-        return _kernel_s(num_parameters * moved, gpu)
+        return moved_s(num_parameters * moved, gpu)
 
     def added_moved(self, gradient_bytes: float) -> float:
         """Return the bytes that a server moves to add a parameter's compressed gradient to a sum."""
@@ -211,11 +211,3 @@ COMPRESSIONS: Registry[type[Compression]] = Registry(
     "compression",
     {"none": NoCompression, "fp16": HalfPrecision, "int8": EightBit, "one-bit": OneBit, "top-k": TopK},
 )
-
-
-def _kernel_s(num_bytes: float, gpu: Gpu) -> float:
-    """Return the seconds of a kernel that moves so many bytes, at what such kernels reach of the memory's rate."""
-    if num_bytes == 0:
-        return 0.0
-    efficiency = constants_of(gpu, "ordinary").memory_efficiency
-    return num_bytes / (efficiency * gpu.memory_bytes_per_s) + gpu.launch_s

@@ -136,3 +136,14 @@ def constants_for(architecture: str, units: str, gpu: str = "") -> KernelConstan
 def constants_of(gpu: Gpu, units: str) -> KernelConstants:
     """Return the constants a GPU takes, for `ordinary` units or `tensor` cores."""
     return constants_for(gpu.architecture, units, gpu.name)
+
+
+def moved_s(num_bytes: float, gpu: Gpu, launches: int = 1) -> float:
+    """Return the seconds of so many kernels that move bytes, at what element-wise kernels reach of the memory's rate.
+
+    bytes / (efficiency x rate) + launches x launch; nothing where no bytes are moved.
+    """
+    if num_bytes == 0:
+        return 0.0
+    efficiency = constants_of(gpu, "ordinary").memory_efficiency
+    return num_bytes / (efficiency * gpu.memory_bytes_per_s) + launches * gpu.launch_s

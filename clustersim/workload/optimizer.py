@@ -8,7 +8,7 @@ from pydantic import Field
 
 from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
-from clustersim.workload.kernel_constants import constants_of
+from clustersim.workload.kernel_constants import moved_s
 
 _STATE = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2}
 
@@ -46,8 +46,4 @@ class OptimizerSpec(Spec):
         written too. `launches` kernels are launched, one a parameter tensor in most frameworks. The rate is what the
         architecture's element-wise kernels reach of the sheet's.
         """
-        if num_parameters == 0:
-            return 0.0
-        memory_efficiency = constants_of(gpu, "ordinary").memory_efficiency
-        num_bytes = num_parameters * (self.moved_bytes_per_parameter + copy_bytes)
-        return num_bytes / (memory_efficiency * gpu.memory_bytes_per_s) + launches * gpu.launch_s
+        return moved_s(num_parameters * (self.moved_bytes_per_parameter + copy_bytes), gpu, launches)

@@ -22,7 +22,7 @@ def scenario():
         "num_gpus": 8,
         "batch": {"per_gpu": 8},
         "topology": {"kind": "star", "num_hosts": HOSTS, "gpu": "p100", "link": "10 Gbit/s", "hop": "1 us"},
-        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole"},
+        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole", "copies": "none"},
         "num_iterations": 2,
     }
 

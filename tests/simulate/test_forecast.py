@@ -28,7 +28,7 @@ def scenario(tmp_path):
         "batch": {"per_gpu": 8},
         "topology": {"kind": "star", "num_hosts": 8, "gpu": "k80", "link": "1 GB/s", "hop": "1 us"},
         "transport": "ideal",
-        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole"},
+        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole", "copies": "none"},
         "optimizer": {"kind": "sgd"},
     }
 
