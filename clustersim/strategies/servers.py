@@ -47,8 +47,8 @@ class Servers(Spec):
     )
     pull: Literal["each", "together"] = Field(
         default="each",
-        description="when parameters are handed out: `each` bucket as soon as it is updated, or all `together`, when "
-        "the last one is (TensorFlow's `distributed_replicated`)",
+        description="when parameters are handed out: `each` bucket as soon as it is updated (MXNet, TensorFlow's "
+        "`distributed_replicated`), or all `together`, behind a barrier, when the last one is",
     )
 
     @property
