@@ -22,6 +22,7 @@ from chip_fit import MATMULS, NUM_FOLDS, Chip, constants, errors, fit, folds, pr
 from element_wise import fit_element_wise
 from hopper_fit import HOPPER, ampere_from, fit_hopper, operator_errors
 from kernel_data import Kernel, deepbench, h100_convolutions, titan_black
+from real_operands import CHIP, square_errors, with_real_operands
 from score_networks import score_networks
 from write_fit import ChipConstants, write_fit
 
@@ -154,12 +155,14 @@ def main() -> None:
     known |= {"gk110": replace(kepler, winograd={}), "gk210": kepler, HOPPER.name: constants(HOPPER, hopper)}
     ampere, ampere_errors = fit_ampere(arguments.folder, ampere_from(hopper), fits["gv100-tensor"].vector)
     known[AMPERE.name] = constants(AMPERE, ampere)
+    known[CHIP] = with_real_operands(known[CHIP])
     scores = {
         "fitted": {name: row for each in fits.values() for name, row in each.fitted.items()}
         | {
             "titan-black fp32": summary(kepler_errors),
             "h100 tf32, resnet50": summary(operator_errors(hopper, trained)),
             "a100-40gb amp-fp16": summary(ampere_errors),
+            "v100 amp-fp16, squares of random numbers": summary(square_errors(known[CHIP])),
         },
         "left_out": {name: row for each in fits.values() for name, row in each.left_out.items()}
         | {"h100 tf32, vgg13": summary(operator_errors(hopper, other))},

@@ -31,6 +31,8 @@ ORIGIN = {
     "triosim": "sarchlab/triosim, commit 3fb3c060b3596e7022a710f33b26ba5f36be9288, sample_trace/trace2-h100-bs128, MIT",
     "code-snippet": "xwang233/code-snippet, commit d78d454b1ab5994ce8e586b678ebd5a19394f7e3, "
     "conv3d-channels-last/a100/res-c8cd883.json",
+    "squares": "zzc0721/torch-performance-test-data, issue 140, and mli/transformers-benchmarks, commit "
+    "19fe789684142c1e458c37abda789b0594980d63, matmul.ipynb",
 }
 
 SOURCE = {  # of each chip's constants
@@ -41,7 +43,8 @@ SOURCE = {  # of each chip's constants
     "gp102": "DeepBench: Titan X (Pascal), FP32, cuDNN 5",
     "gp100": "DeepBench: P100, FP32, cuDNN 6",
     "gv100": "DeepBench: V100, FP32, cuDNN 7.6",
-    "gv100-tensor": "DeepBench: V100, FP16 with tensor cores, cuDNN 7.6",
+    "gv100-tensor": "DeepBench: V100, FP16 with tensor cores, cuDNN 7.6; shares of products as of random numbers in "
+    "PyTorch, where DeepBench multiplies zeros",
     "ga100-tensor": "code-snippet: convolutions on an A100, FP16, cuDNN 8.0.5, and ResNet-50 with channels first and "
     "last (NVIDIA/apex, issue 1445); plain products are assumed: Volta's, less what the supply of operands costs",
     "gh100-tensor": "TrioSim: ResNet-50's convolutions in PyTorch on an H100, TF32; plain products are assumed: "

@@ -13,7 +13,13 @@ from clustersim.workload.channels_last import Fused, Layout, fused_norms, refuse
 from clustersim.workload.convolution_kernels import convolution_products, unrolled_products
 from clustersim.workload.eager import eager_traffic, megatron_traffic
 from clustersim.workload.eight_bits import PEAK_SHARE, eight_bit_product, in_eight_bits
-from clustersim.workload.encoder_kernels import ENCODER_LIBRARIES, Around, around_products, encoder_traffic
+from clustersim.workload.encoder_kernels import (
+    ENCODER_LIBRARIES,
+    Around,
+    around_products,
+    encoder_traffic,
+    number_bytes,
+)
 from clustersim.workload.fused_attention import CUDNN, fused_products, is_fused
 from clustersim.workload.kernel_constants import KernelConstants, Traffic, constants_of
 from clustersim.workload.kernel_model import (
@@ -47,16 +53,6 @@ LIBRARIES = {
 }
 Library = Literal["cudnn", "cudnn-fused", "eager", "eager-2020", "megatron", "xla", "unrolled"]
 
-TRAINING_SHARE = {"volta": 0.69}
-"""Share of the rate of products timed one by one that products of layers keep in training, on tensor cores.
-
-DeepBench's run for milliseconds; a V100 that trains does not keep that pace. Fitted to what one layer of BERT-large
-(forward and backward) takes whose other operations were fused by hand: 7.60 and 16.19 ms by DeepSpeed, 6.87 and
-15.42 ms by its authors, at 8 x 512 and 96 x 128 tokens on a V100 SXM2 (spcl/substation, README.md, commit 2d93ff08).
-Forecasts are then 9 % below to 7 % above these. Other architectures: 1, nothing alike is known of them.
-"""
-
-_IN_TRAINING = ("fully-connected", "matmul")
 _NAMES = ("name", "branch", "weights_of")
 _sizes = attrgetter(*(each.name for each in fields(Layer) if each.name not in (*_NAMES, "shape")))
 
@@ -113,10 +109,8 @@ def estimate_layers(
             products += found
             owners += [(index, phase_index)] * len(found)
     best: dict[tuple[int, int], float] = {}
-    share = TRAINING_SHARE.get(gpu.architecture, 1.0) if constants.tensor else 1.0
     for owner, seconds in zip(owners, product_seconds(products, rates, constants).tolist(), strict=True):
-        kept = share if model.layers[owner[0]].op in _IN_TRAINING else 1.0
-        best[owner] = min(seconds / kept, best.get(owner, seconds / kept))
+        best[owner] = min(seconds, best.get(owner, seconds))
     of_kind = {
         index: _layer_time(
             model.layers[index],
@@ -238,15 +232,16 @@ def _layer_time(
         traffic = megatron_traffic(layer, number) or traffic
     if fused == "adds":
         traffic = with_term(traffic)
-    around = Around()
+    around, size = Around(), number.activation_bytes
     if library in ENCODER_LIBRARIES:
+        size = number_bytes(layer, number)
         traffic, around = encoder_traffic(layer, library) or traffic, around_products(layer, number, library)
     memory_rate = constants.memory_efficiency * rates.memory_bytes_per_s
     window = float(layer.shape.get("kernel_h", 1) * layer.shape.get("kernel_w", 1))
 
     def moved(phase: int) -> float:
         elements = traffic[phase].elements(layer.input_elements, layer.output_elements, window)
-        return elements * number.activation_bytes * batch / memory_rate
+        return elements * size * batch / memory_rate
 
     def computed(flop: float) -> float:
         return flop * batch / (constants.efficiency["matmul_forward"] * rates.flop_per_s)

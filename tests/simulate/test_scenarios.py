@@ -148,7 +148,7 @@ def test_offload_weighs_less_the_larger_the_batch_and_activations_nothing_where_
     }
     cost_s = {batch: seconds[batch, "optimizer"] - seconds[batch, "none"] for batch in (1, 8)}
     assert 0.5 < cost_s[8] / cost_s[1] < 0.7  # more of it is hidden behind a longer backward
-    assert 3.1 < seconds[1, "optimizer"] / seconds[1, "none"] < 3.3
+    assert 3.7 < seconds[1, "optimizer"] / seconds[1, "none"] < 3.9
     assert seconds[8, "optimizer"] < 1.35 * seconds[8, "none"]
     for batch in (1, 8):
         assert seconds[batch, "optimizer+activations"] < 1.01 * seconds[batch, "optimizer"]
