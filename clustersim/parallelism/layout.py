@@ -212,8 +212,8 @@ def _sample_bytes(layout: Parallelism, training: Training) -> float | None:
 
 
 def _copies_around(layout: Parallelism, grid: Grid, whole: Workload) -> CopiesAround:
-    """Return what is copied around collectives of weights, if GPUs share these out."""
-    if layout.sharding != "zero-3" or grid.num_sharers == 1:
+    """Return what is copied around the collectives of weights and gradients, if GPUs share these out."""
+    if layout.sharding_copies == "none" or grid.num_sharers == 1:
         return NO_COPIES
     number = PRECISIONS[whole.precision]
     sizes = number.operand_bytes, whole.gradient_bytes_per_parameter

@@ -133,8 +133,8 @@ class Parallelism(Spec):
     sharding_copies: ShardingCopies = Field(
         default="none",
         description="for `sharding: zero-3`: what GPUs copy around its collectives: nothing, `parameters` (gathered "
-        "weights into tensors of their own and gradients into one buffer: FSDP2), or gradients alone into a `flat` "
-        "tensor that weights are views of (FSDP1)",
+        "weights into tensors of their own and gradients into one buffer: FSDP2), or, as with `zero-2`, gradients "
+        "alone into a `flat` tensor that weights are views of (FSDP1)",
     )
     recompute: Recompute = Field(
         default="none",

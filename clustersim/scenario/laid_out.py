@@ -81,9 +81,11 @@ def _sharding_mistakes(point: Point) -> list[Mistake]:
         why = f"{layout.sharding} cuts gradients into slices" if layout.sharding else "copies have all of it"
         message = f"sharding_by: tensors is who has the state of which tensor for the optimizer, and {why}"
         mistakes.append(Mistake(message, key="sharding_by", got=by, allowed="with sharding: zero-1"))
-    if (copies := layout.sharding_copies) != "none" and layout.sharding != "zero-3":
-        message = f"sharding_copies: {copies} is what is copied around gathered weights, and copies have them whole"
-        mistakes.append(Mistake(message, key="sharding_copies", got=copies, allowed="with sharding: zero-3"))
+    shared = {"flat": ("zero-2", "zero-3"), "parameters": ("zero-3",)}
+    if (copies := layout.sharding_copies) != "none" and layout.sharding not in shared[copies]:
+        message = f"sharding_copies: {copies} is what is copied around what copies share out, and they have that whole"
+        allowed = f"with sharding: {' or '.join(shared[copies])}"
+        mistakes.append(Mistake(message, key="sharding_copies", got=copies, allowed=allowed))
     given = {"sharding_over": str(over)} if over is not None else {}
     given |= {"sharding_by": by} if by != "slices" else {}
     for key, got in given.items():

@@ -82,7 +82,17 @@ def test_shortcuts_are_exact_with_them(layout: dict[str, Any], tmp_path: Path) -
     check_traces_are_exact(file, tmp_path)
 
 
-def test_copies_are_refused_where_nothing_is_gathered() -> None:
-    for sharding in ("zero-1", "zero-2", "none"):
-        with pytest.raises(InputError, match="sharding_copies: flat is what is copied around gathered weights"):
-            setup_of({"sharding": sharding, "sharding_copies": "flat"})
+def test_a_flat_tensor_of_gradients_is_made_where_weights_stay_too() -> None:
+    plain, flat = (compute_s({"sharding": "zero-2", "sharding_copies": kind}) for kind in ("none", "flat"))
+    whole = setup_of({}).reference
+    rate = constants_of(whole.gpu, "tensor").memory_efficiency * whole.gpu.memory_bytes_per_s
+    assert flat["forward"] == plain["forward"]
+    assert flat["backward"] - plain["backward"] == pytest.approx(10 * whole.model.num_parameters / rate, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sharding", "kind"), [("zero-1", "flat"), ("none", "flat"), ("zero-1", "parameters"), ("zero-2", "parameters")]
+)
+def test_copies_are_refused_where_nothing_is_shared_out_that_they_are_of(sharding: str, kind: str) -> None:
+    with pytest.raises(InputError, match=f"sharding_copies: {kind} is what is copied around what copies share out"):
+        setup_of({"sharding": sharding, "sharding_copies": kind})
