@@ -10,13 +10,17 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.workload.kernel_constants import moved_s
 
-_STATE = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2}
+_STATE = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2, "lamb": 2}
+_FOR_NORMS = {"lamb": 6}
+"""Tensors that a rule moves beside 3 + 2 states. LAMB's (You et al., arXiv:1904.00962), as apex fuses it (NVIDIA/apex,
+csrc/multi_tensor_lamb.cu, commit 06a83ce7): gradients, weights and updates read once each for their norms, and the
+updates, which have to wait for these, written and read, with the weights read again."""
 
 
 class OptimizerSpec(Spec):
     """Which rule turns gradients into new weights."""
 
-    kind: Literal["sgd", "momentum", "adagrad", "adam"] = Field(
+    kind: Literal["sgd", "momentum", "adagrad", "adam", "lamb"] = Field(
         default="momentum", description="rule of the update; it sets the state kept per parameter and the update's time"
     )
     passes: int | None = Field(
@@ -35,9 +39,10 @@ class OptimizerSpec(Spec):
     def moved_bytes_per_parameter(self) -> float:
         """Bytes that an update moves per parameter, in fp32: weight, gradient and state read, weight and state written.
 
-        4 (3 + 2 states): 12 for SGD, 20 for momentum and AdaGrad, 28 for Adam. Or 4 for each of its `passes`.
+        4 (3 + 2 states): 12 for SGD, 20 for momentum and AdaGrad, 28 for Adam; 52 for LAMB, whose norms move 6 tensors
+        more. Or 4 for each of its `passes`.
         """
-        return 4.0 * (self.passes or 3 + 2 * _STATE[self.kind])
+        return 4.0 * (self.passes or 3 + 2 * _STATE[self.kind] + _FOR_NORMS.get(self.kind, 0))
 
     def update_s(self, num_parameters: float, gpu: Gpu, *, launches: int = 1, copy_bytes: float = 0.0) -> float:
         """Return the seconds of one update, which memory bounds.

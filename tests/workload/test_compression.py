@@ -75,7 +75,9 @@ def test_error_feedback_keeps_a_float_per_parameter():
     assert kept == {"none": 0, "fp16": 0, "int8": 0, "one-bit": 4, "top-k": 4}
 
 
-@pytest.mark.parametrize(("kind", "moved"), [("sgd", 12), ("momentum", 20), ("adagrad", 20), ("adam", 28)])
+@pytest.mark.parametrize(
+    ("kind", "moved"), [("sgd", 12), ("momentum", 20), ("adagrad", 20), ("adam", 28), ("lamb", 52)]
+)
 def test_an_update_reads_weight_gradient_and_state_and_writes_weight_and_state(kind, moved):
     optimizer = OptimizerSpec.model_validate({"kind": kind})
     assert optimizer.moved_bytes_per_parameter == moved

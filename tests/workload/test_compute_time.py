@@ -155,7 +155,7 @@ def test_half_as_many_bytes_of_gradient_are_half_the_exchange() -> None:
     assert half.gradient_bytes == full.gradient_bytes / 2 == 2 * NIN.num_parameters
 
 
-@pytest.mark.parametrize(("kind", "passes"), [("sgd", 3), ("momentum", 5), ("adagrad", 5), ("adam", 7)])
+@pytest.mark.parametrize(("kind", "passes"), [("sgd", 3), ("momentum", 5), ("adagrad", 5), ("adam", 7), ("lamb", 13)])
 def test_an_update_takes_the_time_of_its_bytes(kind: str, passes: int) -> None:
     gpu = load_gpu("k20x")
     optimizer = OptimizerSpec.model_validate({"kind": kind})

@@ -25,7 +25,7 @@ def test_parameters_cost_weights_gradients_and_state() -> None:
     assert held["optimizer"] == 8 * parameters
 
 
-@pytest.mark.parametrize(("kind", "state"), [("sgd", 0), ("momentum", 4), ("adagrad", 4), ("adam", 8)])
+@pytest.mark.parametrize(("kind", "state"), [("sgd", 0), ("momentum", 4), ("adagrad", 4), ("adam", 8), ("lamb", 8)])
 def test_an_optimizer_keeps_its_state_in_fp32(kind: str, state: float) -> None:
     assert OptimizerSpec.model_validate({"kind": kind}).state_bytes_per_parameter == state
 
