@@ -28,7 +28,8 @@ from clustersim.strategies import Servers
 from clustersim.topology import Topology, TopologySpec, place
 from clustersim.units import format_size
 from clustersim.workload import load_workload, memory_overflow, read_profile
-from clustersim.workload.precision import precision_on
+from clustersim.workload.channels_last import refuse_layout
+from clustersim.workload.precision import PRECISIONS, precision_on
 
 
 def check_point(point: Point, is_cluster_known: bool = True) -> list[Mistake]:
@@ -59,8 +60,21 @@ def _built(described: _Described) -> Topology:
 
 
 def _compute_mistakes(point: Point) -> Iterator[Mistake]:
-    yield from _unreadable(point)
+    wrong = list(_unreadable(point))
+    yield from wrong
+    if not wrong:
+        yield from _image_mistakes(point)
     yield from trace_mistakes(point)
+
+
+def _image_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield that the order of images in memory would change nothing, or is not one that the library can have."""
+    compute = point.compute
+    if compute.profile is None:
+        model, _ = load_workload(point.model)
+        key = "compute.layout" if compute.layout else "compute.library"
+        number, layout = PRECISIONS[point.precision], compute.layout or "nchw"
+        yield from _mistakes_of(key, partial(refuse_layout, model, number, layout, compute.library))
 
 
 def _unreadable(point: Point) -> Iterator[Mistake]:

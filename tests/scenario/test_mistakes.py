@@ -162,7 +162,7 @@ def needed(batch: int) -> str:
             "strategy: {kind: all-reduce, buckets: 0 MiB}",
             "strategy.buckets",
             39,
-            "a bucket of '0 MiB' holds nothing; write `layer` where every gradient travels by itself",
+            "a bucket of '0 MiB' holds nothing; write `layer` or `tensor` where every gradient travels by itself",
         ),
         ("strategy: {kind: gossip, graph: [[0, 7]]}", "strategy.graph", 33, "an edge leads to worker 7"),
         (
@@ -185,6 +185,8 @@ def needed(batch: int) -> str:
         ),
         ("precision: fp33", "precision", 12, "did you mean 'fp32'?"),
         ("precision: amp-fp16", "precision", 12, "does not compute in amp-fp16"),
+        ("compute: {layout: nhwc}", "compute.layout", 19, "fp32 does not use: layout: nhwc would change nothing"),
+        ("compute: {library: cudnn-fused}", "compute.library", 20, "with channels last alone; write layout: nhwc"),
         ("optimizer: adma", "optimizer", 12, "expected one of"),
         ("input: 300 samples/s", "input", 8, "expected a map of 'key: value'"),
         ("input: {}", "input", 8, "what limits the input? Give decode, or storage with sample_bytes, or copied_bytes"),
