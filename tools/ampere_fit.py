@@ -6,8 +6,8 @@ out are those in which PyTorch's thread and not the GPU sets the time (forward u
 gradients through a stride in three dimensions, of which 7 of 8 products are with zeros, and channels fewer than tensor
 cores read at once. cuDNN's kernels for three dimensions reach half of the memory rate; what those for two reach is told
 by ResNet-50, which trains 1,450 images/s with channels first and 2,150 with channels last at a batch of 200 (ptrblck,
-NVIDIA/apex, issue 1445, 2022), each counted `NETWORK_WEIGHT` times. Plain products, and the share of the memory rate,
-which is theirs as well, stay as assumed (`hopper_fit`).
+NVIDIA/apex, issue 1445, 2022), each counted `NETWORK_WEIGHT` times. Plain products are `product_fit`'s; the share of
+the memory rate, which is theirs as well, stays as assumed (`hopper_fit`).
 """
 
 from __future__ import annotations

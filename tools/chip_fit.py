@@ -135,3 +135,15 @@ def folds(kernels: Sequence[Kernel], keys: Sequence[object]) -> np.ndarray:
     """Return which of the folds each kernel's shape is in; all its batches, phases and GPUs are in one."""
     number = {key: index % NUM_FOLDS for index, key in enumerate(keys)}
     return np.array([number[kernel.key] for kernel in kernels])
+
+
+def summary(error: np.ndarray) -> dict[str, float]:
+    """Return how far a model is off: median, geometric mean and ninth decile of a factor less 1, and the bias."""
+    size = np.abs(error)
+    return {
+        "kernels": len(error),
+        "median": round(float(np.expm1(np.median(size))), 3),
+        "geometric_mean": round(float(np.expm1(np.mean(size))), 3),
+        "p90": round(float(np.expm1(np.quantile(size, 0.9))), 3),
+        "bias": round(float(np.expm1(np.median(error))), 3),
+    }

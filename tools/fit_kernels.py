@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 from ampere_fit import AMPERE, fit_ampere
-from chip_fit import MATMULS, NUM_FOLDS, Chip, constants, errors, fit, folds, predicted
+from chip_fit import MATMULS, NUM_FOLDS, Chip, constants, errors, fit, folds, predicted, summary
 from element_wise import fit_element_wise
 from hopper_fit import HOPPER, ampere_from, fit_hopper, operator_errors
 from kernel_data import Kernel, deepbench, h100_convolutions, titan_black
+from product_fit import main as write_products
 from real_operands import CHIP, square_errors, with_real_operands
 from score_networks import score_networks
-from write_fit import ChipConstants, write_fit
+from write_fit import ChipConstants, write_fit, write_networks
 
 from clustersim.workload.kernel_constants import KernelConstants, constants_for, fit_document
 from clustersim.workload.kernel_model import PHASES
@@ -79,18 +80,6 @@ def fit_chip(chip: Chip, kernels: Sequence[Kernel], keys: Sequence[object], eval
         inside = every[number != fold]
     seen = [kernel for kernel, other in zip(kernels, number, strict=True) if other != NUM_FOLDS - 1]
     return Fitted(vector, scored(seen, inside), scored(kernels, unseen))
-
-
-def summary(error: np.ndarray) -> dict[str, float]:
-    """Return how far a model is off: median, geometric mean and ninth decile of a factor less 1, and the bias."""
-    size = np.abs(error)
-    return {
-        "kernels": len(error),
-        "median": round(float(np.expm1(np.median(size))), 3),
-        "geometric_mean": round(float(np.expm1(np.mean(size))), 3),
-        "p90": round(float(np.expm1(np.quantile(size, 0.9))), 3),
-        "bias": round(float(np.expm1(np.median(error))), 3),
-    }
 
 
 def scored(kernels: Sequence[Kernel], error: np.ndarray) -> dict[str, dict[str, float]]:
@@ -173,10 +162,11 @@ def main() -> None:
         for name, each in known.items()
     }
     element_wise = fit_element_wise(arguments.folder)
-    write_fit(chips, element_wise, scores, networks={})
+    write_fit(chips, element_wise, scores)
     fit_document.cache_clear()
     constants_for.cache_clear()
-    write_fit(chips, element_wise, scores, networks=score_networks(arguments.folder))
+    write_products()
+    write_networks(score_networks(arguments.folder))
 
 
 if __name__ == "__main__":

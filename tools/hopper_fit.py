@@ -2,11 +2,11 @@
 
 Few kernels, so few constants: the shares of peak (one for both backward phases, which were timed together), the
 memory's share, the prologue of a tile, launches, and what unaligned channels reach. Tensors are turned over once, as
-cuDNN's nchwToNhwcKernel does. The rest is Volta's, but for the side of a tile at which the supply of operands halves
-the rate. That follows from the sheets: a multiprocessor reads 64 bytes a clock from the second-level cache (NVIDIA,
-A100 whitepaper, 2020), and a tile of r x c needs (r + c) elements for 2 r c FLOP, so half = bytes of an element x FLOP
-a clock / (2 x 64): 16 on Volta (1024 FLOP a clock in fp16), 32 on the A100 (2048), 64 on Hopper (4096, or 2048 of four
-bytes).
+cuDNN's nchwToNhwcKernel does. The rest is Volta's, but for plain products (`product_fit`) and the side of a tile at
+which the supply of operands halves the rate. That follows from the sheets: a multiprocessor reads 64 bytes a clock
+from the second-level cache (NVIDIA, A100 whitepaper, 2020), and a tile of r x c needs (r + c) elements for 2 r c FLOP,
+so half = bytes of an element x FLOP a clock / (2 x 64): 16 on Volta (1024 FLOP a clock in fp16), 32 on the A100
+(2048), 64 on Hopper (4096, or 2048 of four bytes).
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ def fit_hopper(timed: Sequence[tuple[Kernel, ...]], volta: np.ndarray) -> np.nda
     from scipy.optimize import least_squares
 
     start = volta.copy()
-    share = supplied("gh100-tensor") / supplied("gv100-tensor")
-    for name in ("matmul_forward", "matmul_backward_data", "matmul_backward_weights"):
-        start[NAMES.index(name)] += np.log(share)
     for name in ("convolution_tile_half", "matmul_tile_half"):
         start[NAMES.index(name)] = np.log(TILE_HALF["gh100-tensor"])
     start[NAMES.index("layout_passes")] = np.log(1.0)
@@ -58,10 +55,10 @@ def fit_hopper(timed: Sequence[tuple[Kernel, ...]], volta: np.ndarray) -> np.nda
 
 
 def ampere_from(hopper: np.ndarray) -> np.ndarray:
-    """Return the A100's vector: Hopper's, with the larger share of peak that its slower cores can be supplied for."""
+    """Return the A100's vector: Hopper's, but for the larger share of peak that its slower cores allow convolutions."""
     vector = hopper.copy()
     share = supplied("ga100-tensor") / supplied("gh100-tensor")
-    for name in ("matmul_forward", "matmul_backward_data", "matmul_backward_weights", *PHASES):
+    for name in PHASES:
         index = NAMES.index(name)
         vector[index] = min(0.0, vector[index] + np.log(share))
     for name in ("convolution_tile_half", "matmul_tile_half"):

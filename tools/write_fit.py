@@ -46,9 +46,9 @@ SOURCE = {  # of each chip's constants
     "gv100-tensor": "DeepBench: V100, FP16 with tensor cores, cuDNN 7.6; shares of products as of random numbers in "
     "PyTorch, where DeepBench multiplies zeros",
     "ga100-tensor": "code-snippet: convolutions on an A100, FP16, cuDNN 8.0.5, and ResNet-50 with channels first and "
-    "last (NVIDIA/apex, issue 1445); plain products are assumed: Volta's, less what the supply of operands costs",
-    "gh100-tensor": "TrioSim: ResNet-50's convolutions in PyTorch on an H100, TF32; plain products are assumed: "
-    "Volta's, less what the supply of operands costs",
+    "last (NVIDIA/apex, issue 1445); plain products are Volta's until `product_fit` has its own",
+    "gh100-tensor": "TrioSim: ResNet-50's convolutions in PyTorch on an H100, TF32; plain products are Volta's until "
+    "`product_fit` has its own",
 }
 # architecture: generation of the element-wise kernels; units: chip, source where it is not the chip's own
 ARCHITECTURES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
@@ -122,13 +122,12 @@ def write_fit(
     chips: Mapping[str, ChipConstants],
     element_wise: Mapping[str, Mapping[str, Any]],
     scores: Mapping[str, Any],
-    networks: Mapping[str, Any],
 ) -> None:
     """Write the constants, rounded to four digits, and their errors."""
     document = {
         "origin": ORIGIN,
         "chips": {
-            name: {"source": SOURCE[name], **{part: _rounded(values) for part, values in chip._asdict().items()}}
+            name: {"source": SOURCE[name], **{part: rounded(values) for part, values in chip._asdict().items()}}
             for name, chip in chips.items()
         },
         "architectures": {
@@ -138,11 +137,18 @@ def write_fit(
         "gpus": GPUS,
         "element_wise": {name: _generation(name, table) for name, table in element_wise.items()},
     }
-    _write("kernel_fit.yaml", HEADER, document)
-    _write("kernel_errors.yaml", ERRORS_HEADER, {"rule": RULE, **scores, "whole_networks": networks})
+    write("kernel_fit.yaml", HEADER, document)
+    write("kernel_errors.yaml", ERRORS_HEADER, {"rule": RULE, **scores})
 
 
-def _write(name: str, header: str, document: Mapping[str, Any]) -> None:
+def write_networks(networks: Mapping[str, Any]) -> None:
+    """Write the errors of whole networks after those of kernels."""
+    path = WORKLOAD / "kernel_errors.yaml"
+    scores = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    write(path.name, ERRORS_HEADER, {**scores, "whole_networks": networks})
+
+
+def write(name: str, header: str, document: Mapping[str, Any]) -> None:
     yaml = YAML()
     yaml.width = 118
     yaml.representer.ignore_aliases = lambda _: True
@@ -175,5 +181,5 @@ def _generation(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+def rounded(values: Mapping[str, float]) -> dict[str, float]:
     return {name: float(np.format_float_positional(value, 4, fractional=False)) for name, value in values.items()}

@@ -36,6 +36,7 @@ from clustersim.workload.kernel_model import (
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.local_kernels import local_products, transposed_local_products
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
+from clustersim.workload.training_share import in_training, training_share
 
 OPERATOR_S = 10e-6
 """What a framework's thread takes to issue one operator. Assumed: eager PyTorch on a current host. One that waits for
@@ -115,7 +116,7 @@ def estimate_layers(
         index: _layer_time(
             model.layers[index],
             [best.get((index, phase)) for phase in range(3)],
-            *(batch, rates, constants, number, library, fused[index]),
+            *(batch, rates, in_training(constants, gpu.architecture), number, library, fused[index]),
         )
         for index in firsts
     }
@@ -208,8 +209,9 @@ def _products(
     if is_fused(layer):
         flash = CUDNN if library == "megatron" else 2
         return fused_products(layer, batch, phase, constants, number.operand_bytes, architecture, flash)
-    make = makers.get(layer.op, matmul_products)
-    return make(layer.shape, batch, phase, constants, number.operand_bytes)
+    make, share = makers.get(layer.op, matmul_products), training_share(layer, architecture, constants)
+    found = make(layer.shape, batch, phase, constants, number.operand_bytes)
+    return [replace(product, penalty=product.penalty / share) for product in found]
 
 
 def _layer_time(

@@ -1,0 +1,43 @@
+"""What products of layers keep in training of the rate that products timed one by one reach, on tensor cores.
+
+The constants of products on Ampere and Hopper are fitted to products that people timed alone, the same one again and
+again. Those of a GPU that trains come in turn with everything else, write what the next kernel reads, and take biases
+and activations along. What of that, and of clocks below the limit of power, costs how much is not known apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clustersim.workload.kernel_constants import KernelConstants
+from clustersim.workload.layer import Layer
+
+TRAINING_SHARE = {"ampere": 0.87, "hopper": 0.72}
+"""Share by architecture; elsewhere 1, since products were met in training without one (Volta) or nothing is known.
+
+Fitted, to a hundredth and every source weighing the same, to published steps of one GPU, or of the eight of a host
+whose exchange hides behind compute. Hopper: GPT-2 XL on one H100 in bfloat16, compiled, and on one H200 in 8 bits
+(ROCm/TransformerEngine, issue 72, 2024), nanochat's model of 20 layers on H100 (karpathy/nanochat, discussion 1, 2025).
+Ampere: four GPTs with the first FlashAttention and fused layers (Dao-AILab/flash-attention, training/README.md, commit
+0b037c2d), a layer of BERT-large (mli/transformers-benchmarks, README.md, commit 04df81d0), nanochat on A100 (pull
+request 147).
+"""
+
+_PRODUCTS = ("fully-connected", "matmul", "experts", "router", "lstm", "gru", "rnn")
+
+
+def training_share(layer: Layer, architecture: str, constants: KernelConstants) -> float:
+    """Return the share that a layer's products keep: those of matrices on tensor cores, one kernel each.
+
+    Fused attention is no such product, and convolutions were timed in training.
+    """
+    if not constants.tensor or layer.op not in _PRODUCTS:
+        return 1.0
+    return TRAINING_SHARE.get(architecture, 1.0)
+
+
+def in_training(constants: KernelConstants, architecture: str) -> KernelConstants:
+    """Return constants by which FLOP without a shape take as long as large products of layers."""
+    share = TRAINING_SHARE.get(architecture, 1.0) if constants.tensor else 1.0
+    large = constants.efficiency["matmul_forward"] * share
+    return replace(constants, efficiency={**constants.efficiency, "matmul_forward": large})
