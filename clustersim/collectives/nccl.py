@@ -30,10 +30,11 @@ _TREE_CORRECTION = {
     ),
 }  # from 64 B on, by powers of two; above them no correction
 
-
 _NVLS_LATENCY_S = 25e-6
-_NVLS_CHANNELS = 16  # recalled: what NCCL prints on a DGX H100
 _FEWEST_FOR_NVLS = 3  # recalled: `src/transport/nvls.cc` has none for two GPUs
+
+NVLS_CHANNELS = 16
+"""Recalled: what NCCL prints on a DGX H100."""
 
 NVLS_EFFICIENCY = {"hopper": 0.85, "blackwell": 0.74}
 """What NCCL counts on of the NVLinks' rate in a switch that adds, by the architecture of the GPUs.
@@ -84,7 +85,7 @@ def nccl_nvls_seconds(num_bytes: float, num_ranks: int, switch_bytes_per_s: floa
 
     25 us + b 2 (n - 1) / n / (2 B 15 / 16) for links to the switch of which it counts on B bytes a second.
     """
-    bus = 2 * switch_bytes_per_s * (_NVLS_CHANNELS - 1) / _NVLS_CHANNELS
+    bus = 2 * switch_bytes_per_s * (NVLS_CHANNELS - 1) / NVLS_CHANNELS
     return _NVLS_LATENCY_S + num_bytes * 2 * (num_ranks - 1) / num_ranks / bus
 
 

@@ -1,10 +1,10 @@
 """How many channels NCCL runs a collective on, each of which is a block of threads that holds a multiprocessor.
 
 Formulas and constants: NCCL 2.30, `src/graph/search.cc` (`ncclTopoCompute`, `ncclTopoDupChannels`) and
-`src/graph/connect.cc` (`ncclTopoPostset`). What NCCL prints agrees: 24 in a host of A100 with NVSwitch (NVIDIA/nccl-tests,
-issue 100), 16 in one of H800 (NVIDIA/nccl, issue 892), 8 on two hosts of two H20 each (issue 1189), 2 on hosts with one
-adapter (NVIDIA/nccl-tests, issue 128). Left out: fewer channels for less than some hundred kB; what NCCL before 2.5 did,
-which looked for rings in another way.
+`src/graph/connect.cc` (`ncclTopoPostset`). What NCCL prints agrees: 24 in a host of A100 with NVSwitch
+(NVIDIA/nccl-tests, issue 100), 16 in one of H800 (NVIDIA/nccl, issue 892), 8 on two hosts of two H20 each (issue 1189),
+2 on hosts with one adapter (NVIDIA/nccl-tests, issue 128). Left out: fewer channels for less than some hundred kB; what
+NCCL before 2.5 did, which looked for rings in another way.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ _QUICK_GB_PER_S = 25.0  # channels at least as quick are doubled in the search
 _CAPABILITY = {"pascal": 60, "volta": 70, "turing": 75, "ampere": 80, "hopper": 90, "blackwell": 100}
 
 
-def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, architecture: str) -> int:
+def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectures: str) -> int:
     """Return the channels of a collective along `num_ways` ways through its hosts, each of which has this rate.
 
-    A way has as many as make the most of its rate at one of NCCL's speeds. Those of 25 GB/s or more are doubled, but for
-    more than four of less than 50 GB/s on Hopper and later; then all are; and again those of more than 45 GB/s between
-    hosts of Hopper and later where there are fewer than 16.
+    `architectures` are those of its GPUs, of which the oldest counts.
+    A way has as many as make the most of its rate at one of NCCL's speeds. Those of 25 GB/s or more are doubled, but
+    for more than four of less than 50 GB/s on Hopper and later; then all are; and again those of more than 45 GB/s
+    between hosts of Hopper and later where there are fewer than 16.
 
     >>> nccl_channels(1, 240e9, 1, "ampere"), nccl_channels(8, 48e9, 2, "hopper"), nccl_channels(1, 3.1e9, 8, "volta")
     (24, 16, 2)
     """
-    capability = _CAPABILITY.get(architecture, 0)
+    capability = min(_CAPABILITY.get(architecture, 0) for architecture in architectures)
     speeds = _INSIDE_GB_PER_S if num_hosts == 1 else _BETWEEN_GB_PER_S
     num_each, speed = _search(speeds[max(least for least in speeds if least <= capability)], bytes_per_s / 1e9)
     num = num_ways * num_each

@@ -6,7 +6,8 @@ kernel takes is somebody else's knowledge (`clustersim.workload`).
 
 from clustersim.devices.gpu import GpuDevice
 from clustersim.devices.input import Input, InputStage
+from clustersim.devices.multiprocessors import Multiprocessors, Pieces
 from clustersim.devices.queue import Queue
 from clustersim.devices.shared_rate import SharedRate
 
-__all__ = ["GpuDevice", "Input", "InputStage", "Queue", "SharedRate"]
+__all__ = ["GpuDevice", "Input", "InputStage", "Multiprocessors", "Pieces", "Queue", "SharedRate"]

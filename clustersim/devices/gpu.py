@@ -7,6 +7,7 @@ from typing import Any
 
 import simpy
 
+from clustersim.devices.multiprocessors import Multiprocessors, Pieces
 from clustersim.devices.queue import Queue
 from clustersim.network import Network
 from clustersim.stragglers import Pace
@@ -18,15 +19,18 @@ Process = Generator[simpy.Event, Any, Any]
 class GpuDevice:
     """A GPU of a network's topology: `stream` computes, `copy_out` and `copy_in` move bytes to and from the host.
 
-    `pace` says how fast it computes as time passes, where that changes: in slow periods and pauses.
+    `pace` says how fast it computes as time passes, where that changes: in slow periods and pauses. Where it `shares`
+    its `multiprocessors`, it computes at the speed of those that nobody holds at the moment.
 
     >>> env = simpy.Environment()
     >>> gpu = GpuDevice(env, Network(env, {"kind": "star", "num_hosts": 1, "link": "1 GB/s", "hop": "1 us"}), 0)
     >>> env.run(env.process(gpu.compute(0.25))), env.now
-    (None, 0.25)
+    ([], 0.25)
     """
 
-    def __init__(self, env: simpy.Environment, network: Network, number: int, pace: Pace | None = None):
+    def __init__(
+        self, env: simpy.Environment, network: Network, number: int, pace: Pace | None = None, shares: bool = False
+    ):
         topology = network.topology
         self.env = env
         self.number = number
@@ -37,16 +41,29 @@ class GpuDevice:
         self.in_engine = Queue(env)
         self._network = network
         self._pace = pace
+        self.multiprocessors = Multiprocessors(env, pace) if shares else None
 
     def compute(self, seconds: float) -> Process:
-        """Occupy the compute stream with work that takes so many seconds at full pace."""
+        """Occupy the compute stream with work that takes so many seconds at full pace.
+
+        Return when its speed changed, and what had been done by then, where multiprocessors are shared.
+        """
         turn = self.stream.come()
         if turn is not None:
             yield turn
+        if self.multiprocessors is not None:
+            pieces: Pieces = yield self.multiprocessors.work(seconds)
+            self.stream.go()
+            return pieces
         if self._pace is not None:
             seconds = self._pace.end_s(self.env.now, seconds) - self.env.now
         yield self.env.timeout(seconds)
         self.stream.go()
+        return []
+
+    def take_lost_s(self) -> float:
+        """Return the seconds of compute that were lost to those who held multiprocessors, since this was asked last."""
+        return 0.0 if self.multiprocessors is None else self.multiprocessors.take_lost_s()
 
     def copy_out(self, num_bytes: float) -> Process:
         """Copy from GPU memory to the memory of its host."""

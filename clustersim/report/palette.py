@@ -13,6 +13,7 @@ from __future__ import annotations
 
 PARTS = {
     "compute": "#2b93cd",
+    "slowed": "#9fb4c4",
     "forward": "#56b4e9",
     "backward": "#0072b2",
     "weights": "@weights",
@@ -33,6 +34,7 @@ PARTS = {
 
 LABELS = {
     "compute": "compute",
+    "slowed": "compute slowed by collectives",
     "forward": "forward",
     "backward": "backward",
     "weights": "gradients of weights, put off",

@@ -16,7 +16,7 @@ from clustersim.results.updates import UpdateLog
 
 RESULT_SCHEMA = "clustersim.result/1"
 
-BREAKDOWN = ("compute", "communication_exposed", "waiting", "input", "bubble", "offload", "recovery")
+BREAKDOWN = ("compute", "slowed", "communication_exposed", "waiting", "input", "bubble", "offload", "recovery")
 """The parts of an iteration, in the order they are told; they sum to `iteration_s`."""
 
 WEIGHT_VERSIONS = "weight_versions"

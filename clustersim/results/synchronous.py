@@ -16,19 +16,20 @@ def parts(times: Timesheet) -> dict[str, np.ndarray]:
     an exchange that a rank it needs has not entered it is waiting; the rest of the idle time is exposed
     communication. `input` is the time before forward in which its samples are not there. Where a model is laid over
     several workers, a `bubble` is time in which other stages compute what it needs, and `offload` what it waits for its
-    host, which has part of what it trains. The parts sum to the iteration.
+    host, which has part of what it trains. What it computes takes `slowed` longer for collectives that hold
+    multiprocessors beside it. The parts sum to the iteration.
     """
     input_s = np.fmax(times.begin_s, times.fetched_s) - times.begin_s
     idle = times.exchanged_s - times.computed_s
     waiting = sum((end - start for start, end in waits(times)), np.zeros_like(idle))
     inside = times.bubble_s + times.called_waiting_s + times.called_s + times.offload_s
     split = {
-        "compute": (times.end_s - times.begin_s) - idle - input_s - inside,
+        "compute": (times.end_s - times.begin_s) - idle - input_s - inside - times.slowed_s,
         "communication_exposed": idle - waiting + times.called_s,
         "waiting": waiting + times.called_waiting_s,
         "input": input_s,
     }
-    others = {"bubble": times.bubble_s, "offload": times.offload_s}
+    others = {"slowed": times.slowed_s, "bubble": times.bubble_s, "offload": times.offload_s}
     return split | {name: seconds for name, seconds in others.items() if seconds.any()}
 
 

@@ -48,7 +48,7 @@ class Spans:
         return len(self.kind)
 
 
-_LASTING = ("bubble_s", "called_waiting_s", "called_s", "offload_s")
+_LASTING = ("bubble_s", "called_waiting_s", "called_s", "offload_s", "slowed_s")
 """Columns of a timesheet that say how long something was, and not when."""
 
 
@@ -67,7 +67,8 @@ class Timesheet:
     Where a model is laid over several workers, seconds before `computed_s` in which one did nothing: `bubble_s` (it
     waited for what another stage computes), `called_waiting_s` (for others of its group to enter a collective),
     `called_s` (for messages and collectives on their way) and `offload_s` (for its host: copies over PCIe and what that
-    updates); all [num_ranks, num_iterations].
+    updates); all [num_ranks, num_iterations]. Of what it computes, `slowed_s` [num_ranks, num_iterations] were lost to
+    collectives that held multiprocessors.
     """
 
     begin_s: np.ndarray
@@ -86,6 +87,7 @@ class Timesheet:
     called_waiting_s: np.ndarray
     called_s: np.ndarray
     offload_s: np.ndarray
+    slowed_s: np.ndarray
 
     @classmethod
     def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:

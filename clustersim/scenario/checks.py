@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from clustersim.errors import InputError, Mistake
-from clustersim.hardware import load_gpu
+from clustersim.hardware import load_gpu, load_transport
 from clustersim.hardware.sheet import Gpu
 from clustersim.reading.tree import Place
 from clustersim.scenario.layout import layout_of, work_of
@@ -114,8 +114,20 @@ def _placed_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iter
     yield from _gpu_mistakes(point, topology, gpus)
     yield from host_memory_mistakes(point, topology, gpus)
     yield from straggler_mistakes(point, topology, gpus)
+    yield from _channel_mistakes(point, topology, gpus)
     for mistake in point.strategy.placed_mistakes(topology, gpus, point.transport):
         yield replace(mistake, key=f"strategy.{mistake.key}")
+
+
+def _channel_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
+    """Yield that a transport's collectives would hold a whole GPU, of which none is left that computes."""
+    held = load_transport(point.transport).channels or 0
+    for name in dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist()):
+        if name is not None and held >= (most := load_gpu(name).num_multiprocessors):
+            message = (
+                f"collectives hold {held} multiprocessors (channels), and {name} has {most}: none is left to compute"
+            )
+            yield Mistake(message, "transport", got=str(held), allowed=f"channels below {most}")
 
 
 def _job_mistakes(point: Point, are_placed: bool) -> Iterator[Mistake]:

@@ -31,15 +31,15 @@ def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Net
     first one read samples. Ranks that do the same are played as one where `again` is given, which makes another network
     like the job's; then there is no job of those for whom others stand in.
     """
-    grid, transport = laid_out.grid, job.transport.name
+    grid = laid_out.grid
     programs = [plan.program for plan in laid_out.plans]
     fold = None
     if again is not None and not job.is_staged and not grid.tiled:
-        fold = folding(again, job.gpus, grid, programs, transport)
+        fold = folding(again, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None)
-    crew = Crew(job.network, job.gpus, grid, programs, algorithm, transport, watched)
+    crew = Crew(job.network, job.gpus, grid, programs, algorithm, job.transport, watched)
     if fold is not None:
-        crew = FoldedCrew(job.network, job.gpus, grid, algorithm, transport, watched, fold)
+        crew = FoldedCrew(job.network, job.gpus, grid, algorithm, job.transport, watched, fold)
     jobs: list[Job] = []
     num_settling = _num_settling(job, laid_out)
     for ranks in laid_out.replicas():
@@ -99,7 +99,8 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, crew: Crew, gpus: np.ndarray)
     ]
     first, times = outcomes[0], Timesheet.of_ranks(sheets, order)
     leads = np.array([crew.lead(rank) for rank in range(len(gpus))])
-    for column in (times.forward_s, times.bubble_s, times.called_s, times.called_waiting_s, times.offload_s):
+    columns = (times.bubble_s, times.called_s, times.called_waiting_s, times.offload_s, times.slowed_s)
+    for column in (times.forward_s, *columns):
         column[:] = column[leads]
     shortcuts = (*crew.shortcuts, *(each for outcome in outcomes for each in outcome.shortcuts))
     whole = replace(

@@ -10,6 +10,7 @@ import numpy as np
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.collectives.nccl import NVLS_EFFICIENCY
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
+from clustersim.collectives.nccl_channels import nccl_channels
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept, known_of_gpus
@@ -168,6 +169,16 @@ def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | 
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
     return bus(np.full(len(src), True)), bus(inside), _switch_bytes_per_s(topology, gpus)
+
+
+@known_of_gpus
+def num_channels(topology: Topology, gpus: np.ndarray) -> int:
+    """Return how many channels NCCL runs a collective among GPUs [num_ranks] on."""
+    num_ways = len(channels(topology, gpus).paths)
+    num_hosts = len(by_host(topology.gpu_hosts[gpus]))
+    names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
+    architectures = ["other" if name is None else load_gpu(name).architecture for name in names]
+    return nccl_channels(num_ways, _rates(topology, gpus)[0] / num_ways, num_hosts, *architectures)
 
 
 def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:

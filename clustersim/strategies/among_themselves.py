@@ -11,6 +11,7 @@ from clustersim.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, algor
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.strategies.algorithm import CHOICES, check_algorithm, schedule_collective, switches
 from clustersim.strategies.desk import Exchange
+from clustersim.strategies.held import held_share
 from clustersim.strategies.job import Job
 from clustersim.strategies.synchronous import Synchronous
 from clustersim.topology import Topology
@@ -90,7 +91,7 @@ class AmongThemselves(Synchronous):
             "all-reduce", self.algorithm, job.network.topology, job.gpus, num_bytes, job.transport.library, self.dims
         )
         nodes = [*job.buffer_nodes(), *switches(schedule, job.network.topology, job.gpus)]
-        return Exchange(schedule, nodes, name, follow=schedule.num_steps)
+        return Exchange(schedule, nodes, name, follow=schedule.num_steps, held=self._held(job, name))
 
     def _gathering(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule an all-gather, after which every worker has what each has sent and can add that itself."""
@@ -103,4 +104,11 @@ class AmongThemselves(Synchronous):
             job.transport.library,
             self.dims,
         )
-        return Exchange(schedule, job.buffer_nodes(), f"{name} all-gather", follow=schedule.num_steps)
+        held = self._held(job, name)
+        return Exchange(schedule, job.buffer_nodes(), f"{name} all-gather", follow=schedule.num_steps, held=held)
+
+    def _held(self, job: Job, algorithm: str) -> np.ndarray | None:
+        """Return the share of each worker's multiprocessors that an exchange holds, where one may compute beside it."""
+        if not self.overlaps_backward:
+            return None
+        return held_share(job.network.topology, job.gpus, job.transport, algorithm)

@@ -9,6 +9,8 @@ import numpy as np
 import simpy
 
 from clustersim.collectives import Schedule
+from clustersim.devices import GpuDevice, Pieces
+from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Network
 from clustersim.parallelism import PEERS, SHARERS, Grid
 from clustersim.parallelism.plan import SAMPLES
@@ -30,8 +32,9 @@ from clustersim.program.ops import (
     Wait,
 )
 from clustersim.results import Spans
-from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.algorithm import algorithm_name, schedule_collective, switches
 from clustersim.strategies.day import Process, send_for_samples, take_samples
+from clustersim.strategies.held import HOLDING, held_share
 from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import ENDLESS, Job
 from clustersim.topology import Node
@@ -90,7 +93,7 @@ class Crew:
         grid: Grid,
         programs: Sequence[Program],
         algorithm: str,
-        transport: str,
+        transport: Transport,
         watched: Collection[int],
     ):
         self._network, self._env = network, network.env
@@ -99,6 +102,8 @@ class Crew:
         self._num_micro = max(program.num_micro_batches for program in programs)
         self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
         self._algorithm, self._transport = algorithm, transport
+        self._shares: dict[tuple[str, int, str, float], dict[int, float]] = {}
+        self._devices: dict[int, GpuDevice] = {}  # of the ranks that have begun
         self._letters: dict[tuple[int, int, Key], Letter] = {}
         self._host = HostSide()
         self._updated_s: dict[int, list[float]] = {}
@@ -132,6 +137,7 @@ class Crew:
         buckets = job.plans(place, iteration).buckets
         times.make_room(iteration)
         times.begin_s[place, iteration] = times.forward_s[place, iteration] = env.now
+        self._devices[rank] = job.devices[place]
         if job.input_stage is not None:
             times.fetched_s[place, iteration] = env.now
         self._day[rank] = []
@@ -179,6 +185,7 @@ class Crew:
         if ahead:
             yield from self._compute(job, place, rank, iteration, ahead)
         times.computed_s[place, iteration] = env.now
+        times.slowed_s[place, iteration] += job.devices[place].take_lost_s()
         send_for_samples(job, place)
         if rank in self._spans and iteration <= self.last_noted:
             self._spans[rank], self.noted[rank] = self._day[rank], iteration
@@ -196,9 +203,9 @@ class Crew:
         is_watched = rank in self._spans
         for now in [ops] if job.paces is None else [[op] for op in ops]:
             start_s = float(self._env.now)
-            yield from job.devices[place].compute(sum(op.seconds for op in now) * slowdown)
-            for op in now:
-                end_s = float(self._env.now) if op is now[-1] else start_s + op.seconds * slowdown
+            pieces = yield from job.devices[place].compute(sum(op.seconds for op in now) * slowdown)
+            ends_s = _ends_s(start_s, [op.seconds * slowdown for op in now], pieces, float(self._env.now))
+            for op, end_s in zip(now, ends_s, strict=True):
                 times.called_s[place, iteration] += op.called_s
                 if is_watched:
                     self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}", end_s=end_s)
@@ -351,7 +358,27 @@ class Crew:
         meeting.num_to_come -= 1
         if not meeting.num_to_come:
             del self._meetings[op.axis, group[0], iteration, op.key]
-        return meeting.collective.done(place)
+        done = meeting.collective.done(place)
+        self._hold(rank, group, op, done)
+        return done
+
+    def _hold(self, rank: int, group: tuple[int, ...], op: Call, done: simpy.Event) -> None:
+        """Let a collective hold multiprocessors of a rank's GPU until its part is done, beside what that computes."""
+        own = self._devices[rank].multiprocessors
+        if own is None or op.axis == "tensor" or op.op not in HOLDING:
+            return
+        key = op.axis, group[0], op.op, op.num_bytes
+        if key not in self._shares:
+            topology, gpus = self._network.topology, self._gpus[list(group)]
+            name, library = op.op, self._transport.library
+            if op.op == "all-reduce":
+                name = algorithm_name(op.op, self._algorithm_of(op), topology, gpus, op.num_bytes, library)
+            shares = held_share(topology, gpus, self._transport, name).tolist()
+            self._shares[key] = dict(zip(group, shares, strict=True))
+        share = self._shares[key][rank]
+        if share:
+            own.hold(share)
+            done.callbacks.append(lambda _: own.let_go(share))
 
     def _group(self, rank: int, axis: str) -> tuple[int, ...]:
         if (axis, rank) not in self._groups:
@@ -371,7 +398,7 @@ class Crew:
         if known not in self._schedules:
             topology, gpus = self._network.topology, np.roll(self._gpus[list(group)], -op.root)
             algorithm = self._algorithm_of(op)
-            _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport)
+            _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport.library)
             nodes: list[Hashable] = [*gpus.tolist(), *switches(schedule, topology, gpus)]
             self._schedules[known] = (schedule, nodes)
         schedule, nodes = self._schedules[known]
@@ -384,3 +411,16 @@ class Crew:
     def _algorithm_of(self, op: Call) -> str:
         """Return what is named for what copies add up and gather; the library chooses for everything else."""
         return self._algorithm if op.axis in _OF_COPIES and op.op != "broadcast" else "auto"
+
+
+def _ends_s(start_s: float, seconds: Sequence[float], pieces: Pieces, end_s: float) -> list[float]:
+    """Return when each of some things ended that were computed one after the other, each so long at full speed.
+
+    `pieces` are when the speed changed meanwhile, and what had been done by then.
+    """
+    if not pieces:
+        return [*(start_s + np.cumsum(seconds[:-1])).tolist(), end_s]
+    times_s, done_s = zip(*pieces, strict=True)
+    done = np.cumsum(seconds)
+    ends_s: list[float] = np.interp(done, [0.0, *done_s, done[-1]], [start_s, *times_s, end_s]).tolist()
+    return ends_s

@@ -59,6 +59,7 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     if plan.backward_s > done_s:
         yield from gpu.compute((plan.backward_s - done_s) * slowdown)
     times.computed_s[rank, iteration] = clock.now
+    times.slowed_s[rank, iteration] += gpu.take_lost_s()
     send_for_samples(job, rank)
 
 
@@ -92,7 +93,9 @@ def _samples(job: Job, rank: int) -> Process:
 
 def update(job: Job, rank: int, iteration: int) -> Process:
     """Run the optimizer on the worker's own GPU."""
-    yield from job.devices[rank].compute(job.plans(rank, iteration).update_s * job.slowdown(rank, iteration))
+    gpu = job.devices[rank]
+    yield from gpu.compute(job.plans(rank, iteration).update_s * job.slowdown(rank, iteration))
+    job.times.slowed_s[rank, iteration] += gpu.take_lost_s()
 
 
 class Outbox:

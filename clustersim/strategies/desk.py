@@ -21,7 +21,8 @@ class Exchange:
     """How one bucket is exchanged: a schedule over nodes, workers first, then servers.
 
     `delay_s` [num_nodes, num_steps] are pauses. A worker's next bucket may follow when the worker has
-    reached the step `follow`.
+    reached the step `follow`. Meanwhile it holds a share of each worker's multiprocessors (`held` [num_ranks]), or
+    none.
     """
 
     schedule: Schedule
@@ -29,6 +30,7 @@ class Exchange:
     algorithm: str
     follow: int
     delay_s: np.ndarray | None = None
+    held: np.ndarray | None = None
 
 
 class Desk:
@@ -46,6 +48,8 @@ class Desk:
     ):
         self._job = job
         self._exchanges = exchanges
+        nothing = np.zeros(job.num_ranks)
+        self._held = [nothing if exchange.held is None else exchange.held for exchange in exchanges]
         self._places = {rank: place for place, rank in enumerate(range(job.num_ranks) if ranks is None else ranks)}
         self._everybody = np.array(list(self._places))
         self._neighbours = None if neighbours is None else [np.array(near, dtype=np.int64) for near in neighbours]
@@ -57,6 +61,15 @@ class Desk:
     def algorithms(self) -> tuple[str, ...]:
         """What each bucket is exchanged by [num_buckets]."""
         return tuple(exchange.algorithm for exchange in self._exchanges)
+
+    @property
+    def holds(self) -> bool:
+        """Whether any exchange holds multiprocessors of those who compute beside it."""
+        return any(held.any() for held in self._held)
+
+    def held(self, bucket: int) -> np.ndarray:
+        """Return the share of each worker's multiprocessors that the exchange of a bucket holds [num_ranks]."""
+        return self._held[bucket]
 
     def goes_anywhere(self, bucket: int) -> bool:
         """Say whether a bucket goes anywhere; that of a lone worker need not."""
@@ -72,9 +85,14 @@ class Desk:
             collective = self.enter_together([rank], iteration, number)
         place = self._places[rank]
         followed, done = collective.reached(place, self.follow(number)), collective.done(place)
+        own, share = self._job.devices[rank].multiprocessors, float(self.held(number)[rank])
+        if own is not None and share:
+            own.hold(share)
         yield followed
         fire(pushed)
         yield done
+        if own is not None and share:
+            own.let_go(share)
 
     def _compare(self, finished: simpy.Event) -> None:
         """Note whether ranks of whom the first plays for all were done at the same time."""

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import simpy
 
+from clustersim.hardware.sheet import Transport
 from clustersim.network import Network, TransferTimes
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import Grid
@@ -41,7 +42,7 @@ class FoldedCrew(Crew):
         gpus: np.ndarray,
         grid: Grid,
         algorithm: str,
-        transport: str,
+        transport: Transport,
         watched: Collection[int],
         fold: Folding,
     ):
@@ -167,27 +168,34 @@ class FoldedCrew(Crew):
         meeting.ask(float(self._env.now))
         behind = self._yet_to_be_done(rank, op.axis, after)
         if not behind:
-            done = self._come_together(meeting, groups, op)
+            done = self._come_together(rank, meeting, groups, op)
         else:
-            done = self._env.process(self._follow_together(behind, meeting, groups, op))
+            done = self._env.process(self._follow_together(rank, behind, meeting, groups, op))
         self._behind[op.axis, rank] = done
         return meeting, done
 
     def _follow_together(
-        self, behind: Sequence[simpy.Event], meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call
+        self,
+        rank: int,
+        behind: Sequence[simpy.Event],
+        meeting: Meeting,
+        groups: Sequence[tuple[int, ...]],
+        op: Call,
     ) -> Process:
         for each in behind:
             if not each.processed:
                 yield each
-        yield self._come_together(meeting, groups, op)
+        yield self._come_together(rank, meeting, groups, op)
 
-    def _come_together(self, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:
+    def _come_together(self, rank: int, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:
         ends_s: list[float] = []
         for number, group in enumerate(groups):
             collective = self._begin(group, op) if number else meeting.collective
             collective.finished.callbacks.append(partial(self._leave, ends_s, len(group)))
             collective.enter(*range(len(group)))
-        return meeting.collective.done(0)
+        done = meeting.collective.done(0)
+        self._hold(rank, groups[0], op, done)
+        return done
 
     def _leave(self, ends_s: list[float], num_ranks: int, finished: simpy.Event) -> None:
         """Note whether all ranks of a collective were done at the same time, and with those of groups beside it."""

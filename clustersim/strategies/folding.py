@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
@@ -27,6 +28,7 @@ from clustersim.program.ops import (
     with_timed_calls,
 )
 from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.held import holds_any
 from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
 
 
@@ -79,7 +81,7 @@ def folding(
     gpus: np.ndarray,
     grid: Grid,
     programs: Sequence[Program],
-    transport: str,
+    transport: Transport,
 ) -> Folding | None:
     """Return how the ranks of a stage can be played as one, or None where they do not all do the same.
 
@@ -103,7 +105,8 @@ def folding(
     shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
     meets_copies = bool(links_inside & links_among)
     is_undisturbed = not links_inside & links_between and (not meets_copies or _apart_by_stage(inside, among, each))
-    timed = _timed(again, gpus, grid, programs, transport, inside, meets_copies) if is_undisturbed else None
+    stays = meets_copies or holds_any(transport)
+    timed = _timed(again, gpus, grid, programs, transport.library, inside, stays) if is_undisturbed else None
     columns = Columns.each(grid.tensor)
     if not links_inside or (timed and not meets_copies):
         columns = _columns(network, gpus, grid, {**between, **among})
@@ -186,12 +189,12 @@ def _timed(
     programs: Sequence[Program],
     transport: str,
     inside: Routes,
-    meets_copies: bool,
+    stays: bool,
 ) -> tuple[tuple[Program, ...], np.ndarray] | None:
     """Return programs in which collectives among GPUs that split layers are time, and the bytes of an iteration's.
 
     One group's are played, [num_links] bytes being those of all; None where others' links are not like its own. Where
-    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are.
+    something `stays`, those beside which copies may exchange something stay as they are.
     """
     network, each = again(), grid.num_ranks // grid.pipeline
     groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
@@ -199,7 +202,7 @@ def _timed(
     calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
     played = {call: _alone(again(), gpus[: grid.tensor], call, transport) for call in calls}
     seconds = {call: call_s for call, (call_s, _) in played.items()}
-    timed = tuple(with_timed_calls(program, seconds, meets_copies) for program in programs)
+    timed = tuple(with_timed_calls(program, seconds, stays) for program in programs)
     total = np.zeros(len(network.topology.links))
     for before, program in zip(programs, timed, strict=True):
         own = links[program.stage * each // grid.tensor : (program.stage + 1) * each // grid.tensor]

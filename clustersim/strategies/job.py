@@ -16,6 +16,7 @@ from clustersim.network import Network
 from clustersim.program import Bucket, Iteration, Wire
 from clustersim.results import Timesheet, UpdateLog
 from clustersim.stragglers import Pace
+from clustersim.strategies.held import holds_any
 from clustersim.strategies.window import Window
 
 ENDLESS = 1 << 40
@@ -140,7 +141,11 @@ class Job:
     @cached_property
     def devices(self) -> list[GpuDevice]:
         paces = [None] * self.num_ranks if self.paces is None else self.paces
-        return [GpuDevice(self.clock, self.network, int(gpu), pace) for gpu, pace in zip(self.gpus, paces, strict=True)]
+        shares = holds_any(self.transport)
+        return [
+            GpuDevice(self.clock, self.network, int(gpu), pace, shares)
+            for gpu, pace in zip(self.gpus, paces, strict=True)
+        ]
 
     @cached_property
     def hosts(self) -> np.ndarray:

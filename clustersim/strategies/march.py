@@ -28,6 +28,8 @@ MARCHED = "synchronous workers' days worked out as arithmetic (a march), not pla
 class March:
     """All workers of a job that has buckets, each in its own iteration; they meet at a desk for all of them."""
 
+    rounds: type[Round] = Round
+
     def __init__(self, job: Job, desk: Desk, num_iterations: int, updates_on_gpu: bool, tell: Tell):
         self._job, self._desk, self._tell = job, desk, tell
         self._num_iterations = num_iterations
@@ -55,9 +57,13 @@ class March:
         self._job.times.make_room(iteration)
         around = self._rounds.get(iteration)
         if around is None:
-            around = self._rounds[iteration] = Round(self._job.num_ranks, iteration, self._num_buckets)
+            around = self._rounds[iteration] = self.rounds(self._job.num_ranks, iteration, self._num_buckets)
             around.copied_s = self._copied_s
         self._compute(around, ranks, now_s)
+        self._hand_over(around, ranks)
+
+    def _hand_over(self, around: Round, ranks: np.ndarray) -> None:
+        """Let buckets set off as they are ready, whose times are all known."""
         if self._is_staged:
             for rank in ranks.tolist():
                 self._at(float(around.ready_s[0, rank]), self._copy_out, around, rank, 0)
@@ -122,7 +128,7 @@ class March:
         is_pushed_before = is_followed and follow < num_steps
 
         def pushed(ranks: list[int]) -> None:
-            self._clear(around, bucket + 1, np.array(ranks), self._job.env.now)
+            self._pushed(around, bucket, np.array(ranks))
 
         def left(ranks: list[int]) -> None:
             if is_followed and not is_pushed_before:
@@ -132,6 +138,10 @@ class March:
         if is_pushed_before:
             collective.watch(everybody, follow, pushed)
         collective.watch(everybody, num_steps, left)
+
+    def _pushed(self, around: Round, bucket: int, ranks: np.ndarray) -> None:
+        """Let the next bucket follow, when it is ready."""
+        self._clear(around, bucket + 1, ranks, self._job.env.now)
 
     def _left(self, around: Round, bucket: int, ranks: np.ndarray) -> None:
         """Let ranks have a bucket out of the exchange, and copied in where the transport stages on the host."""

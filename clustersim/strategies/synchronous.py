@@ -10,6 +10,7 @@ from clustersim.strategies.day import Outbox, Process, compute, update
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
 from clustersim.strategies.march import MARCHED, March
+from clustersim.strategies.shared_march import SharedMarch
 from clustersim.strategies.strategy import Strategy, Tell
 
 
@@ -52,9 +53,10 @@ class Synchronous(Strategy):
         job.num_warm_up, num_played = self.iterations(job)
         job.num_after = self.num_after(job)
         plays = job.network.exact or job.input_stage is not None or job.work is not None
-        if self.marches and job.buckets and not plays:
+        if self.marches and job.buckets and not plays and not (desk.holds and job.paces is not None):
             job.shortcuts = (MARCHED,)
-            return March(job, desk, num_played, self.updates_on_gpu, tell).start()
+            march = SharedMarch if desk.holds else March
+            return march(job, desk, num_played, self.updates_on_gpu, tell).start()
         ranks = range(1 if job.plays_as_one else job.num_ranks)
         workers = [job.env.process(self._worker(job, desk, rank, num_played + job.num_after, tell)) for rank in ranks]
         return job.env.process(_all(workers))

@@ -1,0 +1,40 @@
+"""What of its GPUs a collective holds while it runs there: a multiprocessor for each of its channels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustersim.collectives.nccl import NVLS_CHANNELS
+from clustersim.hardware import load_gpu
+from clustersim.hardware.sheet import Transport
+from clustersim.strategies.algorithm import NCCL, num_channels
+from clustersim.topology import Topology
+
+HOLDING = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "broadcasts", "reduce")
+"""Collectives that run on all channels; what is sent from one GPU to another does not."""
+
+
+def holds_any(transport: Transport) -> bool:
+    """Say whether collectives of a transport hold multiprocessors at all.
+
+    >>> from clustersim.hardware import load_transport
+    >>> holds_any(load_transport("nccl")), holds_any(load_transport("mpi"))
+    (True, False)
+    """
+    return transport.library in NCCL if transport.channels is None else transport.channels > 0
+
+
+def held_share(topology: Topology, gpus: np.ndarray, transport: Transport, algorithm: str) -> np.ndarray:
+    """Return which share of its multiprocessors a collective among GPUs holds on each of them [num_ranks].
+
+    The transport's own number of channels, or else NCCL's on these links; none of a GPU without a sheet.
+    """
+    if not holds_any(transport) or len(gpus) < 2:
+        return np.zeros(len(gpus))
+    if transport.channels is not None:
+        num = transport.channels
+    else:
+        num = NVLS_CHANNELS if algorithm == "nvls" else num_channels(topology, gpus)
+    sheets = [topology.gpu_sheets[gpu] for gpu in gpus.tolist()]
+    shares = {name: num / load_gpu(name).num_multiprocessors for name in dict.fromkeys(sheets) if name is not None}
+    return np.array([0.0 if name is None else shares[name] for name in sheets])

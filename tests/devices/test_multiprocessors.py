@@ -1,0 +1,73 @@
+"""What computes while others hold multiprocessors goes on at what is left of its speed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clustersim.devices import Multiprocessors
+from clustersim.stragglers import STRAGGLERS, paces
+
+HELD = st.lists(st.tuples(st.floats(0, 5), st.floats(0, 3), st.floats(0, 0.3)), max_size=4)
+
+
+def run(work_s: float, held: list[tuple[float, float, float]], pace=None) -> tuple[float, float, list]:
+    """Return when work ends that begins at 0, what is lost, and its pieces; `held` are (from, for, share)."""
+    env = simpy.Environment()
+    own = Multiprocessors(env, pace)
+
+    def hold(from_s: float, for_s: float, share: float):
+        yield env.timeout(from_s)
+        own.hold(share)
+        yield env.timeout(for_s)
+        own.let_go(share)
+
+    for each in held:
+        env.process(hold(*each))
+    pieces = env.run(own.work(work_s))
+    return float(env.now), own.take_lost_s(), pieces
+
+
+def test_a_collective_of_t_seconds_costs_its_share_of_them():
+    end_s, lost_s, pieces = run(10.0, [(2.0, 4.0, 0.25)])
+    assert end_s == pytest.approx(10.0 + 4.0 * 0.25)
+    assert lost_s == pytest.approx(4.0 * 0.25)
+    assert pieces == [(2.0, 2.0), (6.0, pytest.approx(5.0))]
+
+
+def test_work_that_ends_first_is_slow_to_its_end():
+    end_s, lost_s, _ = run(3.0, [(0.0, 100.0, 0.25)])
+    assert end_s == pytest.approx(3.0 / 0.75)
+    assert lost_s == pytest.approx(1.0)
+
+
+def test_two_that_hold_at_once_hold_both_shares():
+    end_s, _, _ = run(10.0, [(1.0, 4.0, 0.25), (2.0, 2.0, 0.5)])
+    assert end_s == pytest.approx(10.0 + 4.0 * 0.25 + 2.0 * 0.5)
+
+
+def test_with_nothing_left_it_stands_still():
+    end_s, lost_s, _ = run(3.0, [(1.0, 4.0, 1.0)])
+    assert end_s == pytest.approx(7.0)
+    assert lost_s == pytest.approx(4.0)
+
+
+def test_a_pause_and_a_share_both_slow_it():
+    pause = STRAGGLERS["pauses"].model_validate({"kind": "pauses", "at": ["2 s"], "lasts": "3 s"})
+    (pace,) = paces([pause], 0, np.zeros(1)) or []
+    end_s, _, _ = run(3.0, [(1.0, 6.0, 0.5)], pace)
+    assert end_s == pytest.approx(1.0 + 3.0 + 3.0 + 0.5)  # free, half of a second and of two around the pause, free
+
+
+@given(work_s=st.floats(0.01, 10), held=HELD)
+def test_what_is_lost_is_what_it_ends_later(work_s, held):
+    end_s, lost_s, _ = run(work_s, held)
+    assert end_s == pytest.approx(work_s + lost_s, rel=1e-9)
+
+
+@given(work_s=st.floats(0.01, 10), held=HELD, more=st.tuples(st.floats(0, 5), st.floats(0, 3), st.floats(0, 0.05)))
+def test_it_is_never_sooner_for_one_more_who_holds(work_s, held, more):
+    assert run(work_s, [*held, more])[0] >= run(work_s, held)[0] - 1e-9

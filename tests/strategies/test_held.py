@@ -1,0 +1,57 @@
+"""What a collective holds of its GPUs: NCCL's channels, a sheet's own, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clustersim.hardware import TRANSPORTS, load_transport
+from clustersim.strategies.held import held_share, holds_any
+from clustersim.topology import load_topology
+
+CLUSTERS = {
+    "a100": {"kind": "star", "num_hosts": 2, "host": "dgx-a100", "link": "infiniband-hdr"},
+    "h100": {"kind": "star", "num_hosts": 2, "host": "dgx-h100", "link": "infiniband-ndr"},
+    "v100": {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "infiniband-edr"},
+    "p100": {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "p100"}, "link": "infiniband-edr"},
+    "pcie": {"kind": "star", "num_hosts": 2, "host": {"template": "dual-socket", "gpu": "k80"}, "link": "10 Gbit/s"},
+    "bare": {"kind": "star", "num_hosts": 2, "link": "10 Gbit/s"},
+}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "num_gpus", "algorithm", "share"),
+    [
+        ("a100", 8, "ring", 24 / 108),
+        ("a100", 16, "ring", 16 / 108),
+        ("h100", 8, "ring", 24 / 132),
+        ("h100", 8, "nvls", 16 / 132),
+        ("h100", 16, "double-tree", 16 / 132),
+        ("v100", 8, "ring", 12 / 80),
+        ("v100", 16, "ring", 8 / 80),
+        ("p100", 8, "ring", 8 / 56),
+        ("pcie", 2, "ring", 2 / 13),
+        ("a100", 1, "ring", 0.0),
+        ("bare", 2, "ring", 0.0),
+    ],
+)
+def test_nccl_holds_a_multiprocessor_for_each_channel(cluster, num_gpus, algorithm, share):
+    topology = load_topology(CLUSTERS[cluster])
+    shares = held_share(topology, np.arange(num_gpus), load_transport("nccl"), algorithm)
+    assert shares == pytest.approx(np.full(num_gpus, share), abs=0.0)
+
+
+def test_no_other_library_holds_any():
+    assert [name for name in TRANSPORTS if holds_any(load_transport(name))] == ["nccl", "nccl-sockets"]
+    topology = load_topology(CLUSTERS["a100"])
+    assert not held_share(topology, np.arange(8), load_transport("mpi-cuda"), "ring").any()
+
+
+@pytest.mark.parametrize("channels", [0, 1, 10])
+def test_a_sheet_of_ones_own_says_how_many(channels):
+    topology = load_topology(CLUSTERS["a100"])
+    own = replace(load_transport("nccl"), channels=channels)
+    assert held_share(topology, np.arange(8), own, "ring") == pytest.approx(np.full(8, channels / 108))
+    assert holds_any(own) == (channels > 0)
