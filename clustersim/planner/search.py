@@ -114,7 +114,7 @@ def _play(asked: tuple[Point, Ranked]) -> Played | str:
     measured = min(point.num_iterations, _ITERATIONS)
     chosen = point_of(point, ranked.choice).model_copy(update={"num_iterations": measured, "replicates": 1})
     try:
-        run = forecast(chosen, workloads=_WORKLOADS).run
+        run = forecast(chosen, workloads=_WORKLOADS, detail=False).run
     except ClustersimError as error:
         return str(error)
     return Played(ranked, run.iteration_s, run.samples_per_s, dict(run.breakdown_s))

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from clustersim.errors import InputError, Mistake
@@ -50,10 +51,25 @@ def read_yaml(
     Broken syntax raises an `InputError` with its line; the tree of an empty document is a null. Scalars that are not
     `typed` stay the text that was written, or null.
     """
+    read = _read if len(text) > _MOST_KEPT else _read_once
+    node, mistakes = read(text, file, positions, limits, typed)
+    return node, list(mistakes)
+
+
+_MOST_KEPT = 1 << 16
+
+
+def _read(
+    text: str, file: str | None, positions: bool, limits: Limits, typed: bool
+) -> tuple[Node, tuple[Mistake, ...]]:
     reader = _Reader(text, file, positions, limits.num_events, typed)
     node = reader.document()
     check_extent(node, limits.num_values)
-    return node, reader.mistakes
+    return node, tuple(reader.mistakes)
+
+
+_read_once = lru_cache(maxsize=256)(_read)
+"""The same for texts that come again: sheets, what many scenarios extend, values that are set in many of them."""
 
 
 class _Reader:

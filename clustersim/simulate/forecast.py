@@ -54,8 +54,12 @@ def forecast(
     exact: bool = False,
     tell: Tell = lambda share: None,
     workloads: Workloads | None = None,
+    detail: bool = True,
 ) -> Forecast:
-    """Simulate one point of a scenario, with all its replicates; a sweep's points share their `workloads`."""
+    """Simulate one point of a scenario, with all its replicates; a sweep's points share their `workloads`.
+
+    Without `detail` a run has no rows per span, layer, rank, iteration or gradient, as `Run.to_dict` leaves them out.
+    """
     jobs, setups = point.each_job(), setups_of(point, workloads)
     setup = setups[0]
     warnings = _all(each.memory_warnings() for each in setups)
@@ -73,7 +77,7 @@ def forecast(
         else:
             outcomes.append(play_together(jobs, setups, number, exact, tell_replicate))
     outcomes, failure_times = with_failures(setup, outcomes)
-    run = replace(run_of(setup, axes or {}, outcomes), failures=failure_times)
+    run = replace(run_of(setup, axes or {}, outcomes, detail), failures=failure_times)
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
     assumptions = _all([told_of_jobs(point), *(each.assumptions(used) for each in setups)])

@@ -36,9 +36,10 @@ _DETAILED_RANKS = 16
 _LEVEL = 0.95
 
 
-def run_of(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
-    """Return the run of a point, from what came of playing its replicates."""
-    return _with_detail(_with_links(_figures(setup, axes, outcomes), setup, outcomes[0]), setup, outcomes)
+def run_of(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], detail: bool = True) -> Run:
+    """Return the run of a point, from what came of playing its replicates; what has many rows with `detail` alone."""
+    run = _with_links(_figures(setup, axes, outcomes), setup, outcomes[0])
+    return _with_detail(run, setup, outcomes) if detail else run
 
 
 def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
@@ -82,7 +83,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
 
 
 def _with_links(run: Run, setup: Setup, first: Outcome) -> Run:
-    """Return a run with what its links carried in the first replicate."""
+    """Return a run with what travelled between which ranks, and what its links carried, in the first replicate."""
     topology = setup.topology
     bytes_per_s = topology.links.bytes_per_s
     return replace(
@@ -90,12 +91,17 @@ def _with_links(run: Run, setup: Setup, first: Outcome) -> Run:
         adapters=_adapters(setup, first),
         link_classes=link_classes(*topology.link_kinds, bytes_per_s, first.link_bytes, first.iteration_s),
         links=busiest_links(topology.describe_link, bytes_per_s, first.link_bytes, first.iteration_s),
+        buckets=tuple(
+            (bucket.name, bucket.num_bytes, algorithm)
+            for bucket, algorithm in zip(setup.first_plan.buckets, first.algorithms, strict=True)
+        ),
+        rank_names=tuple(str(topology.node_names[node]) for node in topology.gpus[first.gpus]),
     )
 
 
 def _with_detail(run: Run, setup: Setup, outcomes: list[Outcome]) -> Run:
     """Return a run with what there is a row of for each rank, layer, iteration or gradient of the first replicate."""
-    first, names = outcomes[0], setup.topology.node_names
+    first = outcomes[0]
     return replace(
         run,
         iterations_s=first.iterations_s(),
@@ -105,11 +111,6 @@ def _with_detail(run: Run, setup: Setup, outcomes: list[Outcome]) -> Run:
         more_updates=tuple(outcome.updates for outcome in outcomes[1:]),
         cycles=Cycles.of(first.times, first.weights > 0),
         layers=_layers(setup),
-        buckets=tuple(
-            (bucket.name, bucket.num_bytes, algorithm)
-            for bucket, algorithm in zip(setup.first_plan.buckets, first.algorithms, strict=True)
-        ),
-        rank_names=tuple(str(names[node]) for node in setup.topology.gpus[first.gpus]),
         spans=_spans(setup, first),
         memory_lines=() if setup.laid_out is None or first.spans is None else memory_lines(setup.laid_out, first.spans),
     )

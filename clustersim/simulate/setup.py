@@ -185,7 +185,11 @@ class Setup:
 
     def memory_bytes(self, kind: str) -> dict[str, float]:
         """Return what a GPU of this kind holds, by what it is for: the same on every kind."""
-        return gpu_memory(self.point, self.model) if self.laid_out is None else self.laid_out.fullest
+        return self._whole_memory if self.laid_out is None else self.laid_out.fullest
+
+    @cached_property
+    def _whole_memory(self) -> dict[str, float]:
+        return gpu_memory(self.point, self.model)
 
     def memory_warnings(self) -> tuple[str, ...]:
         """Refuse a plan that does not fit, or say so where the scenario lets it pass."""

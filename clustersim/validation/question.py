@@ -13,12 +13,12 @@ from pydantic import Field, ValidationError
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
 from clustersim.reading.tree import Node
-from clustersim.results import Run, Spans
+from clustersim.results import Run
 from clustersim.results.budget import compute_kind, layout_kind, model_kind
 from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
-from clustersim.simulate import forecast, time_collective
+from clustersim.simulate import Workloads, forecast, time_collective
 from clustersim.spec import Spec
 from clustersim.units import Size
 from clustersim.validation.left_out import sheet_without
@@ -84,10 +84,14 @@ def _training(question: Question) -> Answer:
         message = f"the figure belongs to one point and this is a sweep over {lists}; give these a column"
         raise InputError(message, got=f"{len(points)} points", allowed="one point")
     asked = points[0].point
-    run = forecast(_fairly(question, asked)).run
-    document = replace(run, axes={}, spans=Spans(), layers=(), links=()).to_dict(detail=False)
+    run = forecast(_fairly(question, asked), workloads=_WORKLOADS, detail=False).run
+    document = replace(run, axes={}).to_dict(detail=False)
     group, way = group_and_way(asked)
     return Answer(document, group, way, features(asked, run))
+
+
+_WORKLOADS = Workloads()
+"""What this process has worked out of models' layers."""
 
 
 def _fairly(question: Question, point: Point) -> Point:

@@ -119,3 +119,14 @@ def test_the_caret_stands_under_the_mistake() -> None:
     shown = str(mistakes[0]).splitlines()
     assert shown[0].startswith("f.yaml:2:15: ")
     assert shown[1][shown[2].index("^") :].startswith(".nan")
+
+
+def test_a_text_that_comes_again_gives_the_same_tree_and_mistakes_of_its_own() -> None:
+    text = "a: !tag 1\nb: [1, 2]"
+    tree, mistakes = read_yaml(text, "f.yaml")
+    kept = list(mistakes)
+    mistakes.clear()
+    assert read_yaml(text, "f.yaml") == (tree, kept)
+    assert len(kept) == 1
+    assert read_yaml(text, "g.yaml")[0].place.file == "g.yaml"
+    assert read_yaml(text, "f.yaml", typed=False)[0].plain() == {"a": "1", "b": ["1", "2"]}

@@ -12,7 +12,7 @@ from clustersim import hardware
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.scenario import layout, load_scenario
-from clustersim.simulate import Workloads
+from clustersim.simulate import Workloads, forecast
 from clustersim.simulate.setup import Setup
 from clustersim.workload import Workload
 from clustersim.workload.layer import Model
@@ -126,3 +126,13 @@ def test_tensors_of_a_layer_are_ready_together_and_travel_each_by_itself() -> No
         assert biases[0] == f"{whole[0]}, tensor 2"
         assert weights[1] + biases[1] == whole[1]
         assert weights[2] == biases[2] == pytest.approx(whole[2])
+
+
+@pytest.mark.parametrize("layout", [{}, {"parallelism": {"pipeline": 2, "micro_batches": 2}}])
+def test_a_forecast_without_detail_is_the_same_run_without_its_rows(layout: dict[str, Any]) -> None:
+    point = load_scenario({**SCENARIO, "num_gpus": 2, **layout}).points()[0].point
+    whole, short = forecast(point).run, forecast(point, detail=False).run
+    assert short.to_dict(detail=False) == whole.to_dict(detail=False)
+    assert (short.rank_names, short.buckets, short.links) == (whole.rank_names, whole.buckets, whole.links)
+    assert whole.spans.kind
+    assert not short.spans.kind

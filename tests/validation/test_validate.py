@@ -92,7 +92,7 @@ def test_processes_and_their_number_change_nothing(make_case) -> None:
 
 
 def test_what_fails_is_told_and_the_rest_compared(make_case, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    def broken(*arguments: object) -> None:
+    def broken(*arguments: object, **others: object) -> None:
         raise ArithmeticError("the clock ran backwards")
 
     monkeypatch.setattr("clustersim.validation.question.forecast", broken)
