@@ -19,7 +19,7 @@ from clustersim.planner.shapes import stage_shapes
 from clustersim.planner.space import Choice
 from clustersim.planner.way import first_stage_s, pass_order
 from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
-from clustersim.workload import PRECISIONS
+from clustersim.workload import PRECISIONS, moved_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +160,10 @@ class _Exchange:
         self._load = material.load(choice, stage)
         self._algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
         self._update_s = whole.optimizer_s * self._load.share
+        copies, counted = material.copies(choice), zip(self._load.buckets, self._load.num_gradients, strict=True)
+        copied_s = [moved_s(2 * size, material.gpu, number) for size, number in counted]
+        self._into_s, self._back_s = copies.into * sum(copied_s), copies.back * sum(copied_s)
+        self._first_into_s = copies.into * sum(copied_s[:1])
         self._overlap = timed.training.overlap
         self._tail_s = float(passes.tail_s[stage])
         self._gradient_bytes = whole.gradient_bytes_per_parameter
@@ -173,6 +177,7 @@ class _Exchange:
         sharding, replicas = self._choice.layout.sharding, self._choice.grid.num_replicas
         if replicas == 1:
             return passed_s + self._update_s
+        passed_s += self._into_s
         if sharding in ("zero-2", "zero-3"):
             met_s = self._streamed_s(passed_s)
         else:
@@ -180,18 +185,19 @@ class _Exchange:
             apart_s = min(starts_s) + self._all_of_experts_s(op, self._load.experts)
             met_s = max(self._met_s(op, passed_s, starts_s), passed_s, apart_s)
         if sharding is None:
-            return met_s + self._update_s
+            return met_s + self._back_s + self._update_s
         own = (1 + self._load.expert_share * (self._choice.grid.expert - 1)) / replicas
         return met_s + self._update_s * own + self._given_out_s()
 
     def _met_s(self, op: str, passed_s: float, starts_s: list[float]) -> float:
         """Return when the last bucket is exchanged, one after the other."""
         every_s = self._all_s(op, self._load.buckets)
+        last_s = self._all_s(op, self._load.buckets[-1:])
         if not self._overlap:
-            return passed_s + every_s
+            return max(passed_s + last_s, passed_s - self._into_s + self._first_into_s + every_s)
         return max(
             passed_s,
-            passed_s - self._tail_s + self._all_s(op, self._load.buckets[-1:]),
+            passed_s - self._tail_s + last_s,
             min(starts_s) + every_s,
             starts_s[0] + self._all_s(op, self._load.of_first_chunk),
         )

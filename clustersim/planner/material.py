@@ -22,7 +22,7 @@ from clustersim.parallelism.turns import turned_ops
 from clustersim.parallelism.work import piece_times
 from clustersim.planner.links import Group, LeastTimes
 from clustersim.planner.space import RECOMPUTES, Choice
-from clustersim.program import assign_buckets
+from clustersim.program import Copies, assign_buckets
 from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
@@ -86,7 +86,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class StageLoad:
-    """What a stage exchanges: bytes of its buckets, and of those with gradients of its first chunk alone.
+    """What a stage exchanges: bytes of its buckets, of so many gradients each, and of those of its first chunk alone.
 
     `experts` are the bytes of gradients that copies of experts exchange apart from the others. `units` are the
     parameters of the units of each of its chunks, of what all replicas have and of experts. `share` is its part of the
@@ -94,6 +94,7 @@ class StageLoad:
     """
 
     buckets: tuple[float, ...]
+    num_gradients: tuple[int, ...]
     of_first_chunk: tuple[float, ...]
     experts: tuple[float, ...]
     units: tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]
@@ -124,6 +125,11 @@ class Material:
         return self._once(
             ("strategy", choice.exchange), lambda: self.point.strategy.model_copy(update=dict(choice.exchange))
         )
+
+    def copies(self, choice: Choice) -> Copies:
+        """Return how often gradients are copied to travel, as a point of the choice has them (`copies_of`)."""
+        is_whole = choice.grid.data == choice.num_gpus and choice.layout.sharding is None
+        return self.strategy(choice).copies_made(is_whole)
 
     def timed(self, choice: Choice) -> Timed:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""
@@ -271,14 +277,13 @@ class Material:
         apart = split.are_experts[layers] if choice.grid.expert > 1 else np.zeros(len(layers), dtype=bool)
         together, last = np.flatnonzero(~apart & (sizes > 0)), int(own[0][-1])
         caps = self._caps(choice, whole)
-        buckets = [
-            (float(sizes[together[members]].sum()), int(layers[together[members[-1]]]) <= last)
-            for members in assign_buckets(sizes[together].tolist(), caps)
-        ]
+        members = assign_buckets(sizes[together].tolist(), caps)
+        buckets = [(float(sizes[together[own]].sum()), int(layers[together[own[-1]]]) <= last) for own in members]
         every, own_parameters = whole.model.num_parameters, float(split.parameters[layers].sum())
         shared, experts = zip(*self.units(choice)[stage::num_stages], strict=True)
         return StageLoad(
             buckets=tuple(size for size, _ in buckets),
+            num_gradients=tuple(map(len, members)),
             of_first_chunk=tuple(size for size, is_of_first in buckets if is_of_first),
             experts=tuple(sizes[apart & (sizes > 0)].tolist()),
             units=(shared, experts),
