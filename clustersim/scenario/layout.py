@@ -29,7 +29,24 @@ def work_of(
 
 
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> LaidOut:
-    """Return the layout of a point; `whole` is the undivided model's work at the micro-batch."""
+    """Return the layout of a point; `whole` is the undivided model's work at the micro-batch.
+
+    It is made once: what was checked is what runs.
+    """
+    key = id(point), whole.gpu.name
+    if key not in _MADE:
+        if len(_MADE) >= _MOST_MADE:
+            del _MADE[next(iter(_MADE))]
+        _MADE[key] = point, _made(point, whole, given_times)
+    return _MADE[key][1]
+
+
+_MOST_MADE = 4
+_MADE: dict[tuple[int, str], tuple[Point, LaidOut]] = {}
+"""The latest layouts by their points, which are kept with them, so that no other can come to stand in their place."""
+
+
+def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> LaidOut:
     training = Training(
         whole=of_a_batch(point, whole, point.micro_batch, given_times),
         optimizer=point.optimizer,

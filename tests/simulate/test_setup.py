@@ -136,3 +136,14 @@ def test_a_forecast_without_detail_is_the_same_run_without_its_rows(layout: dict
     assert (short.rank_names, short.buckets, short.links) == (whole.rank_names, whole.buckets, whole.links)
     assert whole.spans.kind
     assert not short.spans.kind
+
+
+def test_a_layout_that_was_checked_is_the_one_that_runs() -> None:
+    """And points of a sweep, or the same scenario read again, have layouts of their own."""
+    written = {**SCENARIO, "num_gpus": 2, "parallelism": {"pipeline": 2, "micro_batches": [2, 4]}}
+    first, second = (each.point for each in load_scenario(written).points())
+    checked, again = Setup(first).laid_out, load_scenario(written).points()[0].point
+    assert checked is not None
+    assert Setup(first).laid_out is checked
+    assert Setup(second).laid_out != checked
+    assert Setup(again).laid_out == checked
