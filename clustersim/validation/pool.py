@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from clustersim.errors import InputError
+from clustersim.scenario.files import read_scenario
 from clustersim.sweep.pool import Pool
 from clustersim.validation.question import Answer, Question, answer
 
@@ -20,7 +22,7 @@ def answer_all(questions: Sequence[Question], tell: Tell = lambda share, what: N
     def told(number: int, how_many: int) -> None:
         tell(how_many / len(questions), _name(questions[number]))
 
-    order = sorted(range(len(questions)), key=lambda number: -_size(questions[number]))
+    order = sorted(range(len(questions)), key=lambda number: -size_of(questions[number]))
     with Pool(workers) as pool:
         return pool.map(answer, questions, told, order)
 
@@ -29,10 +31,14 @@ def _name(question: Question) -> str:
     return " ".join([question.file.parent.name, *question.overrides])
 
 
-def _size(question: Question) -> int:
-    """Return how many GPUs a question names, 0 where only its file does."""
+def size_of(question: Question) -> int:
+    """Return how many GPUs a question is about, by its row or else by its file; 0 where neither names a number."""
     for text in question.overrides:
         key, _, value = text.partition("=")
         if key == "num_gpus" and value.isdecimal():
             return int(value)
-    return 0
+    try:
+        named = read_scenario(question.file)[0].child("num_gpus")
+    except InputError:  # told with everything else that is wrong, when it is answered
+        return 0
+    return named.value if named is not None and isinstance(named.value, int) else 0

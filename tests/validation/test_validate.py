@@ -12,6 +12,8 @@ from clustersim.errors import InputError
 from clustersim.validation import load_cases, validate
 from clustersim.validation.case import CHOSEN_AFTER
 from clustersim.validation.measured import read_measured
+from clustersim.validation.pool import size_of
+from clustersim.validation.question import Question
 
 HEADER = "scenario,num_gpus,metric,value,unit,role,provenance,where\n"
 
@@ -252,3 +254,12 @@ def test_a_case_without_its_source_is_refused(make_case) -> None:
     (folder / "source.md").unlink()
     with pytest.raises(InputError, match="a case says where its figures are from"):
         load_cases([str(folder)])
+
+
+def test_a_question_is_about_as_many_gpus_as_its_row_says_or_else_its_file(make_case) -> None:
+    """By which those that take longest are begun first."""
+    folder = make_case()
+    (folder / "large.yaml").write_text("extends: scenario.yaml\nnum_gpus: 64\n", encoding="utf-8")
+    (folder / "broken.yaml").write_text("num_gpus: [", encoding="utf-8")
+    asked = [("scenario", ()), ("scenario", ("num_gpus=8",)), ("large", ("batch.per_gpu=2",)), ("broken", ())]
+    assert [size_of(Question(folder / f"{name}.yaml", overrides)) for name, overrides in asked] == [1, 8, 64, 0]
