@@ -76,9 +76,10 @@ def test_replicates_that_cannot_differ_are_what_playing_each_gives(scenario: dic
     assert quick.iteration_s == pytest.approx(exact.iteration_s, rel=1e-9)
     assert quick.interval is not None
     assert quick.interval.iteration_s[0] == quick.interval.iteration_s[1]
-    moved = clustersim.simulate(slow | {"placement": {"kind": "random"}})
+    apart = {"kind": "all-reduce", "algorithm": "halving-doubling"}  # quicker where partners share no adapter
+    moved = clustersim.simulate(slow | {"placement": {"kind": "random"}, "strategy": apart})
     assert moved.interval is not None
-    assert moved.interval.iteration_s[0] < moved.interval.iteration_s[1]
+    assert moved.interval.iteration_s[0] * 1.01 < moved.interval.iteration_s[1]
 
 
 def test_intervals_are_whole_updates_next_to_the_optimum_that_was_asked_for(scenario: dict[str, Any]) -> None:
