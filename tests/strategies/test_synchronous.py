@@ -125,7 +125,9 @@ def test_a_scattered_sum_spares_each_way_what_one_gpu_gets_of_three_beyond_a_qua
         )
         for kind in kinds
     )
-    assert one - scattered == pytest.approx(2 * 16 * MB / 12e9 * (3 - 3 / 4), rel=1e-6)
+    out_of_a_slot, from_others = 12e9, 10e9  # what GPUs get through a processor is 5/6 of what a slot carries
+    one_s, scattered_s = 3 / from_others + 3 / out_of_a_slot, 2 * 3 / 4 / from_others
+    assert one - scattered == pytest.approx(16 * MB * (one_s - scattered_s), rel=1e-6)
 
 
 @pytest.mark.parametrize("num_servers", [1, 2, 3])
