@@ -248,6 +248,13 @@ def test_internlm_is_llama_2_with_more_words():
     assert load_model("internlm-7b").title == "InternLM 7B, 2048 tokens"
 
 
+def test_internlm_has_the_first_flash_attention():
+    def kernels(name):
+        return {layer.shape.get("flash", 2) for layer in load_model(name).layers if layer.op == "matmul"}
+
+    assert (kernels("internlm-7b"), kernels("llama-2-7b")) == ({1}, {2})
+
+
 def test_a_llama_named_by_its_tokens_is_the_one_on_so_many():
     assert load_model("llama-3.1-8b-seq8192").layers == load_model("llama-3.1-8b").layers
     assert load_model("llama-3.1-70b-seq32768").num_parameters == PARAMETERS["llama-3.1-70b"]

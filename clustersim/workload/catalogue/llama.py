@@ -22,12 +22,16 @@ _LLAMA2 = (
 
 _INTERNLM = (
     "InternLM/InternLM, configs/7B_sft.py, commit 00478761 (2023): words, layers, features, heads and MLP_RATIO 8/3, "
-    "to a multiple of 256 as in Llama; biases of its attention are left out"
+    "to a multiple of 256 as in Llama; biases of its attention are left out. doc/en/install.md, commits 0f5ee057 and "
+    "8b039e11: Flash-Attention 1.0.5, with PyTorch 1.13.1"
 )
 
 
 class _Size(NamedTuple):
-    """Of one size: `between` are the features of the feed-forward layers, `tokens` what it was first trained on."""
+    """Of one size: `between` are the features of the feed-forward layers, `tokens` what it was first trained on.
+
+    `flash` is the kernel of its attention.
+    """
 
     layers: int
     features: int
@@ -37,12 +41,13 @@ class _Size(NamedTuple):
     words: int
     tokens: int
     source: str
+    flash: int = 2
 
 
 _FAMILIES = {"llama": "Llama", "internlm": "InternLM"}
 
 LLAMA_SIZES = {
-    "internlm-7b": _Size(32, 4096, 32, 32, 11_008, 103_168, 2048, _INTERNLM),
+    "internlm-7b": _Size(32, 4096, 32, 32, 11_008, 103_168, 2048, _INTERNLM, flash=1),
     "llama-2-7b": _Size(32, 4096, 32, 32, 11_008, 32_000, 4096, _LLAMA2),
     "llama-2-13b": _Size(40, 5120, 40, 40, 13_824, 32_000, 4096, _LLAMA2),
     "llama-2-34b": _Size(48, 8192, 64, 8, 22_016, 32_000, 4096, _LLAMA2),
@@ -56,7 +61,8 @@ LLAMA_SIZES = {
 def llama(name: str, tokens: int | None = None) -> Callable[[], Model]:
     """Return what builds a Llama of `LLAMA_SIZES`; a sample is so many tokens, what it was first trained on if None.
 
-    Attention is one fused kernel that skips what the mask hides, as PyTorch has it by default.
+    Attention is one fused kernel that skips what the mask hides, as PyTorch has it by default; InternLM's is the first
+    FlashAttention.
     """
 
     def build() -> Model:
@@ -99,14 +105,14 @@ def any_llama(name: str) -> Callable[[], Model] | None:
 
 def _block(net: Builder, name: str, x: Tensor, size: _Size) -> Tensor:
     normed = net.rms_norm(f"{name}.norm1", x)
-    y = attention(net, f"{name}.attention", normed, size.heads, size.key_heads)
+    y = attention(net, f"{name}.attention", normed, size.heads, size.key_heads, size.flash)
     x = net.add(f"{name}.attention.add", x, y)
     gated = net.linear(f"{name}.feed_forward.in", net.rms_norm(f"{name}.norm2", x), size.between, bias=False, count=2)
     y = net.gate(f"{name}.feed_forward.gate", gated)
     return net.add(f"{name}.feed_forward.add", x, net.linear(f"{name}.feed_forward.out", y, x.channels, bias=False))
 
 
-def attention(net: Builder, name: str, x: Tensor, heads: int, key_heads: int = 8) -> Tensor:
+def attention(net: Builder, name: str, x: Tensor, heads: int, key_heads: int = 8, flash: int = 2) -> Tensor:
     """Let groups of query heads share a key and a value (Ainslie et al., 2023); one matrix makes all three.
 
     The mask lets each token see earlier ones only. Llama 3 and Mixtral have eight keys.
@@ -115,5 +121,5 @@ def attention(net: Builder, name: str, x: Tensor, heads: int, key_heads: int = 8
     each = features // heads
     query, key = Tensor(features, tokens), Tensor(key_heads * each, tokens)
     net.rotary(f"{name}.rotary", net.linear(f"{name}.qkv", x, features + 2 * key.channels, bias=False), query, key)
-    context = net.fused_attention(name, query, key, heads, causal=True)
+    context = net.fused_attention(name, query, key, heads, causal=True, flash=flash)
     return net.linear(f"{name}.output", context, features, bias=False)
