@@ -126,9 +126,10 @@ class Asker:
             raise Refused(f"there is no whole compute-only phase of {phase.model}, from which compute times come")
         workers = phase.workers or list(range(len(self._run.facts.ranks)))
         servers = {"num": 1, "on": self._cluster.servers_on}
+        # the phase that sends nothing copies its gradients into buckets and back all the same
         strategy: dict[str, Any] = {
-            "overlap": {"kind": "all-reduce", "overlap": True, "buckets": "pytorch"},
-            "no-overlap": {"kind": "all-reduce", "overlap": False, "buckets": "pytorch"},
+            "overlap": {"kind": "all-reduce", "overlap": True, "buckets": "pytorch", "copies": "none"},
+            "no-overlap": {"kind": "all-reduce", "overlap": False, "buckets": "pytorch", "copies": "none"},
             "server": {"kind": "server", "overlap": False, "buckets": "whole", "servers": servers},
             "async": {"kind": "async", "overlap": False, "buckets": "whole", "servers": servers},
         }[phase.kind]

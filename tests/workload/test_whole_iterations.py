@@ -62,7 +62,7 @@ def test_a_scenario_takes_a_shipped_profile_by_its_name() -> None:
         "batch": {"per_gpu": 6},
         "topology": {"kind": "star", "num_hosts": 2, "host": {"gpu": GPU}, "link": "ethernet-10g"},
         "transport": "gloo",
-        "strategy": {"kind": "all-reduce"},
+        "strategy": {"kind": "all-reduce", "copies": "none"},
         "compute": {"profile": f"alexnet-{GPU}"},
     }
     run = clustersim.simulate(clustersim.load_scenario(scenario))
