@@ -259,3 +259,12 @@ def test_a_transport_of_the_users_own_says_whose_choices_of_algorithm_it_makes(t
 def test_every_shipped_transport_can_be_what_ones_own_is_like() -> None:
     assert set(get_args(Library)) == set(TRANSPORTS)
     assert {load_transport(name).library for name in TRANSPORTS} == set(TRANSPORTS)
+
+
+def test_channels_are_of_gpus_and_a_library_in_host_memory_has_none(tmp_path: Path) -> None:
+    channels = "channels: {value: 8, source: s}\n"
+    assert load_transport(write(tmp_path, TRANSPORT + channels)).channels == 8
+    assert load_transport("nccl").channels is None
+    told = mistakes(load_transport, write(tmp_path, (TRANSPORT + channels).replace("value: gpu", "value: host")))
+    assert len(told) == 1
+    assert "channels are multiprocessors of GPUs, and buffers in host memory" in told[0]
