@@ -60,7 +60,8 @@ class Call:
     """Enter a collective of the group along an axis, and go on at once; a group's collectives follow one another.
 
     `root` is the place in the group of the rank that a broadcast comes from, or a reduce goes to. What another
-    collective makes, which `after` names, has to be there before it begins.
+    collective makes, which `after` names, has to be there before it begins. `known_s` is how long it takes, where that
+    is known beforehand and nothing is sent.
     """
 
     key: Key
@@ -69,6 +70,7 @@ class Call:
     num_bytes: float
     root: int = 0
     after: Key | None = None
+    known_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +143,9 @@ def _of_micro_batch(op: Op, number: int) -> Op:
             return Send(Key(key.what, number, key.place), stage, num_bytes)
         case Receive(key, stage, num_bytes):
             return Receive(Key(key.what, number, key.place), stage, num_bytes)
-        case Call(key, what, axis, num_bytes, root, after):
+        case Call(key, what, axis, num_bytes, root, after, known_s):
             behind = after and after._replace(micro_batch=number)
-            return Call(Key(key.what, number, key.place), what, axis, num_bytes, root, behind)
+            return Call(Key(key.what, number, key.place), what, axis, num_bytes, root, behind, known_s)
         case Wait(key):
             return Wait(Key(key.what, number, key.place))
         case Read(key):
@@ -228,58 +230,78 @@ def _same_pass(one: Compute, other: Compute) -> bool:
     return (one.phase, one.micro_batch) == (other.phase, other.micro_batch)
 
 
-def with_timed_calls(program: Program, seconds: Mapping[tuple[str, float], float], alone_only: bool = False) -> Program:
+_OUTSIDE = Key("what is under way", 0, 0)
+"""Something that began before a pass, and that nothing in the pass waits for."""
+
+
+def with_timed_calls(
+    program: Program, seconds: Mapping[tuple[str, float], float], alone_only: bool = False, slowed: bool = False
+) -> Program:
     """Return the same program with collectives along `tensor` as the known time that they are waited for.
 
     Between one and the wait for it there is nothing but compute, beside which it is. `seconds` are those of a
     collective by its operation and its bytes; one that is not there stays. With `alone_only`, so does one beside which
     something that copies exchange may be under way: a collective along another axis until the wait for it, a bucket
-    until the end of the iteration. Nothing is waited for in a pass that has not begun in it.
+    until the end of the iteration. Where that has compute `slowed`, but nothing else, such a one is a collective of
+    known time. Nothing is waited for in a pass that has not begun in it.
     """
-    if alone_only and program.staleness is not None:  # what copies exchange may outlast an iteration
+    watched = alone_only or slowed
+    if watched and program.staleness is not None:  # what copies exchange may outlast an iteration
         return program
+    known = _Known(seconds, watched, alone_only)
     under_way: set[Key] = set()
-    bodies: dict[int, tuple[tuple[Op, ...], set[Key]]] = {}  # of passes that are alike, and what they leave under way
+    bodies: dict[tuple[int, bool], tuple[tuple[Op, ...], set[Key]]] = {}  # of passes alike, and what they leave
     parts: list[Op | Pass] = []
     plain: list[Op] = []
     for part in program.parts:
         if not isinstance(part, Pass):
             plain.append(part)
             continue
-        parts += _timed(plain, seconds, alone_only, under_way)
+        parts += known.timed(plain, under_way)
         plain = []
-        if id(part.body) not in bodies:
-            left: set[Key] = set()
-            bodies[id(part.body)] = _timed(part.body, seconds, alone_only, left), left
-        body, left = bodies[id(part.body)]
-        parts.append(part if under_way else Pass(body, part.micro_batch))
+        alike = id(part.body), bool(under_way)
+        if alike not in bodies:
+            left = {_OUTSIDE} if under_way else set()
+            bodies[alike] = known.timed(part.body, left), left - {_OUTSIDE}
+        body, left = bodies[alike]
+        parts.append(Pass(body, part.micro_batch))
         under_way |= {key._replace(micro_batch=part.micro_batch) for key in left}
-    return replace(program, parts=(*parts, *_timed(plain, seconds, alone_only, under_way)))
+    return replace(program, parts=(*parts, *known.timed(plain, under_way)))
 
 
-def _timed(
-    ops: Sequence[Op], seconds: Mapping[tuple[str, float], float], alone_only: bool, under_way: set[Key]
-) -> tuple[Op, ...]:
-    """Return operations with known collectives as time; keep what copies exchange in `under_way` where that matters."""
-    out: list[Op] = []
-    number = 0
-    while number < len(ops):
-        op = ops[number]
-        number += 1
-        if under_way or not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in seconds):
-            out.append(op)
-            if alone_only:
-                _note_exchange(op, under_way)
-            continue
-        meanwhile = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
-        number += len(meanwhile) + 1
-        out += meanwhile
-        left_s = seconds[op.op, op.num_bytes] - sum(each.seconds for each in meanwhile if isinstance(each, Compute))
-        if left_s > 0:
-            beside = next((each for each in (*out[:-4:-1], *ops[number:]) if isinstance(each, Compute)), None)
-            name, phase = (beside.name, beside.phase) if beside else (op.key.what, FORWARD)
-            out.append(Compute(name, left_s, phase, op.key.micro_batch, left_s))
-    return merged(out)
+@dataclass(frozen=True)
+class _Known:
+    """What is known of collectives along `tensor`, and whether it matters what copies exchange beside them."""
+
+    seconds: Mapping[tuple[str, float], float]
+    watched: bool
+    alone_only: bool
+
+    def timed(self, ops: Sequence[Op], under_way: set[Key]) -> tuple[Op, ...]:
+        """Return operations with known collectives as time; keep what copies exchange in `under_way`."""
+        out: list[Op] = []
+        number = 0
+        while number < len(ops):
+            op = ops[number]
+            number += 1
+            if not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in self.seconds):
+                out.append(op)
+                if self.watched:
+                    _note_exchange(op, under_way)
+                continue
+            known_s = self.seconds[op.op, op.num_bytes]
+            if under_way:
+                out.append(op if self.alone_only else replace(op, known_s=known_s))
+                continue
+            meanwhile = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
+            number += len(meanwhile) + 1
+            out += meanwhile
+            left_s = known_s - sum(each.seconds for each in meanwhile if isinstance(each, Compute))
+            if left_s > 0:
+                beside = next((each for each in (*out[:-4:-1], *ops[number:]) if isinstance(each, Compute)), None)
+                name, phase = (beside.name, beside.phase) if beside else (op.key.what, FORWARD)
+                out.append(Compute(name, left_s, phase, op.key.micro_batch, left_s))
+        return merged(out)
 
 
 def _note_exchange(op: Op, under_way: set[Key]) -> None:

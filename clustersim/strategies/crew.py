@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -79,6 +80,13 @@ class Meeting:
             self.last_s = now_s
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A collective of known time, which nobody waits to begin: when all had asked for it."""
+
+    last_s: float
+
+
 class Crew:
     """All ranks of a job on `gpus` [num_ranks], who stand on a grid; `programs` are those of its stages.
 
@@ -141,7 +149,7 @@ class Crew:
         if job.input_stage is not None:
             times.fetched_s[place, iteration] = env.now
         self._day[rank] = []
-        waits: dict[Key, tuple[Meeting, simpy.Event]] = {}
+        waits: dict[Key, tuple[Meeting | Known, simpy.Event]] = {}
         aside: dict[Key, simpy.Event] = {}  # copies and updates on the host
         ahead: list[Compute] = []  # one after the other, with nothing in between
         for op in self._ops_of(self._grid.stage(rank)):
@@ -162,6 +170,8 @@ class Crew:
                 self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
             elif isinstance(op, Send):
                 self._send(job, place, rank, iteration, op)
+            elif isinstance(op, Call) and op.known_s is not None:
+                waits[op.key] = Known(start_s), env.timeout(op.known_s)
             elif isinstance(op, Call):
                 waits[op.key] = self._enter(rank, iteration, op, waits[op.after][1] if op.after else None)
             elif isinstance(op, Copy | HostUpdate):

@@ -105,8 +105,7 @@ def folding(
     shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
     meets_copies = bool(links_inside & links_among)
     is_undisturbed = not links_inside & links_between and (not meets_copies or _apart_by_stage(inside, among, each))
-    stays = meets_copies or holds_any(transport)
-    timed = _timed(again, gpus, grid, programs, transport.library, inside, stays) if is_undisturbed else None
+    timed = _timed(again, gpus, grid, programs, transport, inside, meets_copies) if is_undisturbed else None
     columns = Columns.each(grid.tensor)
     if not links_inside or (timed and not meets_copies):
         columns = _columns(network, gpus, grid, {**between, **among})
@@ -187,22 +186,22 @@ def _timed(
     gpus: np.ndarray,
     grid: Grid,
     programs: Sequence[Program],
-    transport: str,
+    transport: Transport,
     inside: Routes,
-    stays: bool,
+    meets_copies: bool,
 ) -> tuple[tuple[Program, ...], np.ndarray] | None:
     """Return programs in which collectives among GPUs that split layers are time, and the bytes of an iteration's.
 
     One group's are played, [num_links] bytes being those of all; None where others' links are not like its own. Where
-    something `stays`, those beside which copies may exchange something stay as they are.
+    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are.
     """
     network, each = again(), grid.num_ranks // grid.pipeline
     groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
     links = [links_of_twins(network, gpus, inside, groups[0], group) for group in groups]
     calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
-    played = {call: _alone(again(), gpus[: grid.tensor], call, transport) for call in calls}
+    played = {call: _alone(again(), gpus[: grid.tensor], call, transport.library) for call in calls}
     seconds = {call: call_s for call, (call_s, _) in played.items()}
-    timed = tuple(with_timed_calls(program, seconds, stays) for program in programs)
+    timed = tuple(with_timed_calls(program, seconds, meets_copies, holds_any(transport)) for program in programs)
     total = np.zeros(len(network.topology.links))
     for before, program in zip(programs, timed, strict=True):
         own = links[program.stage * each // grid.tensor : (program.stage + 1) * each // grid.tensor]
@@ -216,11 +215,11 @@ def _timed(
 
 
 def _splitting_calls(program: Program) -> Counter[tuple[str, float]]:
-    """Return how often a stage begins each collective among GPUs that split layers, by its operation and its bytes."""
+    """Return how often a stage begins each sent collective of GPUs that split layers, by its operation and bytes."""
     count: Counter[tuple[str, float]] = Counter()
     for body, times in program.bodies():
         for op in body:
-            if isinstance(op, Call) and op.axis == "tensor":
+            if isinstance(op, Call) and op.axis == "tensor" and op.known_s is None:
                 count[op.op, op.num_bytes] += times
     return count
 

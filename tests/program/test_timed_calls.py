@@ -75,6 +75,14 @@ def test_what_a_pass_leaves_under_way_meets_those_after_it_until_its_own_is_wait
     assert num_calls(with_timed_calls(Program(0, (*passes, *others)), KNOWN, alone_only=True)) == 2
 
 
+def test_beside_what_slows_compute_a_collective_keeps_its_own_time() -> None:
+    program = Program(0, (Pass(BODY, 0), EXCHANGE, Pass(BODY, 1), Wait(GRADIENTS), Pass(BODY, 2)))
+    slowed = list(with_timed_calls(program, KNOWN, slowed=True).ops())
+    assert [op.known_s for op in slowed if isinstance(op, Call) and op.axis == "tensor"] == [0.5]
+    assert [op.called_s for op in slowed if isinstance(op, Compute)] == [0.5, 0.0, 0.0, 0.5]
+    assert num_calls(with_timed_calls(program, KNOWN, alone_only=True, slowed=True)) == 1
+
+
 def test_nothing_is_known_to_be_alone_where_iterations_flow_into_one_another() -> None:
     program = Program(0, (Pass(BODY, 0),), staleness=1)
     assert with_timed_calls(program, KNOWN, alone_only=True) == program
