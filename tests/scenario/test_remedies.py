@@ -50,7 +50,7 @@ def test_what_is_told_is_quicker_than_all_that_could_be_done() -> None:
     layouts = ({"sharding": "zero-3", "micro_batches": 8}, {"sharding": "zero-3", "recompute": "full"})
     scenarios = [{**SCENARIO, "model": "gpt2-xl", "num_iterations": 1, "parallelism": layout} for layout in layouts]
     told_s, most_s = (simulate(load_scenario(scenario)).iteration_s for scenario in scenarios)
-    assert told_s < 0.85 * most_s
+    assert told_s < 0.9 * most_s
 
 
 def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> None:

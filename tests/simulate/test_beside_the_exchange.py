@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import clustersim
 from clustersim.errors import InputError
-from clustersim.hardware import TRANSPORTS
 from clustersim.results import Run
 from clustersim.scenario import load_scenario
 from clustersim.simulate.play import play as play_point
@@ -17,21 +15,13 @@ from clustersim.simulate.setup import Setup
 from clustersim.strategies.march import MARCHED
 from clustersim.workload import write_workload_file
 from clustersim.workload.builder import Builder
+from tests.simulate.nccl_sheet import sheet
 from tests.simulate.two_ways import check_folded_is_exact
 from tests.strategies.test_march import assert_same_times
 
 SMALL_S, LONG_S = 0.001, 0.05
 A100 = {"kind": "star", "num_hosts": 2, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
 SHARE = 24 / 108  # of eight A100 behind NVSwitch
-
-
-def sheet(folder: Path, channels: int) -> str:
-    """Write a sheet of NCCL with channels of its own; return its path."""
-    path = folder / f"own-{channels}.yaml"
-    shipped = TRANSPORTS.find("nccl").read_text().splitlines()[2:]
-    own = ["channels:", f"  value: {channels}", "  source: 'assumed: for a test'"]
-    path.write_text("\n".join([f"name: own-{channels}", "title: NCCL", "library: nccl", *shipped, *own]) + "\n")
-    return str(path)
 
 
 @pytest.fixture(scope="module")

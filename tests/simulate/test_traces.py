@@ -1,4 +1,7 @@
-"""Graphs of ranks played on a cluster: closed forms, and our own programs against the exact run of them."""
+"""Graphs of ranks played on a cluster: closed forms, and our own programs against the exact run of them.
+
+Collectives hold no multiprocessors here: what a played graph computes takes the time that it says.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from clustersim.simulate.setup import Setup
 from clustersim.simulate.traces import play_traces
 from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import load_topology
+from tests.simulate.nccl_sheet import sheet
 
 LATENCY_S, RATE = 3e-6, 2e9  # of a route through the switch, and of each link
 STAR = {"kind": "star", "num_hosts": 8, "link": "2 GB/s", "hop": "1.5 us"}
@@ -35,6 +39,11 @@ def scenario(layout: dict[str, Any], **other: Any) -> dict[str, Any]:
         "parallelism": layout,
         **other,
     }
+
+
+@pytest.fixture(scope="module")
+def nccl(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return sheet(tmp_path_factory.mktemp("sheet"), 0)
 
 
 def graphs_of(setup: Setup) -> list[list[Node]]:
@@ -57,8 +66,10 @@ def graphs_of(setup: Setup) -> list[list[Node]]:
         {"context": 2, "pipeline": 2, "micro_batches": 2},
     ],
 )
-def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_iteration(layout: dict[str, Any]) -> None:
-    setup = Setup(load_scenario(scenario(layout)).points()[0].point)
+def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_iteration(
+    layout: dict[str, Any], nccl: str
+) -> None:
+    setup = Setup(load_scenario(scenario(layout, transport=nccl)).points()[0].point)
     run = _played(setup, 0, 1, True, 0.0, lambda share: None)
     run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
     played = play_traces(graphs_of(setup), setup.topology, "nccl", exact=True)
@@ -74,8 +85,8 @@ def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_itera
         ("local-autoencoder-185m", {"kind": "local-fields", "data": 2}),
     ],
 )
-def test_so_do_experts_and_other_kinds_of_layouts(model: str, layout: dict[str, Any]) -> None:
-    other = {"model": model, "memory_check": False, "batch": {"per_gpu": 8}}
+def test_so_do_experts_and_other_kinds_of_layouts(model: str, layout: dict[str, Any], nccl: str) -> None:
+    other = {"model": model, "transport": nccl, "memory_check": False, "batch": {"per_gpu": 8}}
     setup = Setup(load_scenario(scenario(layout, **other)).points()[0].point)
     run = _played(setup, 0, 1, True, 0.0, lambda share: None)
     run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
@@ -83,9 +94,9 @@ def test_so_do_experts_and_other_kinds_of_layouts(model: str, layout: dict[str, 
 
 
 @pytest.mark.parametrize("strategy", [{"overlap": False}, {"buckets": "layer"}, {"buckets": "whole"}])
-def test_so_does_plain_training_with_fewer_bits_on_the_wire(strategy: dict[str, Any]) -> None:
+def test_so_does_plain_training_with_fewer_bits_on_the_wire(strategy: dict[str, Any], nccl: str) -> None:
     training = scenario({}, strategy={"kind": "all-reduce", "algorithm": "ring", **strategy}, compression="fp16")
-    setup = Setup(load_scenario(training | {"model": "googlenet"}).points()[0].point)
+    setup = Setup(load_scenario(training | {"model": "googlenet", "transport": nccl}).points()[0].point)
     run = _played(setup, 0, 1, True, 0.0, lambda share: None)
     played = play_traces(graphs_of(setup), setup.topology, "nccl")
     assert played["end_s"] == pytest.approx(float(run.jobs[0].times.end_s[:, 0].max()), rel=1e-9)
