@@ -27,14 +27,16 @@ def holds_any(transport: Transport) -> bool:
 def held_share(topology: Topology, gpus: np.ndarray, transport: Transport, algorithm: str) -> np.ndarray:
     """Return which share of its multiprocessors a collective among GPUs holds on each of them [num_ranks].
 
-    The transport's own number of channels, or else NCCL's on these links; none of a GPU without a sheet.
+    The transport's own number of channels, or else NCCL's on these links, which leave a GPU one multiprocessor to
+    compute on at least; none of a GPU without a sheet.
     """
     if not holds_any(transport) or len(gpus) < 2:
         return np.zeros(len(gpus))
+    sheets = [topology.gpu_sheets[gpu] for gpu in gpus.tolist()]
+    have = {name: load_gpu(name).num_multiprocessors for name in dict.fromkeys(sheets) if name is not None}
     if transport.channels is not None:
-        num = transport.channels
+        held = dict.fromkeys(have, transport.channels)
     else:
         num = NVLS_CHANNELS if algorithm == "nvls" else num_channels(topology, gpus)
-    sheets = [topology.gpu_sheets[gpu] for gpu in gpus.tolist()]
-    shares = {name: num / load_gpu(name).num_multiprocessors for name in dict.fromkeys(sheets) if name is not None}
-    return np.array([0.0 if name is None else shares[name] for name in sheets])
+        held = {name: min(num, most - 1) for name, most in have.items()}
+    return np.array([0.0 if name is None else held[name] / have[name] for name in sheets])

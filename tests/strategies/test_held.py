@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clustersim.hardware import TRANSPORTS, load_transport
+import clustersim
+from clustersim.hardware import GPUS, TRANSPORTS, load_transport
 from clustersim.strategies.held import held_share, holds_any
 from clustersim.topology import load_topology
 
@@ -55,3 +58,38 @@ def test_a_sheet_of_ones_own_says_how_many(channels):
     own = replace(load_transport("nccl"), channels=channels)
     assert held_share(topology, np.arange(8), own, "ring") == pytest.approx(np.full(8, channels / 108))
     assert holds_any(own) == (channels > 0)
+
+
+def small(folder: Path, num: int) -> dict[str, object]:
+    """Return a host of eight GPUs that have so few multiprocessors, behind NVSwitch."""
+    path, text = folder / f"small-{num}.yaml", GPUS.find("h100").read_text()
+    text = re.sub(r"(num_multiprocessors:\n  value: )\d+", rf"\g<1>{num}", text)
+    path.write_text(text.replace("name: h100", f"name: small-{num}"))
+    host = {"template": "dgx-h100", "gpu": str(path)}
+    return {"kind": "star", "num_hosts": 1, "host": host, "link": "infiniband-ndr"}
+
+
+@pytest.mark.parametrize("num", [1, 10, 16, 24, 25])
+@pytest.mark.parametrize("algorithm", ["ring", "nvls"])
+def test_nccl_leaves_one_to_compute_on(num: int, algorithm: str, tmp_path: Path) -> None:
+    wanted = 16 if algorithm == "nvls" else 24
+    shares = held_share(load_topology(small(tmp_path, num)), np.arange(8), load_transport("nccl"), algorithm)
+    assert shares == pytest.approx(np.full(8, min(wanted, num - 1) / num))
+
+
+@pytest.mark.parametrize("num", [10, 24])
+def test_a_gpu_smaller_than_nccls_channels_is_slowed_the_same_by_both_ways(num: int, tmp_path: Path) -> None:
+    """Ranks that march, and every rank for itself, end at the same times, and lose the same to the exchange."""
+    asked = {
+        "model": "resnet50",
+        "num_gpus": 8,
+        "batch": {"per_gpu": 16},
+        "topology": small(tmp_path, num),
+        "transport": "nccl",
+        "strategy": {"kind": "all-reduce"},
+        "num_iterations": 2,
+    }
+    quick, exact = (clustersim.sweep(asked, exact=exact).runs[0] for exact in (False, True))
+    assert quick.iteration_s == pytest.approx(exact.iteration_s, rel=1e-9)
+    assert quick.breakdown_s == pytest.approx(exact.breakdown_s)
+    assert 0 < quick.breakdown_s["slowed"] < quick.iteration_s
