@@ -77,7 +77,7 @@ class KernelConstants:
     `backward_weights`, and by `matmul_forward` and so on for plain products; `winograd` the same for the batched
     products of Winograd's algorithm, for the phases that have it; `element_wise` the memory traffic of each other
     operation, forward and backward, at `memory_efficiency` of the sheet's memory rate; `tensor` whether these are
-    tensor cores, and `assumed` whether they are another chip's.
+    tensor cores, `assumed` whether they are another chip's, and `chip` whose they are in `kernel_fit.yaml`.
     """
 
     shape: Shape
@@ -88,6 +88,7 @@ class KernelConstants:
     source: str
     tensor: bool
     assumed: bool
+    chip: str = ""
 
 
 @lru_cache(maxsize=1)
@@ -130,6 +131,7 @@ def constants_for(architecture: str, units: str, gpu: str = "") -> KernelConstan
         source=source,
         tensor=units == "tensor",
         assumed=str(source).startswith("assumed"),
+        chip=entry["chip"],
     )
 
 

@@ -116,7 +116,7 @@ def estimate_layers(
         index: _layer_time(
             model.layers[index],
             [best.get((index, phase)) for phase in range(3)],
-            *(batch, rates, in_training(constants, gpu.architecture), number, library, fused[index]),
+            *(batch, rates, in_training(constants), number, library, fused[index]),
         )
         for index in firsts
     }
@@ -209,7 +209,7 @@ def _products(
     if is_fused(layer):
         flash = CUDNN if library == "megatron" else 2
         return fused_products(layer, batch, phase, constants, number.operand_bytes, architecture, flash)
-    make, share = makers.get(layer.op, matmul_products), training_share(layer, architecture, constants)
+    make, share = makers.get(layer.op, matmul_products), training_share(layer, constants)
     found = make(layer.shape, batch, phase, constants, number.operand_bytes)
     return [replace(product, penalty=product.penalty / share) for product in found]
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 from clustersim.workload.kernel_constants import KernelConstants
 from clustersim.workload.layer import Layer
 
-TRAINING_SHARE = {"ampere": 0.87, "hopper": 0.72}
-"""Share by architecture; elsewhere 1, since products were met in training without one (Volta) or nothing is known.
+TRAINING_SHARE = {"ga100-tensor": 0.87, "gh100-tensor": 0.72}
+"""Share by the chip whose constants a GPU has, its own or a relative's: Hopper's has Blackwell too. Elsewhere 1, since
+products were met in training without one (Volta) or nothing is known.
 
 Fitted, to a hundredth and every source weighing the same, to published steps of one GPU, or of the eight of a host
 whose exchange hides behind compute. Hopper: GPT-2 XL on one H100 in bfloat16, compiled, and on one H200 in 8 bits
@@ -26,18 +27,15 @@ request 147).
 _PRODUCTS = ("fully-connected", "matmul", "experts", "router", "lstm", "gru", "rnn")
 
 
-def training_share(layer: Layer, architecture: str, constants: KernelConstants) -> float:
+def training_share(layer: Layer, constants: KernelConstants) -> float:
     """Return the share that a layer's products keep: those of matrices on tensor cores, one kernel each.
 
     Fused attention is no such product, and convolutions were timed in training.
     """
-    if not constants.tensor or layer.op not in _PRODUCTS:
-        return 1.0
-    return TRAINING_SHARE.get(architecture, 1.0)
+    return TRAINING_SHARE.get(constants.chip, 1.0) if layer.op in _PRODUCTS else 1.0
 
 
-def in_training(constants: KernelConstants, architecture: str) -> KernelConstants:
+def in_training(constants: KernelConstants) -> KernelConstants:
     """Return constants by which FLOP without a shape take as long as large products of layers."""
-    share = TRAINING_SHARE.get(architecture, 1.0) if constants.tensor else 1.0
-    large = constants.efficiency["matmul_forward"] * share
+    large = constants.efficiency["matmul_forward"] * TRAINING_SHARE.get(constants.chip, 1.0)
     return replace(constants, efficiency={**constants.efficiency, "matmul_forward": large})

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from clustersim.hardware import load_gpu
+from clustersim.errors import InputError
+from clustersim.hardware import GPUS, load_gpu
 from clustersim.workload import OptimizerSpec, encoder_kernels, training_share
 from clustersim.workload.catalogue import load_model
 from clustersim.workload.fused_attention import FIRST_UTILISATION, UTILISATION, is_fused
+from clustersim.workload.kernel_constants import constants_of, fit_document
 from clustersim.workload.layer import Model
 from clustersim.workload.layer_times import Library, estimate_layers
 from clustersim.workload.training_share import TRAINING_SHARE
@@ -74,6 +76,7 @@ STEPS = {
         Step(NANOCHAT, "a100", 32, "amp-bf16", "cudnn", 1, 0.989),
     ],
 }
+CHIP = {"ampere": "ga100-tensor", "hopper": "gh100-tensor"}
 LAYER_FLOP = 24 * 128 * 128 * 1024**2 + 4 * 128 * 128**2 * 1024
 BERT_LAYER = ((1, 110e12), (3, 136e12))
 """Forward alone, and both: mli/transformers-benchmarks, README.md (04df81d0), 128 x 128 tokens of BERT-large in PyTorch
@@ -89,7 +92,7 @@ def bert_layer_s(passes: int, patch: pytest.MonkeyPatch) -> float:
 
 def errors(architecture: str, share: float, patch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
     """Return log(forecast / measured) of each step, and the weights; every source weighs the same."""
-    patch.setattr(training_share, "TRAINING_SHARE", {architecture: share})
+    patch.setattr(training_share, "TRAINING_SHARE", {CHIP[architecture]: share})
     rows = [(np.log(np.divide(*step.seconds())), step.weight) for step in STEPS[architecture]]
     if architecture == "ampere":
         rows += [(np.log(bert_layer_s(num, patch) * rate / (num * LAYER_FLOP)), 0.5) for num, rate in BERT_LAYER]
@@ -101,7 +104,7 @@ def test_the_share_is_the_best_for_published_steps(
     architecture: str, bound: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By least squares, to a hundredth; without it steps are forecast up to 22 % too quick, and none slow."""
-    stored = TRAINING_SHARE[architecture]
+    stored = TRAINING_SHARE[CHIP[architecture]]
 
     def squares(share: float) -> float:
         error, weight = errors(architecture, share, monkeypatch)
@@ -119,10 +122,44 @@ def test_fused_attention_and_casts_keep_their_rates(monkeypatch: pytest.MonkeyPa
     model, gpu = load_model("gpt-2x1024x8-seq512-vocab1024-fused"), load_gpu("h100")
     found = {}
     for share in (1.0, 0.5):
-        monkeypatch.setattr(training_share, "TRAINING_SHARE", {"hopper": share})
+        monkeypatch.setattr(training_share, "TRAINING_SHARE", {CHIP["hopper"]: share})
         found[share] = estimate_layers(model, gpu, 8, "amp-bf16", operator_s=0.0).layers
     for whole, half in zip(found[1.0], found[0.5], strict=True):
         is_slower = whole.layer.op == "fully-connected"
         assert (half.forward_s > 1.5 * whole.forward_s) == is_slower
         if not is_slower:
             assert half == whole
+
+
+def on_tensor_cores() -> dict[str, str]:
+    """Return the chip of every sheet that has tensor cores, whose constants it takes for them."""
+    found = {}
+    for name in GPUS:
+        try:
+            found[name] = constants_of(load_gpu(name), "tensor").chip
+        except InputError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(("name", "chip"), on_tensor_cores().items())
+def test_who_borrows_a_chips_constants_borrows_its_share(name: str, chip: str) -> None:
+    """Large products reach in training the same share of the peak on every GPU that has the constants of one chip."""
+    constants, layer = constants_of(load_gpu(name), "tensor"), load_model(NANOCHAT).layers
+    share = TRAINING_SHARE.get(chip, 1.0)
+    large = fit_document()["chips"][chip]["efficiency"]["matmul_forward"]
+    product = next(each for each in layer if each.op == "fully-connected")
+    assert training_share.training_share(product, constants) == share
+    assert training_share.in_training(constants).efficiency["matmul_forward"] == pytest.approx(large * share)
+
+
+def test_blackwell_has_hoppers_share() -> None:
+    assert on_tensor_cores()["b200"] == CHIP["hopper"]
+    assert set(CHIP.values()) == set(TRAINING_SHARE)
+
+
+def test_ordinary_units_have_none() -> None:
+    model = load_model(NANOCHAT)
+    products = [each for each in model.layers if each.op == "fully-connected"]
+    ordinary = constants_of(load_gpu("b200"), "ordinary")
+    assert {training_share.training_share(each, ordinary) for each in products} == {1.0}
