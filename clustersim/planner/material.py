@@ -128,8 +128,9 @@ class Material:
 
     def copies(self, choice: Choice) -> Copies:
         """Return how often gradients are copied to travel, as a point of the choice has them (`copies_of`)."""
-        is_whole = choice.grid.data == choice.num_gpus and choice.layout.sharding is None
-        return self.strategy(choice).copies_made(is_whole)
+        if choice.layout.sharding is not None:
+            return Copies()
+        return self.strategy(choice).copies_made(choice.grid.data == choice.num_gpus)
 
     def timed(self, choice: Choice) -> Timed:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""

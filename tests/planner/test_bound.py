@@ -37,7 +37,12 @@ NUM_GPUS, BATCH = 4, 8
 
 @lru_cache(maxsize=32)
 def material(
-    cluster: str, transport: str = "nccl", overlap: bool = True, model: str = "vgg11", algorithm: str = "auto"
+    cluster: str,
+    transport: str = "nccl",
+    overlap: bool = True,
+    model: str = "vgg11",
+    algorithm: str = "auto",
+    copies: str = "auto",
 ) -> Material:
     scenario = {
         "model": model,
@@ -45,7 +50,7 @@ def material(
         "batch": {"global": BATCH},
         "topology": CLUSTERS[cluster],
         "transport": transport,
-        "strategy": {"kind": "all-reduce", "overlap": overlap, "algorithm": algorithm},
+        "strategy": {"kind": "all-reduce", "overlap": overlap, "algorithm": algorithm, "copies": copies},
         "memory_check": False,
         "num_iterations": 2,
     }
@@ -85,6 +90,26 @@ def test_no_layout_is_simulated_in_less_than_its_bound(
         return
     assert 0 < least_passes_s(of, choice) <= least_s * (1 + 1e-9)
     assert least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("copies", ["pytorch", "pytorch-view", "horovod"])
+@pytest.mark.parametrize("sharding", [None, "zero-1", "zero-2", "zero-3"])
+def test_copies_that_are_asked_for_are_bounded_where_gradients_are_copied(
+    sharding: str | None, copies: str, overlap: bool
+) -> None:
+    """Nobody copies gradients that are shared out."""
+    of = material("NVLink in a host", overlap=overlap, copies=copies)
+    choice = next(
+        each
+        for each in choices()
+        if each.grid.data == 4 and each.layout.micro_batches == 1 and each.layout.sharding == sharding
+    )
+    assert any(of.copies(choice)) == (sharding is None)
+    least_s = least_iteration_s(of, choice)
+    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+    if sharding:
+        assert least_s == least_iteration_s(material("NVLink in a host", overlap=overlap, copies="none"), choice)
 
 
 @pytest.fixture(scope="module")
