@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.workload.kernel_constants import moved_s
@@ -27,8 +28,22 @@ class OptimizerSpec(Spec):
         default=None,
         ge=1,
         description="how many tensors the update reads and writes where each of its operations is a kernel of its own "
-        "(17 for MXNet's momentum of 2016); else one kernel reads and writes what the rule needs",
+        "(17 for MXNet's momentum of 2016), at least those of one kernel for all; else one kernel reads and writes "
+        "what the rule needs",
     )
+
+    @model_validator(mode="after")
+    def _moves_what_the_rule_needs(self) -> Self:
+        passes, least = self.passes, self._least_passes
+        if passes is not None and passes < least:
+            message = f"one kernel of {self.kind} reads and writes {least} tensors, several no fewer (got {passes})"
+            raise InputError(message, key="passes", got=str(passes), allowed=f"at least {least}")
+        return self
+
+    @property
+    def _least_passes(self) -> int:
+        """Tensors that the rule reads and writes in one kernel."""
+        return 3 + 2 * _STATE[self.kind] + _FOR_NORMS.get(self.kind, 0)
 
     @property
     def state_bytes_per_parameter(self) -> float:
@@ -42,7 +57,7 @@ class OptimizerSpec(Spec):
         4 (3 + 2 states): 12 for SGD, 20 for momentum and AdaGrad, 28 for Adam; 52 for LAMB, whose norms move 6 tensors
         more. Or 4 for each of its `passes`.
         """
-        return 4.0 * (self.passes or 3 + 2 * _STATE[self.kind] + _FOR_NORMS.get(self.kind, 0))
+        return 4.0 * (self.passes or self._least_passes)
 
     def update_s(self, num_parameters: float, gpu: Gpu, *, launches: int = 1, copy_bytes: float = 0.0) -> float:
         """Return the seconds of one update, which memory bounds.

@@ -188,6 +188,12 @@ def needed(batch: int) -> str:
         ("compute: {layout: nhwc}", "compute.layout", 19, "fp32 does not use: layout: nhwc would change nothing"),
         ("compute: {library: cudnn-fused}", "compute.library", 20, "with channels last alone; write layout: nhwc"),
         ("optimizer: adma", "optimizer", 12, "expected one of"),
+        (
+            "optimizer: {kind: adam, passes: 1}",
+            "optimizer.passes",
+            33,
+            "adam reads and writes 7 tensors, several no fewer",
+        ),
         ("input: 300 samples/s", "input", 8, "expected a map of 'key: value'"),
         ("input: {}", "input", 8, "what limits the input? Give decode, or storage with sample_bytes, or copied_bytes"),
         ("input: {decode: 300}", "input.decode", 17, "a number needs a unit"),

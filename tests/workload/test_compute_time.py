@@ -164,6 +164,17 @@ def test_an_update_takes_the_time_of_its_bytes(kind: str, passes: int) -> None:
     assert optimizer.update_s(0, gpu) == 0
 
 
+@pytest.mark.parametrize(("kind", "passes"), [("sgd", 3), ("momentum", 5), ("adagrad", 5), ("adam", 7), ("lamb", 13)])
+def test_kernels_of_an_update_move_no_less_than_one_for_all(kind: str, passes: int) -> None:
+    one = OptimizerSpec.model_validate({"kind": kind})
+    least = OptimizerSpec.model_validate({"kind": kind, "passes": passes})
+    assert least.moved_bytes_per_parameter == one.moved_bytes_per_parameter
+    with pytest.raises(
+        ValidationError, match=f"one kernel of {kind} reads and writes {passes} tensors, several no fewer"
+    ):
+        OptimizerSpec.model_validate({"kind": kind, "passes": passes - 1})
+
+
 def test_a_precision_the_gpu_does_not_have_is_refused_with_those_it_has() -> None:
     with pytest.raises(InputError, match="does not compute in amp-fp16: its sheet gives no peak for it") as error:
         precision_on(load_gpu("k20x"), "amp-fp16")
