@@ -91,7 +91,7 @@ def bert_layer_s(passes: int, patch: pytest.MonkeyPatch) -> float:
 
 
 def errors(architecture: str, share: float, patch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
-    """Return log(forecast / measured) of each step, and the weights; every source weighs the same."""
+    """Return log(forecast / measured) of each step, and the weights: of sources alike on Ampere, of steps on Hopper."""
     patch.setattr(training_share, "TRAINING_SHARE", {CHIP[architecture]: share})
     rows = [(np.log(np.divide(*step.seconds())), step.weight) for step in STEPS[architecture]]
     if architecture == "ampere":
