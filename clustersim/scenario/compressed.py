@@ -36,14 +36,15 @@ def wire_of(point: Point, compression: Compression, gradient_bytes: float, num_w
 def copies_of(point: Point, num_workers: int) -> Copies:
     """Return how often gradients are copied to travel; nobody copies what none is sent.
 
-    What compresses gradients writes them into their buckets and reads them there, so that they are not copied as well.
+    What compresses gradients writes them into their buckets and reads them there, so that they are not copied as well;
+    those that are as short already it leaves as they are.
     """
     if num_workers == 1 and not point.strategy.sends_alone:
         return Copies()
     layout = point.parallelism
     is_whole = layout.kind == "grid" and point.grid.data == point.num_gpus
     made = point.strategy.copies_made(is_whole and layout.sharding is None and layout.offload == "none")
-    return made if point.compression.kind == "none" else made._replace(into=0, back=0)
+    return made._replace(into=0, back=0) if point.compression.encode_moved(point.gradient_bytes) else made
 
 
 def codec_of(

@@ -34,7 +34,8 @@ def without_effect(point: Point) -> Iterator[str]:
         yield f"strategy.overlap changes nothing: with {layout.sharding} gradients set off as each block has them"
     if "copies" in given and (layout.sharding or layout.offloads("optimizer") or layout.schedule == "pipedream"):
         yield "strategy.copies changes nothing: only gradients that nobody shares out or takes away come into buckets"
-    if "copies" in given and point.compression.kind != "none" and getattr(point.strategy, "copies", "") in _BY_THE_GPU:
+    encodes = point.compression.encode_moved(point.gradient_bytes) > 0
+    if "copies" in given and encodes and getattr(point.strategy, "copies", "") in _BY_THE_GPU:
         yield f"strategy.copies changes nothing: {point.compression.kind} writes gradients into their buckets as it is"
     if "buckets" in given and layout.sharding == "zero-3":
         yield "strategy.buckets changes nothing: with zero-3 gradients and weights travel block by block"

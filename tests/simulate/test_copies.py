@@ -107,6 +107,7 @@ def test_copies_are_made_once_for_many_batches_that_are_added_up(asked):
         ({"parallelism": {"pipeline": 2, "micro_batches": 2}}, "none"),
         ({"parallelism": {"sharding": "zero-1"}}, "none"),
         ({"compression": "fp16"}, "none"),
+        ({"compression": "fp16", "precision": "fp16"}, "pytorch"),
         ({"num_gpus": 1}, "none"),
     ],
 )
@@ -117,6 +118,15 @@ def test_by_default_pytorch_copies_gradients_of_whole_models_in_its_buckets(aske
         for each in ("auto", copies)
     )
     assert by_default == said
+
+
+@pytest.mark.parametrize("copies", ["auto", "none", "pytorch", "pytorch-view", "horovod"])
+def test_what_leaves_short_gradients_as_they_are_saves_no_copies(asked, copies):
+    asked |= {"precision": "fp16", "strategy": {**AFTER, "copies": copies}}
+    plain, as_short = (clustersim.simulate({**asked, "compression": each}) for each in ("none", "fp16"))
+    assert as_short.breakdown_s == plain.breakdown_s
+    told = forecast(load_scenario({**asked, "compression": "fp16"}).points()[0].point).warnings
+    assert not [each for each in told if "strategy.copies" in each]
 
 
 @pytest.mark.parametrize(
