@@ -8,12 +8,7 @@ from clustersim.planner.links import LeastTimes
 from clustersim.planner.search import Played
 from clustersim.planner.space import Choice
 
-_PARTS = (
-    ("compute", "compute"),
-    ("bubble", "bubble"),
-    ("communication_exposed", "communication"),
-    ("waiting", "waiting"),
-)
+_PARTS = ("compute", "bubble", "communication", "waiting")
 _LEAST = 0.005
 """The least share of the best one's time that is worth a word."""
 
@@ -27,8 +22,7 @@ def reason(played: Played, best: Played, links: LeastTimes, best_links: LeastTim
         return ""
     scale = _gpu_s(best, best.iteration_s)
     longer = {
-        name: (_gpu_s(played, played.breakdown_s[key]) - _gpu_s(best, best.breakdown_s[key])) / scale
-        for key, name in _PARTS
+        name: (_gpu_s(played, _part_s(played, name)) - _gpu_s(best, _part_s(best, name))) / scale for name in _PARTS
     }
     told = []
     for name, share in sorted(longer.items(), key=lambda item: -item[1]):
@@ -36,6 +30,10 @@ def reason(played: Played, best: Played, links: LeastTimes, best_links: LeastTim
             cause = _cause(name, played.choice, best.choice, links, best_links)
             told.append(f"{cause}: {name} +{share:.1%}" if cause else f"{name} +{share:.1%}")
     return "; ".join(told) or "as good, to half a per cent"
+
+
+def _part_s(played: Played, name: str) -> float:
+    return played.communication_s if name == "communication" else played.breakdown_s[name]
 
 
 def _gpu_s(played: Played, seconds: float) -> float:

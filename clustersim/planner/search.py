@@ -45,6 +45,11 @@ class Played:
     def choice(self) -> Choice:
         return self.ranked.choice
 
+    @property
+    def communication_s(self) -> float:
+        """What it costs to communicate: waiting for it, and what it takes of the GPUs that compute beside it."""
+        return self.breakdown_s["communication_exposed"] + self.breakdown_s["slowed"]
+
 
 Tell = Callable[[float, str], None]
 

@@ -21,7 +21,7 @@ _MOST = 8
 """How many are simulated at most, the best bounds first."""
 
 _LEAST_SHARE = 0.01
-"""Exposed communication below this share of an iteration is nothing to gain from."""
+"""What communication costs below this share of an iteration is nothing to gain from."""
 
 
 def tuned(
@@ -35,7 +35,7 @@ def tuned(
 
     First split layers compute beside what they send, and then gradients meet otherwise, of the best of both. `best` are
     in their order. `ranked_of` gives a choice its bound, None where it does not fit; what is no better than the best by
-    that is left out. Nothing is tried where nobody waits for what it is about, nor of what the scenario gives.
+    that is left out. Nothing is tried where what it is about costs nothing, nor of what the scenario gives.
     """
     first = objective.of(best[0].choice, best[0].iteration_s)
 
@@ -61,7 +61,7 @@ def overlapped(point: Point, best: Sequence[Played]) -> Iterator[Choice]:
 
 
 def ways(point: Point, played: Played) -> Iterator[tuple[tuple[str, str], ...]]:
-    """Go through other algorithms and buckets for a layout, as far as copies exchange by them and wait for it.
+    """Go through other algorithms and buckets for a layout, as far as copies exchange by them and that costs something.
 
     Copies that share everything out exchange units, and no buckets.
     """
@@ -79,4 +79,4 @@ def ways(point: Point, played: Played) -> Iterator[tuple[tuple[str, str], ...]]:
 
 
 def _communicates(played: Played) -> bool:
-    return played.breakdown_s["communication_exposed"] / played.iteration_s >= _LEAST_SHARE
+    return played.communication_s / played.iteration_s >= _LEAST_SHARE

@@ -14,6 +14,7 @@ from clustersim.errors import InputError
 from clustersim.planner import Choice, plan
 from clustersim.planner.material import Material, point_of
 from clustersim.planner.objective import Objective
+from clustersim.planner.reasons import reason
 from clustersim.planner.search import Played, Ranked, best_bound_first
 from clustersim.planner.space import Space
 from clustersim.planner.tune import overlapped, ways
@@ -138,8 +139,9 @@ def test_a_plan_that_is_stopped_before_anything_was_simulated_is_none(monkeypatc
         plan(NARROW, [2], workers=1)
 
 
-def played_with(choice: Choice, exposed: float) -> Played:
-    return Played(Ranked(choice, 1.0, 0.0), 1.0, 8.0, {"communication_exposed": exposed})
+def played_with(choice: Choice, exposed: float, slowed: float = 0.0) -> Played:
+    parts = {"compute": 0.5, "bubble": 0.0, "communication_exposed": exposed, "waiting": 0.0, "slowed": slowed}
+    return Played(Ranked(choice, 1.0, 0.0), 1.0, 8.0, parts)
 
 
 def test_algorithms_and_buckets_are_tried_together_unless_they_are_given_or_nothing_waits() -> None:
@@ -151,10 +153,19 @@ def test_algorithms_and_buckets_are_tried_together_unless_they_are_given_or_noth
     assert {"buckets": "100 MiB"} in every
     assert len(every) == len({str(way) for way in every}) == 8
     assert not list(ways(point, played_with(copies, 0.0)))
+    assert list(ways(point, played_with(copies, 0.0, slowed=0.2))) == list(ways(point, played_with(copies, 0.2)))
     given = load_scenario({**SCENARIO, "strategy": {"kind": "all-reduce", "algorithm": "ring"}}).points()[0].point
     assert all(set(dict(way)) == {"buckets"} for way in ways(given, played_with(copies, 0.2)))
     sharded = replace(copies, layout=copies.layout.model_copy(update={"sharding": "zero-3"}))
     assert [dict(way) for way in ways(point, played_with(sharded, 0.2))] == [{"algorithm": "ring"}]
+
+
+def test_what_collectives_take_of_gpus_that_compute_is_communications_cost() -> None:
+    setup = Material(load_scenario(SCENARIO).points()[0].point, Workloads())
+    copies = next(family[0] for family in Space({4: [8]}, 8, FIXED).families({}) if family[0].grid.data == 4)
+    best = played_with(copies, 0.1)
+    told = [reason(each, best, setup.links, setup.links) for each in (played_with(copies, 0.1, 0.2), best)]
+    assert told == ["communication +20.0%", ""]
 
 
 def test_the_best_layouts_that_split_layers_are_tried_with_products_beside_messages() -> None:
