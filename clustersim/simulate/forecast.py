@@ -21,6 +21,7 @@ from clustersim.simulate.run_of import run_of
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.simulate.without_effect import without_effect
 from clustersim.stragglers import Spells
+from clustersim.strategies import Servers
 from clustersim.units import format_duration
 
 
@@ -109,6 +110,11 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
         is_asked = bool({"overlap", "buckets"} & strategy.model_fields_set)
         if is_asked and strategy.overlaps_backward and len(run.buckets) == 1:
             warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
+    servers = getattr(strategy, "servers", None)
+    if isinstance(servers, Servers) and servers.pull == "together":
+        is_at_one = servers.num == 1 or servers.whole
+        if is_at_one and len(run.buckets) == 1:
+            warnings.append("strategy.servers.pull changes nothing: one server hands out the only bucket")
     if setup.point.is_plain and run.adapters is not None and run.adapters[0] < run.adapters[1]:
         used, there = run.adapters
         warnings.append(

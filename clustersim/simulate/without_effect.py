@@ -29,7 +29,11 @@ def without_effect(point: Point) -> Iterator[str]:
         yield "parallelism.schedule changes nothing: there is one micro-batch on one stage"
     if "gather_overlap" in asked and layout.gather_overlap and grid.num_replicas == 1:
         yield "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
+    if "sharding_copies" in asked and layout.sharding_copies != "none" and grid.num_sharers == 1:
+        yield "parallelism.sharding_copies changes nothing: nobody shares anything out (one sharer)"
     given = point.strategy.model_fields_set
+    if "copies" in given and grid.num_replicas == 1 and getattr(point.strategy, "copies", "") not in ("auto", "none"):
+        yield "strategy.copies changes nothing: there is one copy of the model, which sends no gradients"
     if "overlap" in given and layout.sharding in ("zero-2", "zero-3"):
         yield f"strategy.overlap changes nothing: with {layout.sharding} gradients set off as each block has them"
     if "copies" in given and (layout.sharding or layout.offloads("optimizer") or layout.schedule == "pipedream"):

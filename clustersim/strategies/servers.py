@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
@@ -42,14 +42,27 @@ class Servers(Spec):
     )
     one_core: bool = Field(
         default=False,
-        description="a server updates on one core of its host, one bucket after another; else each as soon as its "
-        "gradients are there, at the rate at which the transport adds",
+        description="a server in a host's memory updates on one core, one bucket after another; else each as soon as "
+        "its gradients are there, at the rate at which the transport adds",
     )
     pull: Literal["each", "together"] = Field(
         default="each",
         description="when parameters are handed out: `each` bucket as soon as it is updated (MXNet, TensorFlow's "
         "`distributed_replicated`), or all `together`, behind a barrier, when the last one is",
     )
+
+    @model_validator(mode="after")
+    def _has_what_a_core_updates(self) -> Self:
+        if not self.one_core:
+            return self
+        why = {
+            f"on: {self.on}": self.on in ("gpu0", "gpus") and "has GPUs update what lies in their memory",
+            "update_on: workers": self.update_on == "workers" and "leaves servers nothing to update",
+        }
+        for way, does in why.items():
+            if does:
+                raise InputError(f"{way} {does}, and no core of a host", key="one_core", got="true", allowed="false")
+        return self
 
     @property
     def is_patient(self) -> bool:

@@ -36,6 +36,8 @@ def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
         ({"data": 8, "sharding": "zero-2"}, {"overlap": False}, "strategy.overlap"),
         ({"data": 8, "sharding": "zero-3"}, {"overlap": True}, "strategy.overlap"),
         ({"data": 8, "sharding": "zero-3"}, {"buckets": "layer"}, "strategy.buckets"),
+        ({"data": 1, "pipeline": 8, "micro_batches": 2}, {"copies": "pytorch"}, "strategy.copies"),
+        ({"tensor": 8, "sharding": "zero-3", "sharding_copies": "flat"}, {}, "parallelism.sharding_copies"),
     ],
 )
 def test_a_key_that_changes_nothing_is_told(layout: dict[str, Any], strategy: dict[str, Any], key: str) -> None:
@@ -59,6 +61,28 @@ def test_a_key_that_changes_nothing_is_told(layout: dict[str, Any], strategy: di
 )
 def test_a_key_that_changes_something_is_not(layout: dict[str, Any], strategy: dict[str, Any]) -> None:
     assert warnings(layout, **strategy) == []
+
+
+def test_copies_of_a_gpu_alone_are_told() -> None:
+    alone = {**ASKED, "num_gpus": 1, "batch": {"global": 2}}
+    runs = []
+    for copies in ("none", "pytorch"):
+        asked = {**alone, "strategy": {"kind": "all-reduce", "copies": copies}}
+        runs.append(forecast(load_scenario(asked).points()[0].point))
+    assert runs[0].run.iteration_s == runs[1].run.iteration_s
+    told = [sum("strategy.copies changes nothing" in each for each in one.warnings) for one in runs]
+    assert told == [0, 1]
+
+
+@pytest.mark.parametrize(("buckets", "is_told"), [("whole", True), ("layer", False)])
+def test_a_barrier_of_one_bucket_is_told(buckets: str, is_told: bool) -> None:
+    found = []
+    for pull in ("each", "together"):
+        strategy = {"kind": "server", "buckets": buckets, "servers": {"on": "own-hosts", "pull": pull}}
+        found.append(forecast(load_scenario({**ASKED, "num_gpus": 4, "strategy": strategy}).points()[0].point))
+    seconds = [each.run.iteration_s for each in found]
+    assert (seconds[0] == pytest.approx(seconds[1], rel=1e-9)) == is_told
+    assert any("strategy.servers.pull changes nothing" in each for each in found[1].warnings) == is_told
 
 
 def test_sharded_copies_exchange_by_the_algorithm_that_is_named() -> None:

@@ -53,12 +53,12 @@ def test_of_one_core_what_is_handed_out_together_waits_for_the_last_update():
 
 def test_workers_that_update_for_themselves_take_their_own_time_and_servers_none():
     def iteration_s(**options: Any) -> float:
-        strategy = Server(buckets="layer", servers=Servers(num=1, on="host-memory", one_core=True, **options))
+        strategy = Server(buckets="layer", servers=Servers(num=1, on="host-memory", **options))
         job = play(strategy, 1, layers=AT_ONCE, host=HOST, update_s=0.25)
         return float((job.times.end_s - job.times.begin_s)[:, 0].mean())
 
     spared = 3 * MOVED / CPU.core_bytes_per_s - 2 * 8 * MB / load_link("pcie-3-x16").bytes_per_s  # copies queue instead
-    assert iteration_s(update_on="workers") - iteration_s() == pytest.approx(0.25 - spared, rel=1e-3)
+    assert iteration_s(update_on="workers") - iteration_s(one_core=True) == pytest.approx(0.25 - spared, rel=1e-3)
 
 
 @pytest.mark.parametrize("options", [{"pull": "together"}, {"one_core": True}, {"one_core": True, "pull": "together"}])
@@ -92,3 +92,16 @@ def test_sums_that_servers_hand_out_cannot_be_of_gradients_that_cannot_be_added(
     mistakes = Server(servers=Servers(update_on="workers", local_sum=True)).gathering_mistakes("top-k")
     assert [mistake.key for mistake in mistakes] == ["servers.local_sum", "servers.update_on"]
     assert "servers add gradients and hand sums out, and top-k ones cannot be added" in mistakes[1].message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on": "gpus"}, "on: gpus has GPUs update what lies in their memory, and no core of a host"),
+        ({"on": "gpu0", "whole": True}, "on: gpu0 has GPUs update"),
+        ({"update_on": "workers"}, "update_on: workers leaves servers nothing to update, and no core of a host"),
+    ],
+)
+def test_a_core_that_updates_nothing_is_refused(options, message):
+    with pytest.raises(ValidationError, match=message):
+        Servers(one_core=True, **options)
