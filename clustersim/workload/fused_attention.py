@@ -26,16 +26,17 @@ class Utilisation(NamedTuple):
     backward: float
 
 
-UTILISATION = {"ampere": Utilisation(0.615, 0.615), "hopper": Utilisation(0.33, 0.317)}
-"""What FlashAttention-2 reaches, by architecture, with heads of 128 features.
+UTILISATION = {"ga100-tensor": Utilisation(0.615, 0.615), "gh100-tensor": Utilisation(0.33, 0.317)}
+"""What FlashAttention-2 reaches, by the chip whose constants a GPU has, with heads of 128 features.
 
 Ampere: the middle of 50 to 73 % of an A100 (Dao, arXiv:2307.08691, abstract), both ways. Hopper: 319 and 333 TFLOP/s
 forward behind a causal mask, 310 and 318 backward without one, of 4,096 and 8,192 tokens on an H100 of 989 (Shah et
-al., arXiv:2407.08608, charts of speed, by a transcript of their labels; its abstract has 35 %). Elsewhere, and without
-tensor cores, that of other matrix products is assumed.
+al., arXiv:2407.08608, charts of speed, by a transcript of their labels; its abstract has 35 %). Blackwell, which has
+Hopper's constants, is assumed to have this of it too. Elsewhere, and without tensor cores, that of other products is
+assumed.
 """
 
-FIRST_UTILISATION = {"ampere": Utilisation(0.325, 0.325), "hopper": Utilisation(0.174, 0.168)}
+FIRST_UTILISATION = {"ga100-tensor": Utilisation(0.325, 0.325), "gh100-tensor": Utilisation(0.174, 0.168)}
 """The same of the first FlashAttention, which models trained before the summer of 2023 have (`flash: 1` of a layer).
 
 Ampere: the middle of 25 to 40 % (Dao, arXiv:2307.08691, abstract). Hopper: assumed to be as much less than
@@ -46,8 +47,8 @@ CUDNN = 9
 """What `flash` of a layer is where the kernel is cuDNN 9's."""
 
 NEWER_UTILISATION = {
-    3: {**UTILISATION, "hopper": Utilisation(0.597, 0.556)},
-    CUDNN: {**UTILISATION, "hopper": Utilisation(0.529, 0.514)},
+    3: {**UTILISATION, "gh100-tensor": Utilisation(0.597, 0.556)},
+    CUDNN: {**UTILISATION, "gh100-tensor": Utilisation(0.529, 0.514)},
 }
 """The same of FlashAttention-3 (`flash: 3`) and of cuDNN 9 (`flash: 9`), which are FlashAttention-2's but on Hopper.
 
@@ -70,8 +71,7 @@ def reads_values_alone(layer: Layer) -> bool:
 
 
 def fused_products(
-    layer: Layer, batch: int, phase: Phase, constants: KernelConstants, element_bytes: float, architecture: str,
-    flash: int = 2,
+    layer: Layer, batch: int, phase: Phase, constants: KernelConstants, element_bytes: float, flash: int = 2
 ) -> list[Product]:  # fmt: skip
     """Return the work of one phase of such a layer as products [0 or 1]; backward that of the scores includes them.
 
@@ -83,7 +83,7 @@ def fused_products(
     count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
     moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
     known = {1: FIRST_UTILISATION, **NEWER_UTILISATION}.get(shape.get("flash", flash), UTILISATION)
-    published = known.get(architecture) if constants.tensor else None
+    published = known.get(constants.chip)
     utilisation = published and (published.forward if forward else published.backward)
     return [
         Product(

@@ -104,7 +104,7 @@ def estimate_layers(
     for index in firsts:
         layer, reader = model.layers[index], model.layers[index + 1] if index + 1 < len(model.layers) else None
         for phase_index, phase in enumerate(PHASES):
-            found = _products(layer, batch, phase, constants, number, library, gpu.architecture)
+            found = _products(layer, batch, phase, constants, number, library)
             if number.beside and in_eight_bits(layer, reader):
                 found = [eight_bit_product(product, layer, phase, batch, gain) for product in found]
             products += found
@@ -187,7 +187,6 @@ def _products(
     constants: KernelConstants,
     number: Precision,
     library: Library,
-    architecture: str,
 ) -> list[Product]:
     """Return the kernels that could do one phase of a layer; none where it is bound by memory or does nothing."""
     flop = {
@@ -208,7 +207,7 @@ def _products(
         return []
     if is_fused(layer):
         flash = CUDNN if library == "megatron" else 2
-        return fused_products(layer, batch, phase, constants, number.operand_bytes, architecture, flash)
+        return fused_products(layer, batch, phase, constants, number.operand_bytes, flash)
     make, share = makers.get(layer.op, matmul_products), training_share(layer, constants)
     found = make(layer.shape, batch, phase, constants, number.operand_bytes)
     return [replace(product, penalty=product.penalty / share) for product in found]

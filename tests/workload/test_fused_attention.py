@@ -37,19 +37,23 @@ def test_a_mask_halves_four_flop_a_pair_of_tokens_and_feature(tokens, heads, wid
     assert masked.flop_backward == 2 * masked.flop
 
 
-@pytest.mark.parametrize(("gpu", "architecture"), [("a100", "ampere"), ("h100", "hopper")])
-def test_long_sequences_run_at_what_was_published_and_backward_takes_five_products_for_two(gpu, architecture):
+@pytest.mark.parametrize(
+    ("gpu", "chip"), [("a100", "ga100-tensor"), ("h100", "gh100-tensor"), ("b200", "gh100-tensor")]
+)
+def test_long_sequences_run_at_what_was_published_and_backward_takes_five_products_for_two(gpu, chip):
     model = attention()
     forward_s, backward_s = times(model, gpu)
-    peak, share = load_gpu(gpu).flop_per_s["amp-bf16"], UTILISATION[architecture]
+    peak, share = load_gpu(gpu).flop_per_s["amp-bf16"], UTILISATION[chip]
     assert forward_s == pytest.approx(2 * model.flop / (share.forward * peak), rel=0.03)
     assert backward_s == pytest.approx(2.5 * forward_s * share.forward / share.backward, rel=0.01)
 
 
-@pytest.mark.parametrize(("gpu", "architecture"), [("a100", "ampere"), ("h100", "hopper")])
-def test_the_first_flash_attention_computes_as_much_and_takes_longer_by_what_was_published(gpu, architecture):
+@pytest.mark.parametrize(
+    ("gpu", "chip"), [("a100", "ga100-tensor"), ("h100", "gh100-tensor"), ("b200", "gh100-tensor")]
+)
+def test_the_first_flash_attention_computes_as_much_and_takes_longer_by_what_was_published(gpu, chip):
     first, second = attention(flash=1), attention()
-    slower = [new / old for new, old in zip(UTILISATION[architecture], FIRST_UTILISATION[architecture], strict=True)]
+    slower = [new / old for new, old in zip(UTILISATION[chip], FIRST_UTILISATION[chip], strict=True)]
     assert first.flop == second.flop
     assert all(map(is_fused, first.layers))
     for factor, old_s, new_s in zip(slower, times(first, gpu), times(second, gpu), strict=True):
@@ -85,7 +89,7 @@ def test_queries_keys_values_and_what_is_written_cross_memory_once_forward_and_t
         products = [
             product
             for layer in attention().layers
-            for product in fused_products(layer, 2, phase, constants_for("hopper", "tensor"), 2.0, "hopper")
+            for product in fused_products(layer, 2, phase, constants_for("hopper", "tensor"), 2.0)
         ]
         assert sum(product.num_bytes for product in products) == times_moved * (32 + 8 + 8 + 32) * bytes_of_a_head
 

@@ -20,7 +20,8 @@ from clustersim.workload.training_share import TRAINING_SHARE
 
 GPT2_XL = "gpt-48x1600x25-seq1024-vocab50304-fused"
 NANOCHAT = "gpt-20x1280x10-seq2048-vocab65536-fused"
-FIRST_FLASH = UTILISATION["ampere"].forward / FIRST_UTILISATION["ampere"].forward
+CHIP = {"ampere": "ga100-tensor", "hopper": "gh100-tensor"}
+FIRST_FLASH = UTILISATION[CHIP["ampere"]].forward / FIRST_UTILISATION[CHIP["ampere"]].forward
 
 
 class Step(NamedTuple):
@@ -76,7 +77,6 @@ STEPS = {
         Step(NANOCHAT, "a100", 32, "amp-bf16", "cudnn", 1, 0.989),
     ],
 }
-CHIP = {"ampere": "ga100-tensor", "hopper": "gh100-tensor"}
 LAYER_FLOP = 24 * 128 * 128 * 1024**2 + 4 * 128 * 128**2 * 1024
 BERT_LAYER = ((1, 110e12), (3, 136e12))
 """Forward alone, and both: mli/transformers-benchmarks, README.md (04df81d0), 128 x 128 tokens of BERT-large in PyTorch
