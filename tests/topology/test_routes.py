@@ -64,7 +64,8 @@ def test_a_route_leads_from_its_source_to_its_destination_and_takes_no_link_twic
     assert links.dst[route[-1]] == dst
     assert all(links.dst[a] == links.src[b] for a, b in pairwise(route))
     assert len(set(route)) == len(route)
-    assert not any(links.src[link] == links.dst[link] for link in route)
+    turned = [links.kind[link] for link in route if links.src[link] == links.dst[link]]
+    assert turned in ([], ["peer"])  # what a processor passes on from slot to slot
 
 
 @settings(max_examples=60, deadline=None)
