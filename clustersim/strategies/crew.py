@@ -170,10 +170,8 @@ class Crew:
                 self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
             elif isinstance(op, Send):
                 self._send(job, place, rank, iteration, op)
-            elif isinstance(op, Call) and op.known_s is not None:
-                waits[op.key] = Known(start_s), env.timeout(op.known_s)
             elif isinstance(op, Call):
-                waits[op.key] = self._enter(rank, iteration, op, waits[op.after][1] if op.after else None)
+                waits[op.key] = self._call(rank, iteration, op, waits[op.after][1] if op.after else None)
             elif isinstance(op, Copy | HostUpdate):
                 after = op.after and (waits[op.after][1] if op.after in waits else aside[op.after])
                 aside[op.key] = self._host.begin(job, place, op, after, partial(self._note, rank))
@@ -327,6 +325,14 @@ class Crew:
         else:
             yield self._network.transfer(src, dst, op.num_bytes)
         letter.arrived.succeed()
+
+    def _call(
+        self, rank: int, iteration: int, op: Call, after: simpy.Event | None
+    ) -> tuple[Meeting | Known, simpy.Event]:
+        """Begin a collective; return when the last one asked for it, and its end. One of known time sends nothing."""
+        if op.known_s is None:
+            return self._enter(rank, iteration, op, after)
+        return Known(float(self._env.now)), self._env.timeout(op.known_s)
 
     def _enter(self, rank: int, iteration: int, op: Call, after: simpy.Event | None) -> tuple[Meeting, simpy.Event]:
         """Enter a collective after the one before it along the same axis, and `after` another one if it is to be so.
