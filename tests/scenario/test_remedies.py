@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from clustersim.planner import plan
 from clustersim.scenario import load_scenario
 from clustersim.simulate import simulate
 from clustersim.simulate.setup import Setup
+from tests.simulate.nccl_sheet import sheet
 
 SCENARIO: dict[str, Any] = {
     "model": "gpt2-medium",
@@ -46,11 +48,13 @@ def test_the_change_that_is_told_makes_it_fit(model: str, layout: dict[str, Any]
     assert Setup(point).memory_warnings() == ()
 
 
-def test_what_is_told_is_quicker_than_all_that_could_be_done() -> None:
+def test_what_is_told_is_quicker_than_all_that_could_be_done(tmp_path: Path) -> None:
+    """Collectives hold no multiprocessors here: what is told gathers its weights for each micro-batch anew."""
     layouts = ({"sharding": "zero-3", "micro_batches": 8}, {"sharding": "zero-3", "recompute": "full"})
-    scenarios = [{**SCENARIO, "model": "gpt2-xl", "num_iterations": 1, "parallelism": layout} for layout in layouts]
+    asked = {**SCENARIO, "model": "gpt2-xl", "num_iterations": 1, "transport": sheet(tmp_path, 0)}
+    scenarios = [{**asked, "parallelism": layout} for layout in layouts]
     told_s, most_s = (simulate(load_scenario(scenario)).iteration_s for scenario in scenarios)
-    assert told_s < 0.9 * most_s
+    assert told_s < 0.85 * most_s
 
 
 def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> None:
