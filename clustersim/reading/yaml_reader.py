@@ -116,6 +116,7 @@ class _Reader:
         return Place(self.file, mark.line + 1, mark.column + 1, line)
 
     def syntax_mistake(self, error: Any) -> Mistake:
+        """Return what the parser could not read, in plain words, at its place."""
         problem = " ".join(str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).split())
         mark = getattr(error, "problem_mark", None)
         if any(sign in problem for sign in _TOLD_AT_THE_START):
@@ -140,6 +141,7 @@ class _Reader:
         return root or Node(None, Place(self.file))
 
     def node(self, event: Any, depth: int) -> Node:
+        """Return the value that begins with an event; refuse what is nested too deep and aliases of nothing."""
         place = self.place(event.start_mark)
         name = type(event).__name__
         if depth > MAX_DEPTH:
@@ -169,12 +171,14 @@ class _Reader:
         return made
 
     def sequence(self, place: Place, depth: int) -> Node:
+        """Return the list that has just begun."""
         elements = []
         while type(event := next(self.events)).__name__ != "SequenceEndEvent":
             elements.append(self.node(event, depth + 1))
         return Node(elements, place)
 
     def mapping(self, place: Place, depth: int) -> Node:
+        """Return the map that has just begun; note keys that are given twice."""
         children: dict[str, Node] = {}
         merged: list[Node] = []
         while type(event := next(self.events)).__name__ != "MappingEndEvent":
@@ -203,6 +207,7 @@ class _Reader:
         return children
 
     def scalar(self, event: Any, place: Place) -> Node:
+        """Return a single value as what it reads as, or as text; note a number that is none."""
         text: str = event.value
         tag = str(event.tag) if event.tag is not None else self.resolve(event)
         if not self.typed:

@@ -40,6 +40,7 @@ class Server(Synchronous):
         return True
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        """Return the keys by which gradients would be added on their way, which those of a compression cannot be."""
         mistakes, rest = [], f"and {compression} ones cannot be added; leave it out"
         if self.servers.local_sum:
             message = f"local_sum adds gradients on their way, {rest}"
@@ -51,6 +52,7 @@ class Server(Synchronous):
         return mistakes
 
     def desk(self, job: Job) -> Desk:
+        """Return where workers exchange buckets: at servers that hand out at once, or that take their time."""
         sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
         places = [list(range(len(nodes)))] * len(sizes)
         if self.servers.whole:
