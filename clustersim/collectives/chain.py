@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective
 from clustersim.collectives.pipeline import default_num_chunks
-from clustersim.collectives.schedule import Schedule, Step
+from clustersim.collectives.schedule import Relays, Schedule, Step
 from clustersim.collectives.side_by_side import Orders, checked_orders, side_by_side
 
 
@@ -56,7 +56,10 @@ def _chains(num_ranks: int, num_bytes: float, num_chunks: int | None, rings: Ord
     from_root = np.array([np.roll(order, -int(np.flatnonzero(order == 0)[0])) for order in orders])
     one = _chain(num_ranks, num_bytes / len(orders), num_chunks, down=down)
     pieces = one.granularity
-    return side_by_side(one, from_root, pieces * len(orders), lambda piece, own: own * pieces + piece)
+    ends = [from_root[:, :-1].ravel(), from_root[:, 1:].ravel()]
+    src, dst = ends if down else ends[::-1]
+    relays = Relays(src, dst, np.full(len(src), 1 / len(orders)))
+    return side_by_side(one, from_root, pieces * len(orders), lambda piece, own: own * pieces + piece, relays)
 
 
 def _chain(num_ranks: int, num_bytes: float, num_chunks: int | None, *, down: bool) -> Schedule:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
-from clustersim.collectives.nccl import NVLS_EFFICIENCY
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ring_plateau
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import nccl_channels
 from clustersim.errors import InputError
@@ -50,7 +51,11 @@ def schedule_collective(
         known["dims"] = _dims(topology, len(gpus), dims)
     if transport in NCCL and len(gpus) > 1:
         known |= _channels(topology, gpus)
-    return name, member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
+    schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
+    if schedule.relays is not None and (op, name) == ("all-reduce", "ring") and len(groups) > 1:
+        plateau = ring_plateau(*_architectures(topology, gpus))
+        schedule = replace(schedule, relays=schedule.relays._replace(times=schedule.relays.times * plateau))
+    return name, schedule
 
 
 def algorithm_name(
@@ -69,12 +74,9 @@ def algorithm_name(
 
 @known_of_gpus
 def _channels(topology: Topology, gpus: np.ndarray) -> dict[str, Any]:
-    """Return NCCL's `rings` and `chains`; one ring in the order of ranks need not be given."""
+    """Return NCCL's `rings` and `chains`."""
     found = channels(topology, gpus)
-    rings = found.rings()
-    if len(rings) == 1 and np.array_equal(rings[0], np.arange(len(gpus))):
-        return {"chains": found.paths}
-    return {"rings": rings, "chains": found.paths}
+    return {"rings": found.rings(), "chains": found.paths}
 
 
 def check_algorithm(
@@ -154,8 +156,8 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
 
 
 @known_of_gpus
-def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | None]:
-    """Return what NCCL chooses by: the bus rate of all rings, that of their hops inside hosts, and of an adding switch.
+def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | None, float]:
+    """Return what NCCL chooses by: bus rates of all rings, of their hops inside hosts and of a switch; the plateau.
 
     In one turn of the rings every link passes as many shares as hops go over it, of as many as there are rings.
     """
@@ -168,7 +170,14 @@ def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | 
         links, num_hops = np.unique(topology.routes(src[hops], dst[hops]).links, return_counts=True)
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
-    return bus(np.full(len(src), True)), bus(inside), _switch_bytes_per_s(topology, gpus)
+    plateau = ring_plateau(*_architectures(topology, gpus))
+    return bus(np.full(len(src), True)), bus(inside), _switch_bytes_per_s(topology, gpus), plateau
+
+
+def _architectures(topology: Topology, gpus: np.ndarray) -> list[str]:
+    """Return the architectures of GPUs [num_ranks], each kind's once."""
+    names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
+    return ["other" if name is None else load_gpu(name).architecture for name in names]
 
 
 @known_of_gpus
@@ -176,9 +185,8 @@ def num_channels(topology: Topology, gpus: np.ndarray) -> int:
     """Return how many channels NCCL runs a collective among GPUs [num_ranks] on."""
     num_ways = len(channels(topology, gpus).paths)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
-    names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
-    architectures = ["other" if name is None else load_gpu(name).architecture for name in names]
-    return nccl_channels(num_ways, _rates(topology, gpus)[0] / num_ways, num_hosts, *architectures)
+    rate = _rates(topology, gpus)[0] / num_ways
+    return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
 
 
 def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.compiled.tables import LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
-from clustersim.network.paths import Costs, adders, payload_rates, wait_s, waits_s
+from clustersim.network.paths import Costs, adders, payload_rates, step_wait_s, wait_s, waits_s
 from clustersim.topology import Topology
 
 
@@ -47,10 +47,16 @@ class Wiring:
     def num_lanes(self) -> int:
         return len(self._lanes)
 
-    def between(self, src: np.ndarray, dst: np.ndarray) -> int:
-        """Add the paths between nodes [num_paths]; return the row of the first."""
+    def between(self, src: np.ndarray, dst: np.ndarray, relayed_s: float | None = None) -> int:
+        """Add the paths between nodes [num_paths], all with one wait where it is given; return the row of the first."""
         routes = self._topology.routes(src, dst)
+        if relayed_s is not None:
+            return self._add_paths(routes.first, routes.links, np.full(len(src), relayed_s))
         return self._add_paths(routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes))
+
+    def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
+        """Return how long each step of a schedule with relays waits; None where it has none."""
+        return step_wait_s(self._topology, self._costs, schedule, nodes)
 
     def paths_between(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
         """Return the paths between nodes [num_paths], the same ones for the same nodes."""
@@ -156,13 +162,14 @@ class Programs:
         lists: dict[Hashable, int] = {}
         first_of: dict[Hashable, int] = {}
         steps = np.zeros(schedule.num_steps, dtype=np.int64)
+        relayed_s = self._wiring.step_wait_s(schedule, nodes)
         most, first_message = np.zeros(schedule.num_ranks, dtype=np.int64), self.messages.num_rows
         for number in range(schedule.num_steps):
             pattern = schedule.pattern(number)
             if pattern not in lists:
                 columns = schedule.step(number)
                 first_of[pattern] = self.messages.num_rows
-                lists[pattern] = self._add_step(columns, nodes)
+                lists[pattern] = self._add_step(columns, nodes, relayed_s)
                 np.maximum(most, self._num_flows_of(columns, schedule.num_ranks), out=most)
             steps[number] = lists[pattern]
         num_messages = self.messages.num_rows - first_message
@@ -183,11 +190,12 @@ class Programs:
         sent = np.bincount(columns.src, minlength=num_ranks)
         return sent + np.bincount(columns.dst, minlength=num_ranks) if self._eager_bytes > 0 else sent
 
-    def _add_step(self, columns: Step, nodes: np.ndarray) -> int:
+    def _add_step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> int:
         """Add the messages of a step; return where the ranks' lists of them begin."""
         rows = np.zeros(len(columns.src), MESSAGE)
         rows["src"], rows["dst"], rows["num_bytes"] = columns.src, columns.dst, columns.num_bytes
-        rows["path"] = self._wiring.between(nodes[columns.src], nodes[columns.dst]) + np.arange(len(rows))
+        first_path = self._wiring.between(nodes[columns.src], nodes[columns.dst], relayed_s)
+        rows["path"] = first_path + np.arange(len(rows))
         rows["eager"] = (
             (columns.num_bytes <= self._eager_bytes) & (self._eager_bytes > 0) & (columns.src != columns.dst)
         )
