@@ -35,8 +35,13 @@ _NVLS_LATENCY_S = 25e-6
 _FEWEST_FOR_NVLS = 3  # recalled: `src/transport/nvls.cc` has none for two GPUs
 
 
+ROUND_RINGS = ("all-gather", "all-reduce", "reduce-scatter")
+"""Collectives that have the plateau of rings. NCCL says so of all-reduces, where alone it has a choice; the others are
+what an all-reduce round a ring is made of."""
+
+
 def ring_plateau(*architectures: str) -> float:
-    """Return how many times the sum of its hops' latencies an all-reduce round a ring over several hosts takes.
+    """Return how many times the sum of its hops' latencies a collective round a ring over several hosts takes.
 
     `tuning.cc` calls it the plateau effect of rings with the protocol Simple: 1.9 where the oldest GPU is from before
     compute capability 8.0, otherwise 1.4.

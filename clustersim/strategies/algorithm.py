@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
-from clustersim.collectives.nccl import NVLS_EFFICIENCY, ring_plateau
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, ring_plateau
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import nccl_channels
 from clustersim.errors import InputError
@@ -52,7 +52,7 @@ def schedule_collective(
     if transport in NCCL and len(gpus) > 1:
         known |= _channels(topology, gpus)
     schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
-    if schedule.relays is not None and (op, name) == ("all-reduce", "ring") and len(groups) > 1:
+    if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
         schedule = replace(schedule, relays=schedule.relays._replace(times=schedule.relays.times * plateau))
     return name, schedule

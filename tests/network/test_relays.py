@@ -39,9 +39,10 @@ def nccl(op: str, name: str, cluster: Topology, num_bytes: float) -> Schedule:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("nics", [1, 8])
 def test_a_ring_waits_for_the_hops_of_a_chunk_and_not_for_the_slowest_in_each_step(way, nics):
-    """Of 32 hops 4 leave a host; a chunk goes over 31 of them, whichever it begins with."""
+    """Of 32 hops 4 leave a host; a chunk goes over 31, whichever it begins with. A100 wait 1.4 times as long."""
     schedule = nccl("all-gather", "ring", dgx(4, nics), 0.0)
-    assert seconds(dgx(4, nics), schedule, **way) == pytest.approx(31 / 32 * (4 * 14e-6 + 28 * 3.4e-6), rel=1e-9)
+    waits_s = 1.4 * 31 / 32 * (4 * 14e-6 + 28 * 3.4e-6)
+    assert seconds(dgx(4, nics), schedule, **way) == pytest.approx(waits_s, rel=1e-9)
 
 
 def test_an_all_reduce_round_rings_between_hosts_has_a_plateau():
