@@ -155,6 +155,7 @@ RULES: Registry[Registry[Rule]] = Registry(
             "gloo": _GLOO,
             "ideal": _RINGS,
             "mpi": _MPI,
+            "mpi-adapter": _MPI,
             "mpi-cuda": _MPI,
             "nccl": _NCCL,
             "nccl-sockets": _NCCL,

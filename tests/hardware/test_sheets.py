@@ -193,6 +193,7 @@ def test_where_a_transport_has_its_buffers() -> None:
         "gloo": "host",
         "ideal": "gpu",
         "mpi": "host",
+        "mpi-adapter": "host",
         "mpi-cuda": "gpu",
         "nccl": "gpu",
         "nccl-sockets": "gpu",
