@@ -12,17 +12,21 @@ from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, o
 from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, ring_plateau
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import nccl_channels
+from clustersim.collectives.open_mpi import OPEN_MPI_4_0, open_mpi_choice
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept, known_of_gpus
 from clustersim.topology import Node, Topology
 from clustersim.topology.channels import channels
 
-CHOICES = ("auto", NCCL_2_4)
+CHOICES = ("auto", NCCL_2_4, OPEN_MPI_4_0)
 """What is no algorithm, and chooses one by size."""
 
 NCCL = ("nccl", "nccl-sockets")
 """Transports whose rings and trees are several at once, one for each way out of a host."""
+
+_ITS_TRANSPORTS = {NCCL_2_4: ("NCCL", NCCL), OPEN_MPI_4_0: ("Open MPI", ("ideal", "mpi", "mpi-cuda", "tcp"))}
+"""The library that each choice is of, and the transports that it may have."""
 
 
 @kept
@@ -37,10 +41,11 @@ def schedule_collective(
 ) -> tuple[str, Schedule]:
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
-    `auto` is what the transport's own library would choose, `nccl-2.4` what NCCL of 2019 did. Algorithms that go host
-    by host learn which ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With
-    NCCL, rings and double trees are as many as there are channels (`clustersim.topology.channels`). Ranks that the
-    schedule has beyond those of the GPUs are the nodes that `switches` gives.
+    `auto` is what the transport's own library would choose, `nccl-2.4` what NCCL of 2019 did, `open-mpi-4.0` what Open
+    MPI did until 2020. Algorithms that go host by host learn which ranks share a host, and those that go along a torus
+    its dimensions, or `dims` where given. With NCCL, rings and double trees are as many as there are channels
+    (`clustersim.topology.channels`). Ranks that the schedule has beyond those of the GPUs are the nodes that `switches`
+    gives.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
@@ -64,6 +69,8 @@ def algorithm_name(
     """Return the name of the algorithm that a collective runs: for `auto` what the transport's library would choose."""
     if algorithm not in CHOICES:
         return algorithm
+    if algorithm == OPEN_MPI_4_0 and op == "all-reduce":
+        return open_mpi_choice(num_bytes, len(gpus))
     groups = by_host(topology.gpu_hosts[gpus])
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
         num_channels = len(channels(topology, gpus).paths)
@@ -88,9 +95,13 @@ def check_algorithm(
     dims: tuple[int, ...] | None = None,
 ) -> None:
     """Refuse an algorithm that cannot be run among these GPUs [num_ranks] of a cluster, before any schedule is made."""
-    if algorithm == NCCL_2_4 and transport not in NCCL:
-        message = f"{NCCL_2_4} is how NCCL chooses; with the transport {transport} write auto, or an algorithm"
-        raise InputError(message, got=transport, allowed=", ".join(NCCL), key="algorithm")
+    if algorithm in _ITS_TRANSPORTS:
+        library, transports = _ITS_TRANSPORTS[algorithm]
+        if transport not in transports:
+            message = (
+                f"{algorithm} is how {library} chooses; with the transport {transport} write auto, or an algorithm"
+            )
+            raise InputError(message, got=transport, allowed=", ".join(transports), key="algorithm")
     if algorithm in CHOICES:
         return
     if "dims" in options_of(algorithms_of(op)[algorithm]):
