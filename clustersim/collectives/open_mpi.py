@@ -1,8 +1,8 @@
 """What Open MPI up to 4.0 chooses: the fixed rule of its component `tuned`, unlike that of MPICH.
 
 open-mpi/ompi, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c, `ompi_coll_tuned_allreduce_intra_dec_fixed`: the same
-in 1.2 (commit 010080ec), 1.6.5 and until pull request 7952 replaced it for 4.1 in 2020. The authors measured it on 2
-Gbit/s Myrinet.
+in commit 010080ec, in release 1.6.5, and until pull request 7952 replaced it for 4.1 in 2020. Its authors measured it
+over Myrinet on a cluster of the University of Tennessee.
 """
 
 from __future__ import annotations
