@@ -23,8 +23,8 @@ def segmented_ring_all_reduce(num_ranks: int, num_bytes: float, num_phases: int 
     pieces are of about 1 MiB, and buffers of up to n MiB go round in one phase, which is `ring`.
 
     >>> schedule = segmented_ring_all_reduce(4, 12 * 2.0**20)
-    >>> schedule.num_steps, schedule.step(0).num_bytes[0] / 2**20, schedule.step(11).num_bytes[0] / 2**20
-    (12, 1.0, 3.0)
+    >>> schedule.num_steps, [schedule.step(number).num_bytes.max().item() / 2**20 for number in (0, 11)]
+    (12, [1.0, 3.0])
     """
     check_collective(num_ranks, num_bytes)
     phases = phases_of(num_ranks, num_bytes) if num_phases is None else num_phases

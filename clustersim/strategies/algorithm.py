@@ -12,20 +12,24 @@ from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, o
 from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, ring_plateau
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import nccl_channels
-from clustersim.collectives.open_mpi import OPEN_MPI_4_0, open_mpi_choice
+from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept, known_of_gpus
 from clustersim.topology import Node, Topology
 from clustersim.topology.channels import channels
 
-CHOICES = ("auto", NCCL_2_4, OPEN_MPI_4_0)
+_OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
+
+CHOICES = ("auto", NCCL_2_4, *_OPEN_MPI)
 """What is no algorithm, and chooses one by size."""
 
 NCCL = ("nccl", "nccl-sockets")
 """Transports whose rings and trees are several at once, one for each way out of a host."""
 
-_ITS_TRANSPORTS = {NCCL_2_4: ("NCCL", NCCL), OPEN_MPI_4_0: ("Open MPI", ("ideal", "mpi", "mpi-cuda", "tcp"))}
+_ITS_TRANSPORTS = {NCCL_2_4: ("NCCL", NCCL)} | dict.fromkeys(
+    _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-cuda", "tcp"))
+)
 """The library that each choice is of, and the transports that it may have."""
 
 
@@ -42,10 +46,10 @@ def schedule_collective(
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
     `auto` is what the transport's own library would choose, `nccl-2.4` what NCCL of 2019 did, `open-mpi-4.0` what Open
-    MPI did until 2020. Algorithms that go host by host learn which ranks share a host, and those that go along a torus
-    its dimensions, or `dims` where given. With NCCL, rings and double trees are as many as there are channels
-    (`clustersim.topology.channels`). Ranks that the schedule has beyond those of the GPUs are the nodes that `switches`
-    gives.
+    MPI did until 2020, `open-mpi-4.1` what it did then. Algorithms that go host by host learn which ranks share a host,
+    and those that go along a torus its dimensions, or `dims` where given. With NCCL, rings and double trees are as many
+    as there are channels (`clustersim.topology.channels`). Ranks that the schedule has beyond those of the GPUs are the
+    nodes that `switches` gives.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
@@ -69,8 +73,8 @@ def algorithm_name(
     """Return the name of the algorithm that a collective runs: for `auto` what the transport's library would choose."""
     if algorithm not in CHOICES:
         return algorithm
-    if algorithm == OPEN_MPI_4_0 and op == "all-reduce":
-        return open_mpi_choice(num_bytes, len(gpus))
+    if algorithm in _OPEN_MPI and op == "all-reduce":
+        return _OPEN_MPI[algorithm](num_bytes, len(gpus))
     groups = by_host(topology.gpu_hosts[gpus])
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
         num_channels = len(channels(topology, gpus).paths)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.collectives import closed_form, play
-from clustersim.collectives.open_mpi import open_mpi_choice
+from clustersim.collectives.open_mpi import open_mpi_4_1_choice, open_mpi_choice
 from clustersim.collectives.ring import ring_all_reduce
 from clustersim.collectives.segmented_ring import SEGMENT_BYTES, phases_of, segmented_ring_all_reduce
 from clustersim.errors import InputError
@@ -27,6 +27,38 @@ MIB = 2**20
 )
 def test_the_choice_follows_coll_tuned_decision_fixed(num_bytes, num_ranks, name):
     assert open_mpi_choice(num_bytes, num_ranks) == name
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "num_ranks", "name"),
+    [
+        (4_096, 3, "ring"),
+        (8_192, 3, "doubling"),
+        (262_143, 3, "ring"),
+        (262_144, 3, "halving-doubling"),
+        (8_191, 8, "doubling"),
+        (8_192, 8, "halving-doubling"),
+        (60, 24, "doubling"),
+        (131_072, 200, "doubling"),
+        (131_071, 200, "tree"),
+        (64 * MIB, 256, "halving-doubling"),
+        (1e9, 4_096, "ring"),
+        (128, 60, "halving-doubling"),
+        (128, 63, "halving-doubling"),
+        (512, 300, "tree"),
+        (5_000, 450, "halving-doubling"),
+    ],
+)
+def test_the_choice_of_4_1_follows_its_table(num_bytes, num_ranks, name):
+    assert open_mpi_4_1_choice(num_bytes, num_ranks) == name
+
+
+@given(num_ranks=st.integers(1, 5_000), num_bytes=st.floats(0, 1e9))
+def test_large_buffers_are_halved_and_doubled_up_to_four_thousand_ranks(num_ranks, num_bytes):
+    name = open_mpi_4_1_choice(num_bytes, num_ranks)
+    assert name != "halving-doubling" or num_bytes / 4 >= 1 << num_ranks.bit_length() - 1 or num_ranks < 4
+    if num_bytes >= 262_144:
+        assert name == ("halving-doubling" if num_ranks < 4_096 else "ring")
 
 
 @given(num_ranks=st.integers(2, 9), num_phases=st.integers(1, 5))

@@ -36,6 +36,7 @@ def test_open_mpi_adds_in_rings_where_mpich_halves_and_doubles(num_bytes, name):
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": PCIE})
     assert algorithm_name("all-reduce", "open-mpi-4.0", cluster, np.arange(8), num_bytes, "mpi") == name
     assert algorithm_name("all-reduce", "auto", cluster, np.arange(8), num_bytes, "mpi") == "halving-doubling"
+    assert algorithm_name("all-reduce", "open-mpi-4.1", cluster, np.arange(8), num_bytes, "mpi") == "halving-doubling"
     assert algorithm_name("broadcast", "open-mpi-4.0", cluster, np.arange(8), 1e3, "mpi") == "tree"
 
 
