@@ -38,7 +38,7 @@ from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.mixtral import mixtral
 from clustersim.workload.catalogue.mpt import MPT_SIZES, any_mpt, mpt
 from clustersim.workload.catalogue.nin import nin
-from clustersim.workload.catalogue.resnet import resnet, resnext101_32x4d
+from clustersim.workload.catalogue.resnet import resnet, resnext
 from clustersim.workload.catalogue.siamese import siamese_omniglot
 from clustersim.workload.catalogue.squeezenet import compressed_squeezenet, squeezenet
 from clustersim.workload.catalogue.ssd import ssd
@@ -159,7 +159,9 @@ MODELS = Catalogue(
         "resnet50": resnet(50),
         "resnet101": resnet(101),
         "resnet152": resnet(152),
-        "resnext101-32x4d": resnext101_32x4d,
+        "resnext50-32x4d": resnext(50, 4),
+        "resnext101-32x4d": resnext(101, 4),
+        "resnext101-32x8d": resnext(101, 8),
         "siamese-omniglot": siamese_omniglot,
         "squeezenet-1.0": squeezenet,
         "squeezenet-1.0-fp16": compressed_squeezenet("squeezenet-1.0-fp16", "weights of 16 bits", 2.4),
