@@ -24,6 +24,7 @@ from clustersim.workload.layer import Layer, Model
 PARAMETERS = {
     "alexnet": 61_100_840,  # torchvision
     "alexnet-caffe": 60_965_224,  # Caffe, bvlc_alexnet
+    "alexnet-one-group": 62_378_344,  # by hand: 48 x 25 x 256 + 192 x 9 x 384 + 192 x 9 x 256 weights more
     "caffenet": 60_965_224,  # Caffe, bvlc_reference_caffenet
     "albert-base-mlm-seq512": 11_782_272,  # Hugging Face AlbertModel, 11,683,584, and the head's 98,688
     "bert-base": 109_482_240,  # Hugging Face BertModel, uncased

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from clustersim.registry import Registry
 from clustersim.workload.catalogue.albert import albert_mlm
-from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, caffenet
+from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, alexnet_one_group, caffenet
 from clustersim.workload.catalogue.amoebanet import amoebanet_d
 from clustersim.workload.catalogue.bert import bert
 from clustersim.workload.catalogue.cifar import cifar_resnet, cifar_vgg16
@@ -118,6 +118,7 @@ MODELS = Catalogue(
         "albert-base-mlm-seq512": albert_mlm("base", tokens=512),
         "alexnet": alexnet,
         "alexnet-caffe": alexnet_caffe,
+        "alexnet-one-group": alexnet_one_group,
         "amoebanet-d-18-256": amoebanet_d(18, 256),
         "bert-base": bert("base"),
         "bert-base-mlm": bert("base", mlm=True),

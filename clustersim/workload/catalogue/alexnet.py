@@ -12,6 +12,13 @@ def alexnet_caffe() -> Model:
     return two_towers(net, groups=2, norm_first=True)
 
 
+def alexnet_one_group() -> Model:
+    """Return AlexNet of 2012 with the towers joined, as PaddlePaddle's benchmark has it: every group of size one."""
+    source = "PaddlePaddle, benchmark/paddle/image/alexnet.py (commit 63de3ec2)"
+    net = Builder("alexnet-one-group", "AlexNet of 2012, towers joined", source=source)
+    return two_towers(net, groups=1, norm_first=True)
+
+
 def caffenet() -> Model:
     """Return Caffe's reference network: AlexNet that pools first and normalises the smaller maps."""
     net = Builder("caffenet", "CaffeNet, AlexNet with pooling first", source="Caffe, models/bvlc_reference_caffenet")
