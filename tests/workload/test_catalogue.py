@@ -58,6 +58,7 @@ PARAMETERS = {
     "mpt-1b-seq65536": 1_445_974_016,
     "mpt-30b-seq512": 29_964_204_032,
     "nin": 7_595_176,  # Caffe model zoo
+    "overfeat": 145_920_872,  # Sermanet et al., 2014: 145 million
     "resnet18": 11_689_512,  # torchvision
     "resnet32": 464_154,  # Multiverso, binding/python/docs/BENCHMARK.md
     "resnet34": 21_797_672,

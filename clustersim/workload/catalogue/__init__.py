@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from clustersim.registry import Registry
 from clustersim.workload.catalogue.albert import albert_mlm
-from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, alexnet_one_group, caffenet
+from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, alexnet_one_group, caffenet, overfeat
 from clustersim.workload.catalogue.amoebanet import amoebanet_d
 from clustersim.workload.catalogue.bert import bert
 from clustersim.workload.catalogue.cifar import cifar_resnet, cifar_vgg16
@@ -153,6 +153,7 @@ MODELS = Catalogue(
         "mixtral-8x7b": mixtral,
         **{f"mpt-{size}": mpt(size) for size in MPT_SIZES},
         "nin": nin,
+        "overfeat": overfeat,
         "resnet18": resnet(18),
         "resnet20": cifar_resnet(20),
         "resnet32": cifar_resnet(32),
