@@ -250,6 +250,26 @@ def test_internlm_is_llama_2_with_more_words():
     assert load_model("internlm-7b").title == "InternLM 7B, 2048 tokens"
 
 
+def test_aquila_2_is_llama_2_with_more_words():
+    more = 2 * (100_008 - 32_000) * 4096
+    assert load_model("aquila2-7b").num_parameters == load_model("llama-2-7b").num_parameters + more
+    assert load_model("aquila2-7b").title == "Aquila 2 7B, 2048 tokens"
+
+
+def test_nemotron_has_the_parameters_that_its_authors_count():
+    # arXiv:2402.16819, section 2 (recalled): 3.2 billion of words, of which its table has 256,000, 12.5 billion others
+    model = load_model("nemotron-4-15b")
+    words = 2 * 256_000 * 6144
+    assert words / 1e9 == pytest.approx(3.2, abs=0.06)
+    assert (model.num_parameters - words) / 1e9 == pytest.approx(12.5, abs=0.05)
+
+
+def test_nemotron_multiplies_as_often_as_nvidia_counts():
+    # NVIDIA/dgxc-benchmarking, nemotron/README.md: 3.85e14 FLOP a sequence, forward, backward and all pairs of tokens
+    later_tokens = 6 * 32 * 4096**2 * 6144
+    assert 3 * load_model("nemotron-4-15b").flop + later_tokens == pytest.approx(3.85e14, rel=1e-3)
+
+
 def test_internlm_has_the_first_flash_attention():
     def kernels(name):
         return {layer.shape.get("flash", 2) for layer in load_model(name).layers if layer.op == "matmul"}

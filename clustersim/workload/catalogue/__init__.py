@@ -37,6 +37,7 @@ from clustersim.workload.catalogue.local_autoencoder import local_autoencoder
 from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.mixtral import mixtral
 from clustersim.workload.catalogue.mpt import MPT_SIZES, any_mpt, mpt
+from clustersim.workload.catalogue.nemotron import nemotron_4_15b
 from clustersim.workload.catalogue.nin import nin
 from clustersim.workload.catalogue.resnet import resnet, resnext
 from clustersim.workload.catalogue.siamese import siamese_omniglot
@@ -152,6 +153,7 @@ MODELS = Catalogue(
         **{name: megatron_core(name) for name in MEGATRON_CORE_SIZES},
         "mixtral-8x7b": mixtral,
         **{f"mpt-{size}": mpt(size) for size in MPT_SIZES},
+        "nemotron-4-15b": nemotron_4_15b,
         "nin": nin,
         "overfeat": overfeat,
         "resnet18": resnet(18),
