@@ -147,6 +147,7 @@ class TransportFile(SheetFile[Transport]):
     add_s_per_byte: Sourced[Annotated[Duration, Field(gt=0)]] | None = None
     channels: Sourced[Annotated[int, Field(ge=0)]] | None = None
     in_host: Sourced[Literal["memory", "adapter"]] | None = None
+    connection_bytes_per_s: Sourced[Rate] | None = None
 
     @model_validator(mode="after")
     def _goes_where_its_buffers_are(self) -> Self:

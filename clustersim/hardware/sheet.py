@@ -80,6 +80,8 @@ class Transport(Sheet):
     sheet was made from. `channels` is how many multiprocessors a collective holds on each of its GPUs; None for as
     many as the library has channels on the cluster, which with NCCL depends on its links, and is none with others.
     `in_host`: whether messages between host memories of one host stay in `memory`, as if None, or go by its `adapter`.
+    `connection_bytes_per_s` is the payload that one sends another of a different host at most, over the one connection
+    that they have; None where a connection is as fast as the links.
     """
 
     overhead_s: float
@@ -90,6 +92,7 @@ class Transport(Sheet):
     add_s_per_byte: float | None = None
     channels: int | None = None
     in_host: str | None = None
+    connection_bytes_per_s: float | None = None
     library: str = ""
 
     def __post_init__(self) -> None:

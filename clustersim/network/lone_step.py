@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.lone_ring import LoneRing
-from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, adders, step_wait_s, waits_s
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, adders, connected, step_wait_s, waits_s
 from clustersim.topology import Topology
 
 _MOST_EMPTY = 4  # entries of a table for each one that is filled; with more, segments are quicker
@@ -40,7 +40,7 @@ class LoneStep:
     A message that starts at t is on the wire from t + `latency_s`, off it after another `wire_s`, and over
     after another `adding_s`. Where `eager`, it starts without its receiver and is added when that has come.
     Rates are those that the path allows. `uses` has links by number; the core that rank i adds on is
-    link `num_links + i`.
+    link `num_links + i`, and connections between nodes have numbers after those of the cores.
     """
 
     num_ranks: int
@@ -162,6 +162,12 @@ class LoneSteps:
             latency_s = np.full(len(src), relayed_s)
         sent = np.repeat(np.arange(len(src)), np.diff(first))
         wire_bytes_per_s = _narrowest(first, self.bytes_per_s[links])
+        if self._costs.connection_bytes_per_s:
+            own = np.flatnonzero(connected(self._topology, nodes[src], nodes[dst]))
+            wire_bytes_per_s[own] = np.minimum(wire_bytes_per_s[own], self._costs.connection_bytes_per_s)
+            ends = nodes[src[own]] * len(self._topology.node_hosts) + nodes[dst[own]]
+            links = np.concatenate([links, self.num_links + len(nodes) + ends])
+            sent = np.concatenate([sent, own])
         core, adding_bytes_per_s, adder = self._adding(columns, nodes)
         added = np.flatnonzero(np.isfinite(adding_bytes_per_s))
         on_core = np.flatnonzero(np.isfinite(core))
@@ -186,6 +192,15 @@ class LoneSteps:
             return None
         eager: np.ndarray = (columns.num_bytes <= self._costs.eager_bytes) & (columns.src != columns.dst)
         return eager if eager.any() else None
+
+    def own_bytes_per_s(self, links: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """Return the rates of links [num_links] by their numbers in a step among nodes [num_ranks]."""
+        rates = np.full(len(links), self._costs.connection_bytes_per_s or np.inf)
+        is_link, is_connection = links < self.num_links, links >= self.num_links + len(nodes)
+        is_core = ~(is_link | is_connection)
+        rates[is_link] = self.bytes_per_s[links[is_link]]
+        rates[is_core] = self.core_bytes_per_s(nodes[links[is_core] - self.num_links])
+        return rates
 
     def core_bytes_per_s(self, nodes: np.ndarray) -> np.ndarray:
         """Return what each rank's own core moves when it adds [num_ranks], infinite where nothing holds it back."""

@@ -49,6 +49,7 @@ class Network:
     times; `side` ("plain" or "compiled") says who plays whatever the work.
 
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
+    What a node sends another of a different host has no more than `connection_bytes_per_s`, where given.
 
     Processes that wait for messages, times and each other only may live on the `inner_clock`, which is an environment
     as SimPy's is and costs less (see there).
@@ -66,6 +67,7 @@ class Network:
         add_s_per_byte: float | None = None,
         exact: bool = False,
         eager_bytes: float = 0.0,
+        connection_bytes_per_s: float | None = None,
         side: str | None = None,
     ):
         check_type("env", env, simpy.Environment, "a simpy.Environment")
@@ -75,7 +77,9 @@ class Network:
             raise InputError(f"side must be one of {', '.join(SIDES)} or None (got {side!r})", got=repr(side))
         if side == "compiled" and sharing != "max-min":
             raise InputError(f"the compiled side shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
-        self._costs = Costs(overhead_s, efficiency, host_overhead_s, add_s_per_byte, eager_bytes)
+        self._costs = Costs(
+            overhead_s, efficiency, host_overhead_s, add_s_per_byte, eager_bytes, connection_bytes_per_s
+        )
         self.env = env
         self.exact = exact
         self.topology = topology if isinstance(topology, Topology) else load_topology(topology)
@@ -344,7 +348,7 @@ class Network:
     def _link_name(self, number: int) -> str:
         links, names = self.topology.links, self.topology.node_names
         if not 0 <= number < len(links):
-            return "that only it has: a core, or its cap"
+            return "that only it has: a core, a connection, or its cap"
         return f"{number} ({names[int(links.src[number])]} > {names[int(links.dst[number])]})"
 
 

@@ -29,7 +29,7 @@ class Outline:
     """The stretches of a schedule, and the links that it uses.
 
     In the steps, links go by their place among those in use: first `links`, which has the topology's numbers, then
-    the ranks' cores. `risky` [num_used] are those on which messages may hold one another back.
+    the ranks' cores and connections. `risky` [num_used] are those on which messages may hold one another back.
     """
 
     num_ranks: int
@@ -116,10 +116,7 @@ def _with_own_numbers(stretches: list[Stretch], steps: list[LoneStep], nodes: np
         link = place[start : start + len(step.uses.link)]
         own[step] = replace(step, uses=step.uses._replace(link=link))
         start += len(link)
-    bytes_per_s = np.empty(len(used))
-    is_link = used < maker.num_links
-    bytes_per_s[is_link] = maker.bytes_per_s[used[is_link]]
-    bytes_per_s[~is_link] = maker.core_bytes_per_s(nodes[used[~is_link] - maker.num_links])
+    bytes_per_s = maker.own_bytes_per_s(used, nodes)
     renamed = [stretch._replace(step=own[stretch.step]) for stretch in stretches]
     kept = list(own.values())
-    return Outline(len(nodes), renamed, kept, used[is_link], risky_links(kept, bytes_per_s))
+    return Outline(len(nodes), renamed, kept, used[used < maker.num_links], risky_links(kept, bytes_per_s))

@@ -23,7 +23,8 @@ class Costs:
     `overhead_s` a message, or `host_overhead_s` where it stays inside a host; `efficiency` is the share of a
     link's rate that is payload; adding takes `add_s_per_byte`, or else one core's time, and no
     more than the memory's rate in all. Where `eager_bytes` is above 0, messages of a collective of at most so
-    many bytes do not wait for their receiver.
+    many bytes do not wait for their receiver. What one node sends another of a different host goes over one
+    connection, which carries no more payload than `connection_bytes_per_s`, where that is given.
     """
 
     overhead_s: float = 0.0
@@ -31,6 +32,7 @@ class Costs:
     host_overhead_s: float | None = None
     add_s_per_byte: float | None = None
     eager_bytes: float = 0.0
+    connection_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         check_number("efficiency", self.efficiency, above=0, most=1)
@@ -39,6 +41,8 @@ class Costs:
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), least=0)
         check_number("eager_bytes", self.eager_bytes, least=0, may_be_infinite=True)
+        if self.connection_bytes_per_s is not None:
+            check_number("connection_bytes_per_s", self.connection_bytes_per_s, above=0)
 
 
 class Paths:
@@ -49,6 +53,7 @@ class Paths:
 
     def __init__(self, topology: Topology, costs: Costs):
         self.links: dict[int, Link] = {}
+        self.connections: dict[tuple[int, int], Link] = {}  # from one node to another, where they are slow
         self._topology = topology
         self._costs = costs
         self._between: dict[tuple[int, int], Path] = {}
@@ -64,6 +69,7 @@ class Paths:
             route = self._topology.route(src, dst)
             latency_s = wait_s(self._topology, self._costs, src, dst, route)
             path = self._between[src, dst] = self._over(route.tolist(), latency_s)
+            path.links += self._connection(src, dst)
         return path
 
     def relayed(self, src: int, dst: int, latency_s: float) -> Path:
@@ -71,6 +77,7 @@ class Paths:
         path = self._relayed.get((src, dst, latency_s))
         if path is None:
             path = self._over(self._topology.route(src, dst).tolist(), latency_s)
+            path.links += self._connection(src, dst)
             self._relayed[src, dst, latency_s] = path
         return path
 
@@ -104,6 +111,14 @@ class Paths:
     def link(self, number: int) -> Link:
         """Return a link of the topology, maybe together with others."""
         return self.links.get(number) or self._new_link([number])
+
+    def _connection(self, src: int, dst: int) -> tuple[Link, ...]:
+        """Return the link of the connection from node to node, if that has a rate of its own."""
+        if not self._costs.connection_bytes_per_s or not connected(self._topology, src, dst):
+            return ()
+        if (src, dst) not in self.connections:
+            self.connections[src, dst] = self._private(self._costs.connection_bytes_per_s)
+        return (self.connections[src, dst],)
 
     def _over(self, numbers: list[int], latency_s: float) -> Path:
         """Return a new path over links by their numbers."""
@@ -168,6 +183,14 @@ def adders(topology: Topology, costs: Costs, node: int) -> tuple[list[int], list
     if costs.add_s_per_byte is not None:
         own = BYTES_MOVED_PER_ADDED / costs.add_s_per_byte
     return [adder], [] if own is None else [own]
+
+
+def connected(topology: Topology, src: np.ndarray | int, dst: np.ndarray | int) -> np.ndarray:
+    """Say whether messages between nodes [num_paths] leave a host, so that they go over a connection."""
+    hosts = topology.node_hosts
+    is_inside = (np.equal(src, dst)) | ((hosts[src] == hosts[dst]) & (hosts[src] >= 0))
+    between: np.ndarray = ~is_inside
+    return between
 
 
 def wait_s(topology: Topology, costs: Costs, src: int, dst: int, route: np.ndarray) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.hardware.sheet import Transport
 from clustersim.network.lone_step import LoneStep, LoneSteps
-from clustersim.network.paths import Costs, payload_rates, wait_s
+from clustersim.network.paths import Costs, connected, payload_rates, wait_s
 from clustersim.strategies.algorithm import algorithm_name, schedule_collective, switches
 from clustersim.topology import Node, Topology
 
@@ -35,7 +35,11 @@ class LeastTimes:
     ):
         self._topology, self._gpus, self._transport = topology, gpus, transport
         self._costs = Costs(
-            transport.overhead_s, transport.efficiency, transport.host_overhead_s, transport.add_s_per_byte
+            transport.overhead_s,
+            transport.efficiency,
+            transport.host_overhead_s,
+            transport.add_s_per_byte,
+            connection_bytes_per_s=transport.connection_bytes_per_s,
         )
         self._alike, self._swappable = alike, alike and swappable
         self._hosts, self._first_gpus = np.unique(topology.gpu_hosts, return_index=True)
@@ -129,8 +133,10 @@ class LeastTimes:
         if pair not in self._ways:
             src, dst = (int(self._topology.gpus[self._gpus[rank]]) for rank in pair)
             route = self._topology.route(src, dst)
-            rates = self._maker.bytes_per_s[route]
-            self._ways[pair] = wait_s(self._topology, self._costs, src, dst, route), float(rates.min(initial=np.inf))
+            rate = float(self._maker.bytes_per_s[route].min(initial=np.inf))
+            if self._costs.connection_bytes_per_s and connected(self._topology, src, dst):
+                rate = min(rate, self._costs.connection_bytes_per_s)
+            self._ways[pair] = wait_s(self._topology, self._costs, src, dst, route), rate
         return self._ways[pair]
 
     def _chain(self, op: str, algorithm: str, signature: Hashable, group: Group, num_bytes: float) -> float:
@@ -198,6 +204,8 @@ def _own_s(step: LoneStep, bytes_per_s: np.ndarray) -> np.ndarray:
     alone_s = step.done_s(admitted_s, step.spans(admitted_s))
     sent = slice(0, step.uses.num_sent)
     link, message = step.uses.link[sent], step.uses.message[sent]
+    is_link = link < len(bytes_per_s)
+    link, message = link[is_link], message[is_link]
     rate = bytes_per_s[link]
     crowded_s = np.zeros(step.num_ranks)
     for ranks in (step.src, step.dst):

@@ -188,6 +188,7 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
         host_overhead_s=transport.host_overhead_s,
         add_s_per_byte=transport.add_s_per_byte,
         exact=exact,
+        connection_bytes_per_s=transport.connection_bytes_per_s,
     )
 
 

@@ -101,7 +101,7 @@ def check_algorithm(
     """Refuse an algorithm that cannot be run among these GPUs [num_ranks] of a cluster, before any schedule is made."""
     if algorithm in _ITS_TRANSPORTS:
         library, transports = _ITS_TRANSPORTS[algorithm]
-        if transport not in transports:
+        if load_transport(transport).library not in transports:
             message = (
                 f"{algorithm} is how {library} chooses; with the transport {transport} write auto, or an algorithm"
             )

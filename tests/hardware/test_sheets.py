@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -196,9 +197,27 @@ def test_where_a_transport_has_its_buffers() -> None:
         "mpi-adapter": "host",
         "mpi-cuda": "gpu",
         "nccl": "gpu",
+        "nccl-one-socket": "gpu",
+        "nccl-roce": "gpu",
         "nccl-sockets": "gpu",
         "tcp": "host",
     }
+
+
+def test_one_socket_is_nccl_over_tcp_with_a_slow_connection_and_nothing_else() -> None:
+    """So that what is learnt of the one is true of the other, which shares its constants."""
+    one, all_sockets = load_transport("nccl-one-socket"), load_transport("nccl-sockets")
+    assert one.library == all_sockets.name
+    assert one.connection_bytes_per_s == pytest.approx(2.06e9)
+    same = {"name": all_sockets.name, "title": all_sockets.title, "sources": {}, "connection_bytes_per_s": None}
+    assert replace(one, **same) == replace(all_sockets, sources={})
+
+
+@pytest.mark.parametrize("gbit", [25, 50, 100])
+def test_roce_in_small_frames_carries_1024_of_1118_bytes(gbit: int) -> None:
+    payload = load_link(f"ethernet-{gbit}g").bytes_per_s * load_transport("nccl-roce").efficiency
+    assert payload == pytest.approx(gbit * 1e9 / 8 * 1024 / 1118, rel=1e-5)
+    assert load_transport("nccl-roce").library == "nccl"
 
 
 def test_dgx_gpus_have_the_nvlink_rate_of_their_data_sheet() -> None:

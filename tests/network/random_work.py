@@ -139,6 +139,7 @@ def works(draw: st.DrawFn, most_acts: int = 6, eager: bool = True) -> Work:
             "adds": draw(st.booleans()),
             "overhead_s": draw(st.sampled_from([0.0, 1e-6])),
             "eager_bytes": draw(st.sampled_from([0.0, 0.0, 1e4, 1e6])) if eager else 0.0,
+            "connection_bytes_per_s": draw(st.sampled_from([None, None, 1.7e8])),
         },
         draw(st.lists(acts, max_size=most_acts)),
     )

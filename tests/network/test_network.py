@@ -13,6 +13,7 @@ from clustersim.collectives import ALL_REDUCE, Schedule, Transfer, closed_form
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu
 from clustersim.network import FlowRate, Network, max_min_rates
+from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import load_topology
 
 from .clusters import line, star, time_schedule
@@ -229,6 +230,49 @@ def test_a_message_inside_a_host_has_an_overhead_of_its_own():
     assert network.env.run(outside).end_s == pytest.approx(14e-6)
 
 
+@pytest.fixture
+def slow_connections():
+    """Return two hosts of two GPUs, 1 GB/s between them and less on a connection, and how long messages take."""
+    host = {"template": "single-socket", "gpu": "k80", "num_gpus": 2}
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "host": host, "link": "1 GB/s", "hop": "0 s"})
+
+    def seconds(*ends: tuple[int, int]) -> list[float]:
+        network = Network(simpy.Environment(), cluster, connection_bytes_per_s=0.4e9)
+        sent = [network.transfer(src, dst, 1e9) for src, dst in ends]
+        return [float(network.env.run(each).end_s) for each in sent]
+
+    return seconds
+
+
+def test_a_connection_to_another_host_carries_no_more_than_its_rate(slow_connections):
+    """Between GPUs of a host there is none; two of them share the link, and messages on one share the connection."""
+    inside, outside = slow_connections((0, 1)), slow_connections((0, 2))
+    assert inside[0] < 0.2
+    assert outside == pytest.approx([2.5])
+    assert slow_connections((0, 2), (2, 0)) == pytest.approx([2.5, 2.5])
+    assert slow_connections((0, 2), (1, 3)) == pytest.approx([2.5, 2.5])
+    assert slow_connections((0, 2), (0, 2)) == pytest.approx([5.0, 5.0])
+    assert slow_connections((0, 2), (0, 3), (1, 2)) == pytest.approx([3.0, 3.0, 3.0])
+
+
+def test_a_ring_goes_at_the_rate_of_its_connections():
+    """Of 2 (n - 1) steps each has a hop between two hosts, and takes b / n over the connection's rate."""
+    host = {"template": "single-socket", "gpu": "k80", "num_gpus": 2}
+    cluster = load_topology({"kind": "star", "num_hosts": 4, "host": host, "link": "1 GB/s", "hop": "0 s"})
+    ring = ALL_REDUCE["ring"](8, 8e9)
+    assert time_schedule(cluster, ring, connection_bytes_per_s=0.25e9) == pytest.approx(14 * 4.0, rel=1e-9)
+    assert time_schedule(cluster, ring, connection_bytes_per_s=4e9) == pytest.approx(14 * 1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_ring_whose_ranks_send_ahead_goes_at_the_rate_of_its_connections_too(exact):
+    host = {"template": "single-socket", "gpu": "k80", "num_gpus": 2}
+    cluster = load_topology({"kind": "star", "num_hosts": 4, "host": host, "link": "1 GB/s", "hop": "0 s"})
+    _, ring = schedule_collective("all-reduce", "ring", cluster, np.arange(8), 8e9, "nccl-sockets")
+    assert ring.relays is not None
+    assert time_schedule(cluster, ring, connection_bytes_per_s=0.25e9, exact=exact) == pytest.approx(56.0, rel=1e-9)
+
+
 def test_one_network_carries_collectives_and_transfers_at_once():
     network = network_on(star(3, latency_s=0.0))
     ring = network.play(ALL_REDUCE["ring"](3, 3e9), range(3))
@@ -254,6 +298,7 @@ def test_a_rank_that_is_waited_for_tells_when_it_is_done():
         (lambda n: n.transfer(0, 1, -1.0), "num_bytes must be a finite number of at least 0"),
         (lambda n: n.transfer(0, 1, float("nan")), "num_bytes must be a finite number of at least 0"),
         (lambda n: n.transfer(0, 1, 1.0, weight=0.0), "weight must be a finite number above 0"),
+        (lambda n: Network(n.env, n.topology, connection_bytes_per_s=0.0), "connection_bytes_per_s must be a finite"),
         (lambda n: n.play(ALL_REDUCE["ring"](3, 1.0), range(2)), "3 ranks"),
         (lambda n: n.play(ALL_REDUCE["ring"](2, 1.0), range(2), enter_s=[0.0]), "each of 2 ranks"),
         (lambda n: n.play(ALL_REDUCE["ring"](2, 1.0), range(2), enter_s=[0.0, -1.0]), "none before now"),

@@ -70,7 +70,7 @@ def simulated_s(point: Point, choice: Choice) -> float:
 @settings(max_examples=25, deadline=None)
 @given(
     cluster=st.sampled_from(list(CLUSTERS)),
-    transport=st.sampled_from(["nccl", "ideal", "mpi"]),
+    transport=st.sampled_from(["nccl", "nccl-one-socket", "ideal", "mpi"]),
     overlap=st.booleans(),
     algorithm=st.sampled_from(["auto", "ring", "hierarchical"]),
     number=st.integers(0, 10_000),

@@ -44,3 +44,9 @@ def test_a_choice_of_open_mpi_needs_mpi():
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": PCIE})
     with pytest.raises(InputError, match=r"open-mpi-4\.0 is how Open MPI chooses; with the transport nccl write auto"):
         check_algorithm("all-reduce", "open-mpi-4.0", cluster, np.arange(8), "nccl")
+
+
+@pytest.mark.parametrize("transport", ["nccl", "nccl-sockets", "nccl-one-socket", "nccl-roce"])
+def test_what_nccl_chose_in_2019_is_there_for_all_that_choose_as_nccl(transport):
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "10 Gbit/s", "host": PCIE})
+    check_algorithm("all-reduce", "nccl-2.4", cluster, np.arange(8), transport)

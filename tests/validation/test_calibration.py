@@ -305,3 +305,14 @@ def test_a_sheet_that_is_fitted_again_keeps_its_library_and_its_documents(folder
     text = sheet_text(again.fit, sheet_name(Path("second.yaml")), "cluster.yaml")
     assert "library: mpi\n" in text
     assert again.fit.median_abs_error < 1e-3
+
+
+def test_a_fitted_sheet_keeps_the_rate_of_a_connection(folder: Path) -> None:
+    fit = calibrate(["osu.log"], "cluster.yaml", "start.yaml").fit
+    one_socket = load_transport("nccl-one-socket")
+    key, rate = "connection_bytes_per_s", one_socket.connection_bytes_per_s
+    source = one_socket.sources[key]
+    after = replace(fit.after, connection_bytes_per_s=rate, sources={**fit.after.sources, key: source})
+    (folder / "own.yaml").write_text(sheet_text(replace(fit, after=after), "own", "cluster.yaml"))
+    own = load_transport(folder / "own.yaml")
+    assert (own.connection_bytes_per_s, own.sources[key]) == (rate, source)

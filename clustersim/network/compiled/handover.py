@@ -86,6 +86,9 @@ def _take_flows(
             own = side.engine.wiring.links_of(paths[path]).tolist()
             links.update({link: [row] for link, row in zip(path.links, own, strict=True) if link not in links})
 
+    for ends, link in plain.paths.connections.items():
+        links[link] = [side.engine.wiring.connection(*ends)]
+
     def rows_of(link: Link) -> list[int]:
         if link not in links:  # one that only this flow has
             links[link] = _take_link(side, link)

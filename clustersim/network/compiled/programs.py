@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.compiled.tables import LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
-from clustersim.network.paths import Costs, adders, payload_rates, step_wait_s, wait_s, waits_s
+from clustersim.network.paths import Costs, adders, connected, payload_rates, step_wait_s, wait_s, waits_s
 from clustersim.topology import Topology
 
 
@@ -38,6 +38,7 @@ class Wiring:
         self._lanes: dict[float, int] = {}
         self._growth = growth
         self._adding: dict[tuple[int, int], int] = {}
+        self._connections: dict[tuple[int, int], int] = {}
         self._singles: dict[tuple[int, int], int] = {}
         self._together: dict[tuple[bytes, bytes], int] = {}
         self._add_links(payload_rates(topology, costs))
@@ -50,9 +51,10 @@ class Wiring:
     def between(self, src: np.ndarray, dst: np.ndarray, relayed_s: float | None = None) -> int:
         """Add the paths between nodes [num_paths], all with one wait where it is given; return the row of the first."""
         routes = self._topology.routes(src, dst)
+        latency_s = waits_s(self._topology, self._costs, src, dst, routes)
         if relayed_s is not None:
-            return self._add_paths(routes.first, routes.links, np.full(len(src), relayed_s))
-        return self._add_paths(routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes))
+            latency_s = np.full(len(src), relayed_s)
+        return self._add_paths(*self._with_connections(src, dst, routes.first, routes.links), latency_s)
 
     def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
         """Return how long each step of a schedule with relays waits; None where it has none."""
@@ -71,7 +73,10 @@ class Wiring:
         row = self._singles.get((src, dst))
         if row is None:
             route = self._topology.route(src, dst)
-            row = self.path_over(route, wait_s(self._topology, self._costs, src, dst, route))
+            latency_s = wait_s(self._topology, self._costs, src, dst, route)
+            if self._costs.connection_bytes_per_s and connected(self._topology, src, dst):
+                route = np.append(route, self.connection(src, dst))
+            row = self.path_over(route, latency_s)
             self._singles[src, dst] = row
         return row
 
@@ -84,6 +89,13 @@ class Wiring:
             row = self.path_over(np.array(rows), 0.0) if rows else NONE
             self._adding[node, rank] = row
         return row
+
+    def connection(self, src: int, dst: int) -> int:
+        """Return the link of the connection from node to node, which has a rate of its own."""
+        if (src, dst) not in self._connections:
+            assert self._costs.connection_bytes_per_s is not None
+            self._connections[src, dst] = self.private_link(self._costs.connection_bytes_per_s)
+        return self._connections[src, dst]
 
     def with_cap(self, path: int, bytes_per_s: float) -> int:
         """Return a path like another one, and with a link of its own that is so fast."""
@@ -104,6 +116,18 @@ class Wiring:
         """Return a path over links, after a latency."""
         self._expect(len(links))
         return self.paths.add_one((self.path_links.add(links), len(links), self._lane(latency_s), latency_s))
+
+    def _with_connections(
+        self, src: np.ndarray, dst: np.ndarray, first: np.ndarray, links: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first places [num_paths + 1] and links of routes that end with their connections."""
+        if not self._costs.connection_bytes_per_s:
+            return first, links
+        own = np.flatnonzero(connected(self._topology, src, dst))
+        rows = [self.connection(*ends) for ends in zip(src[own].tolist(), dst[own].tolist(), strict=True)]
+        more = np.zeros(len(first), dtype=np.int64)
+        more[own + 1] = 1
+        return first + np.cumsum(more), np.insert(links, first[own + 1], rows)
 
     def _add_links(self, bytes_per_s: np.ndarray) -> int:
         rows = np.zeros(len(bytes_per_s), LINK)

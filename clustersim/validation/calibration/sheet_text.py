@@ -12,7 +12,10 @@ from clustersim.hardware.sheet import Transport
 from clustersim.validation.calibration.constants import FITTED, LIMIT, Constant, Fit
 from clustersim.validation.text import percent_text
 
-_KEYS = ("overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte", "channels", "in_host")
+_KEYS = (
+    "overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte", "channels", "in_host",
+    "connection_bytes_per_s",
+)  # fmt: skip
 
 
 def sheet_text(fit: Fit, name: str, topology: str) -> str:
@@ -78,6 +81,8 @@ def error_text(constant: Constant) -> str:
 def _entry(after: Transport, key: str, constant: Constant | None, source: str) -> Iterator[str]:
     value = getattr(after, key)
     text = value_text(key, value) if constant is not None else str(value).lower()
+    if key == "connection_bytes_per_s":
+        text = f"{value / 1e9:g} GB/s"
     yield f"{key}:"
     yield f"  value: {text}"
     yield f"  source: {_quoted(source)}"
