@@ -3,13 +3,14 @@
 No clock, no network and no other ranks in here.
 """
 
-from clustersim.program.buckets import PYTORCH_CAPS, assign_buckets, bucket_caps
+from clustersim.program.buckets import HOROVOD_BUFFER, PYTORCH_CAPS, assign_buckets, bucket_caps
 from clustersim.program.codec import Codec, Wire, with_codec, with_codec_ops
 from clustersim.program.copies import COPIES, Copies
 from clustersim.program.iteration import Bucket, Iteration, plan_iteration
 
 __all__ = [
     "COPIES",
+    "HOROVOD_BUFFER",
     "PYTORCH_CAPS",
     "Bucket",
     "Codec",

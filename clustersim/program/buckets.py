@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.units import parse
@@ -12,7 +13,16 @@ PYTORCH_CAPS = (1 * MIB, 25 * MIB)
 """DistributedDataParallel's defaults: a small first bucket, so that communication starts early."""
 
 
-_RULES = "auto, pytorch, megatron, layer, tensor, whole or a size"
+class FusionBuffer(NamedTuple):
+    """Bytes of a buffer of which no more than are there are filled: a bucket closes before what does not fit."""
+
+    num_bytes: float
+
+
+HOROVOD_BUFFER = FusionBuffer(64 * MIB)
+"""Horovod's default (docs/tensor-fusion.md)."""
+
+_RULES = "auto, pytorch, megatron, horovod, layer, tensor, whole or a size"
 
 
 def bucket_caps(
@@ -20,9 +30,9 @@ def bucket_caps(
 ) -> tuple[float, ...] | None:
     """Read the `buckets` knob: caps in bytes, the last one for all further buckets; None for one bucket.
 
-    `pytorch`, `megatron`, `layer` or `tensor` (each of them by itself), `whole` or a size. `auto` is `megatron` where
-    copies share out what the optimizer keeps, and `pytorch` elsewhere. `num_copies` of a model add up gradients of
-    `gradient_bytes`.
+    `pytorch`, `megatron`, `horovod`, `layer` or `tensor` (each of them by itself), `whole` or a size. `auto` is
+    `megatron` where copies share out what the optimizer keeps, and `pytorch` elsewhere. `num_copies` of a model add up
+    gradients of `gradient_bytes`.
 
     >>> bucket_caps("layer"), bucket_caps("whole"), bucket_caps("4 MiB")
     ((0.0,), None, (4194304.0,))
@@ -34,6 +44,7 @@ def bucket_caps(
     named: dict[str | float, tuple[float, ...] | None] = {
         "pytorch": PYTORCH_CAPS,
         "megatron": (gradient_bytes * megatron_parameters(num_copies),),
+        "horovod": HOROVOD_BUFFER,
         "layer": (0.0,),
         "tensor": (0.0,),
         "whole": None,
@@ -63,11 +74,14 @@ def megatron_parameters(num_copies: int) -> float:
 def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | None) -> list[list[int]]:
     """Put gradients, in the order in which they become ready, into buckets; return their numbers.
 
-    A bucket closes once it holds its cap or more; a gradient is never split (PyTorch 2.13, reducer.cpp,
-    `compute_bucket_assignment_by_size`). Gradients of no bytes travel with nobody.
+    A bucket closes once it holds its cap or more (PyTorch 2.13, reducer.cpp, `compute_bucket_assignment_by_size`), a
+    `FusionBuffer` before the first gradient that does not fit (Horovod, `FuseResponses`); a gradient is never split.
+    Gradients of no bytes travel with nobody.
 
     >>> assign_buckets([400e3, 800e3, 20e6, 20e6, 5e6], [1 << 20, 25 << 20])
     [[0, 1], [2, 3], [4]]
+    >>> assign_buckets([16e6, 67e6, 411e6, 9e6, 50e6], FusionBuffer(67e6))
+    [[0], [1], [2], [3, 4]]
     """
     buckets: list[list[int]] = []
     filling: list[int] = []
@@ -75,9 +89,13 @@ def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | None) -> 
     for number, size in enumerate(num_bytes):
         if size <= 0:
             continue
-        filling.append(number)
-        held += size
-        if caps is not None and held >= caps[min(len(buckets), len(caps) - 1)]:
+        if isinstance(caps, FusionBuffer):
+            is_over = bool(filling) and held + size > caps.num_bytes
+        else:
+            is_over = bool(filling) and caps is not None and held >= caps[min(len(buckets), len(caps) - 1)]
+        if is_over:
             buckets.append(filling)
             filling, held = [], 0.0
+        filling.append(number)
+        held += size
     return [*buckets, filling] if filling else buckets

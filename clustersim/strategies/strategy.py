@@ -28,7 +28,8 @@ class Strategy(Spec):
     buckets: str = Field(
         default="auto",
         description="which gradients travel together: `pytorch` (1 MiB, then 25 MiB), `megatron` (40 million "
-        "parameters, or a million for each copy of the model if that is more), `layer` (each by itself), "
+        "parameters, or a million for each copy of the model if that is more), `horovod` (as many as fit into a "
+        "buffer of 64 MiB), `layer` (each by itself), "
         "`tensor` (each tensor of a layer, weights and biases, by itself), `whole` (all in one) or a size that caps "
         "every bucket, such as `4 MiB`; `auto` is `megatron` beside `sharding`, else `pytorch`",
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
-from clustersim.program import PYTORCH_CAPS, assign_buckets, bucket_caps, plan_iteration
+from clustersim.program import HOROVOD_BUFFER, PYTORCH_CAPS, assign_buckets, bucket_caps, plan_iteration
 
 sizes = st.lists(st.sampled_from([0.0, 1e3, 5e5, 2e6, 3e7]), max_size=30)
-rules = st.sampled_from(["pytorch", "megatron", "layer", "tensor", "whole", "4 MiB"])
+rules = st.sampled_from(["pytorch", "megatron", "horovod", "layer", "tensor", "whole", "4 MiB"])
 
 
 def test_pytorchs_example_of_three_layers():
@@ -30,6 +32,21 @@ def test_every_gradient_travels_once_and_in_order(num_bytes, rule):
 def test_a_bucket_reaches_its_cap_only_with_its_last_gradient(num_bytes):
     for bucket in assign_buckets(num_bytes, (4e6,)):
         assert sum(num_bytes[member] for member in bucket[:-1]) < 4e6
+
+
+@given(sizes)
+def test_horovods_buffer_holds_what_fits_and_closes_before_what_does_not(num_bytes):
+    buckets = assign_buckets(num_bytes, HOROVOD_BUFFER)
+    held = [[num_bytes[member] for member in bucket] for bucket in buckets]
+    assert all(sum(sizes) <= 64 * 1024**2 or len(sizes) == 1 for sizes in held)
+    assert all(sum(one) + other[0] > 64 * 1024**2 for one, other in pairwise(held))
+
+
+def test_the_last_layers_of_vgg16_each_travel_alone_with_horovod():
+    """fc8 would fit into a buffer, and fc7 with its weights of 64 MiB fills one; of a size, a bucket joins both."""
+    ready = [4.0 * n for n in (4097 * 1000, 4097 * 4096, 25089 * 4096, 4609 * 512, 4609 * 512)]
+    assert assign_buckets(ready, bucket_caps("horovod")) == [[0], [1], [2], [3, 4]]
+    assert assign_buckets(ready, bucket_caps("64 MiB")) == [[0, 1], [2], [3, 4]]
 
 
 def test_a_rule_that_is_no_size_is_refused():
