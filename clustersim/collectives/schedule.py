@@ -7,13 +7,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from clustersim.arguments import check_number, check_type
 from clustersim.errors import InputError
+
+
+if TYPE_CHECKING:
+    from clustersim.collectives.spells import Spells
 
 
 class Transfer(NamedTuple):
@@ -100,6 +104,8 @@ class Schedule:
 
     Where one rank sends another several ranges of chunks in a step, `step` may have them as the one message that
     they are on the wire, with the first range's chunk; `finer` then makes the step with each range by itself.
+
+    `spells` has the messages of all steps at once where each of them is sent in many steps running.
     """
 
     num_ranks: int
@@ -108,6 +114,7 @@ class Schedule:
     granularity: int = 1
     pattern: Callable[[int], Hashable] = _its_own
     finer: Callable[[int], Step] | None = None
+    spells: Spells | None = None
 
     @classmethod
     def repeat(
@@ -218,6 +225,8 @@ class Schedule:
 
     @cached_property
     def _num_transfers(self) -> int:
+        if self.spells is not None:
+            return self.spells.num_transfers()
         sizes: dict[Hashable, int] = {}
         num = 0
         for number in range(self.num_steps):
