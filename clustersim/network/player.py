@@ -84,7 +84,10 @@ class Player:
         """Wake up when the next thing happens; being woken too early does no harm."""
         if self._inner.is_playing:
             return  # the side looks for itself
-        time_s = self.side.now_s if self.side.told else self._next_s()
+        self._wake_up_at(self.side.now_s if self.side.told else self._next_s())
+
+    def _wake_up_at(self, time_s: float) -> None:
+        """Wake up at a time, after all others."""
         self._due_s = time_s
         if time_s < self._alarms_s[-1]:
             env = self._env
@@ -134,7 +137,11 @@ class Player:
         if self._due_s > latest(now_s):
             self.set_alarm()  # what this one was set for comes later, since somebody has acted
             return
-        self._tell()  # what was found by playing ahead to this time
+        if side.told and not side.is_stale and not self.entering:
+            self._tell()  # what was found by playing ahead to this time; who hears of it may act before it goes on
+            self._wake_up_at(now_s)
+            return
+        self._tell()
         if side.is_stale:
             side.play(max(now_s, side.now_s), now_s)  # until then, nobody knows when messages end
         if shortcut is not None and (shortcut.is_taken or (self._is_idle() and shortcut.take(side))):

@@ -72,6 +72,11 @@ class Call:
     after: Key | None = None
     known_s: float | None = None
 
+    @property
+    def has_root(self) -> bool:
+        """Whether one rank does something else than the others, who need not be done when it is."""
+        return self.op in ("broadcast", "reduce")
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:

@@ -16,7 +16,7 @@ from clustersim.program import Iteration
 from clustersim.simulate.laid_out import jobs_of, joined, kept_together, note_for_all
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.steady import period_s
+from clustersim.simulate.steady import is_ever_alone, period_s
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies import Job
@@ -38,7 +38,7 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     steady = setup.point.strategy.is_periodic and are_steady(setup.point.stragglers) and setup.point.input is None
     if exact or not steady or num_iterations == 1:
         return _play_all(setup, replicate, num_iterations, exact, tell)
-    if setup.laid_out is None or not setup.laid_out.num_settling:
+    if is_ever_alone(setup.laid_out) and (setup.laid_out is None or not setup.laid_out.num_settling):
         played = _played(setup, replicate, 1, exact, 0.0, tell)
         alone_s = period_s(played.jobs, setup.laid_out)
         if alone_s is not None:

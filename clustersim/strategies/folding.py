@@ -126,8 +126,8 @@ def folding(
 
 
 def _has_a_root(op: Op) -> bool:
-    """Say whether one rank of a group does something else than the others, who need not be done when it is."""
-    return isinstance(op, Call) and op.op in ("broadcast", "reduce")
+    """Say whether one rank of a group does something else than the others in an operation."""
+    return isinstance(op, Call) and op.has_root
 
 
 def _num_late(network: Network, programs: Sequence[Program], links: set[int]) -> int:
