@@ -346,7 +346,8 @@ class Crew:
         if not behind:
             done = self._come(meeting, group, rank, iteration, op)
         else:
-            done = self._env.process(self._follow(behind, meeting, group, rank, iteration, op))
+            done = self._env.event()
+            self._after(behind, lambda: self._come(meeting, group, rank, iteration, op), done)
         self._behind[op.axis, rank] = done
         return meeting, done
 
@@ -354,19 +355,19 @@ class Crew:
         """Return what has to be done before a rank enters a collective along an axis: the one before, and `after`."""
         return [each for each in (self._behind.get((axis, rank)), after) if each is not None and not each.processed]
 
-    def _follow(
-        self,
-        behind: Sequence[simpy.Event],
-        meeting: Meeting,
-        group: tuple[int, ...],
-        rank: int,
-        iteration: int,
-        op: Call,
-    ) -> Process:
+    @staticmethod
+    def _after(behind: Sequence[simpy.Event], come: Callable[[], simpy.Event], done: simpy.Event) -> None:
+        """Let what `come` begins, whose end it returns, begin when all behind are done; let `done` happen at its end."""
+        num_left = len(behind)
+
+        def look(_: simpy.Event) -> None:
+            nonlocal num_left
+            num_left -= 1
+            if not num_left:
+                come().callbacks.append(lambda _: done.succeed())
+
         for each in behind:
-            if not each.processed:
-                yield each
-        yield self._come(meeting, group, rank, iteration, op)
+            each.callbacks.append(look)
 
     def _come(self, meeting: Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call) -> simpy.Event:
         place = (group.index(rank) - op.root) % len(group)

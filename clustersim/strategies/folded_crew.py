@@ -170,22 +170,10 @@ class FoldedCrew(Crew):
         if not behind:
             done = self._come_together(rank, meeting, groups, op)
         else:
-            done = self._env.process(self._follow_together(rank, behind, meeting, groups, op))
+            done = self._env.event()
+            self._after(behind, lambda: self._come_together(rank, meeting, groups, op), done)
         self._behind[op.axis, rank] = done
         return meeting, done
-
-    def _follow_together(
-        self,
-        rank: int,
-        behind: Sequence[simpy.Event],
-        meeting: Meeting,
-        groups: Sequence[tuple[int, ...]],
-        op: Call,
-    ) -> Process:
-        for each in behind:
-            if not each.processed:
-                yield each
-        yield self._come_together(rank, meeting, groups, op)
 
     def _come_together(self, rank: int, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:
         ends_s: list[float] = []
