@@ -89,7 +89,7 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
     if may_fold and isinstance(strategy, AmongThemselves):
         folded = _played_by_crew(setup, job, again, tell)
         crew = folded.crew
-        if crew is None or not crew.shortcuts:  # nobody is played as another
+        if crew is None or not folded.jobs[0].plays_as_one:  # nobody is played as another
             return folded
         if crew.has_kept_together and kept_together(folded.jobs, setup.laid_out):
             return folded

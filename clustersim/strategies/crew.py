@@ -50,6 +50,8 @@ _CAUSES = {
 }
 """Why a rank has been idle, by what the time counts as."""
 
+_TIMED = "collectives of GPUs that split layers as the time that one takes alone, where they meet nobody else"
+
 
 class Letter:
     """A message on its way: when it set off, and the event of its arrival."""
@@ -103,8 +105,11 @@ class Crew:
         algorithm: str,
         transport: Transport,
         watched: Collection[int],
+        timed_bytes: np.ndarray | None = None,
     ):
+        """`timed_bytes` [num_links] are those that an iteration sends in collectives that are time in programs."""
         self._network, self._env = network, network.env
+        self._timed_bytes = timed_bytes
         self._gpus, self._grid, self._programs = gpus, grid, programs
         self._ops: dict[int, tuple[Op, ...]] = {}
         self._num_micro = max(program.num_micro_batches for program in programs)
@@ -239,11 +244,11 @@ class Crew:
     @property
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
-        return ()
+        return () if self._timed_bytes is None else (_TIMED,)
 
     def whole_bytes(self, played: np.ndarray) -> np.ndarray:
         """Return the bytes of an iteration [num_links], of which these were played."""
-        return played
+        return played if self._timed_bytes is None else played + self._timed_bytes
 
     def under_way(self) -> list[simpy.Event]:
         """Return the arrivals of messages that nobody waits for: those of micro-batches that the job ended before."""
