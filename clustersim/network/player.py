@@ -131,15 +131,23 @@ class Player:
             for event, value in told:
                 event.succeed(value)
 
+    def _tell_ahead(self, now_s: float) -> None:
+        """Let what has been completed be heard of when it is, before which nobody does anything; then look again."""
+        told, self.side.told = self.side.told, []
+        time_s = self.side.now_s if self.side.now_s > latest(now_s) else now_s
+        for event, value in told:
+            event._ok, event._value = True, value  # as `succeed` does, which knows of no later time
+            self._env.schedule(event, delay=time_s - now_s)
+        if told:
+            self._wake_up_at(time_s)
+        else:
+            self.set_alarm()
+
     def _on_alarm(self, alarm: simpy.Event) -> None:
         self._alarms_s.pop()
         now_s, side, shortcut = float(self._env.now), self.side, self._shortcut
         if self._due_s > latest(now_s):
             self.set_alarm()  # what this one was set for comes later, since somebody has acted
-            return
-        if side.told and not side.is_stale and not self.entering:
-            self._tell()  # what was found by playing ahead to this time; who hears of it may act before it goes on
-            self._wake_up_at(now_s)
             return
         self._tell()
         if side.is_stale:
@@ -148,6 +156,4 @@ class Player:
             shortcut.tell(side, now_s)
         elif not side.told:
             self._play(max(now_s, side.now_s))
-        if self.side.now_s <= latest(now_s):
-            self._tell()
-        self.set_alarm()
+        self._tell_ahead(now_s)
