@@ -36,6 +36,12 @@ class Spells(NamedTuple):
         """Return how many messages there are in all steps."""
         return int((self.end - self.first).sum())
 
+    def num_different(self) -> int:
+        """Return how many messages there are in all steps that are not like the one before."""
+        changes = np.unique(np.concatenate([self.first, self.end]))
+        begun, ended = (np.searchsorted(np.sort(steps), changes, side="right") for steps in (self.first, self.end))
+        return int((begun - ended).sum())
+
     def together(self) -> Spells:
         """Return the spells of one message for all that one rank sends another in a step, as `Step.together` does.
 
@@ -44,12 +50,20 @@ class Spells(NamedTuple):
         columns, num_ranks = self.columns, 1 + int(max(self.columns.src.max(), self.columns.dst.max()))
         key = (columns.src * num_ranks + columns.dst) * 2 + columns.reduce
         order = np.argsort(key, kind="stable")
-        begins = np.flatnonzero(np.diff(key[order], prepend=-1))
-        lots = np.split(order, begins[1:])
-        rows = sorted(row for lot in lots for row in self._of_a_lot(lot.tolist()))
-        which, first, end, num_bytes, num_chunks = (np.array(column) for column in zip(*rows, strict=True))
-        kept = Step(*(column[which] for column in columns))
-        return Spells(kept._replace(num_bytes=num_bytes, num_chunks=num_chunks), first, end)
+        lots = np.split(order, np.flatnonzero(np.diff(key[order])) + 1)
+        alone = np.array([lot[0] for lot in lots if len(lot) == 1], dtype=np.int64)
+        several = [row for lot in lots if len(lot) > 1 for row in self._of_a_lot(lot.tolist())]
+        which, first, end, num_bytes, num_chunks = (
+            np.concatenate([own, np.array(cut, dtype=own.dtype)])
+            for own, cut in zip(
+                (alone, self.first[alone], self.end[alone], columns.num_bytes[alone], columns.num_chunks[alone]),
+                zip(*several, strict=True) if several else [()] * 5,
+                strict=True,
+            )
+        )
+        rows = np.lexsort((first, which))
+        kept = Step(*(column[which[rows]] for column in columns))
+        return Spells(kept._replace(num_bytes=num_bytes[rows], num_chunks=num_chunks[rows]), first[rows], end[rows])
 
     def _of_a_lot(self, lot: list[int]) -> Iterator[tuple[int, int, int, float, int]]:
         """Go through the spells of those that go from one rank to another: the first of them, its steps, what it has."""

@@ -440,6 +440,8 @@ def _ends_s(start_s: float, seconds: Sequence[float], pieces: Pieces, end_s: flo
 
     `pieces` are when the speed changed meanwhile, and what had been done by then.
     """
+    if len(seconds) == 1:
+        return [end_s]
     if not pieces:
         return [*(start_s + np.cumsum(seconds[:-1])).tolist(), end_s]
     times_s, done_s = zip(*pieces, strict=True)
