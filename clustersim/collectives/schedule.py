@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from clustersim.arguments import check_number, check_type
 from clustersim.errors import InputError
 
-
 if TYPE_CHECKING:
     from clustersim.collectives.spells import Spells
 

@@ -66,7 +66,7 @@ class Spells(NamedTuple):
         return Spells(kept._replace(num_bytes=num_bytes[rows], num_chunks=num_chunks[rows]), first[rows], end[rows])
 
     def _of_a_lot(self, lot: list[int]) -> Iterator[tuple[int, int, int, float, int]]:
-        """Go through the spells of those that go from one rank to another: the first of them, its steps, what it has."""
+        """Go through the spells of what one rank sends another: the first of its messages, its steps, what it has."""
         first, end = self.first[lot].tolist(), self.end[lot].tolist()
         num_bytes, num_chunks = self.columns.num_bytes[lot].tolist(), self.columns.num_chunks[lot].tolist()
         for begins, ends in pairwise(sorted({*first, *end})):

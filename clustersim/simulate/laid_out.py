@@ -39,8 +39,8 @@ def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Net
         fold = folding(again, job.gpus, grid, programs, job.transport)
         timed = None if fold else timed_apart(again, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None)
-    programs, timed_bytes = (programs, None) if timed is None else timed
-    crew = Crew(job.network, job.gpus, grid, programs, algorithm, job.transport, watched, timed_bytes)
+    played, timed_bytes = (programs, None) if timed is None else timed
+    crew = Crew(job.network, job.gpus, grid, played, algorithm, job.transport, watched, timed_bytes)
     if fold is not None:
         crew = FoldedCrew(job.network, job.gpus, grid, algorithm, job.transport, watched, fold)
     jobs: list[Job] = []

@@ -362,14 +362,17 @@ class Crew:
 
     @staticmethod
     def _after(behind: Sequence[simpy.Event], come: Callable[[], simpy.Event], done: simpy.Event) -> None:
-        """Let what `come` begins, whose end it returns, begin when all behind are done; let `done` happen at its end."""
+        """Let what `come` begins, whose end it returns, begin when all behind are done; `done` happens at its end."""
         num_left = len(behind)
+
+        def end(_: simpy.Event) -> None:
+            done.succeed()
 
         def look(_: simpy.Event) -> None:
             nonlocal num_left
             num_left -= 1
             if not num_left:
-                come().callbacks.append(lambda _: done.succeed())
+                come().callbacks.append(end)
 
         for each in behind:
             each.callbacks.append(look)

@@ -60,7 +60,8 @@ def timed_calls(
     """Return programs in which collectives among GPUs that split layers are time, and the bytes of an iteration's.
 
     One group's are played, [num_links] bytes being those of all; None where others' links are not like its own. Where
-    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are; so do some where ranks are not `in_step`.
+    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are; so do some where
+    ranks are not `in_step`.
     """
     network, each = again(), grid.num_ranks // grid.pipeline
     groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
