@@ -12,7 +12,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import Call, Op, Program, with_timed_calls
+from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, with_timed_calls
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.held import holds_any
 from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
@@ -30,11 +30,12 @@ def timed_apart(
 ) -> Timed | None:
     """Return programs of one stage whose ranks each play their own, in which known collectives are time.
 
-    So ranks do among whom copies have roots, which are done before others are. None where no layer is split, where
-    collectives that split them are not all alike, or where nothing would be gained.
+    So they are where some of what copies exchange has a root, which is done before others are. None where no layer is
+    split, where the collectives of those who split them are not alike or meet one another, or nothing would be gained.
     """
-    has_root = any(has_a_root(op) for program in programs for op in program.distinct())
-    if grid.tensor == 1 or grid.pipeline > 1 or not has_root:
+    ops = {op for program in programs for op in program.distinct()}
+    leaves_gpus = any(isinstance(op, Copy | HostUpdate) for op in ops)  # over links that nobody looks at here
+    if grid.tensor == 1 or grid.pipeline > 1 or leaves_gpus or not any(map(has_a_root, ops)):
         return None
     network = again()
     inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds)
