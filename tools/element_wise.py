@@ -1,6 +1,10 @@
 """Fits the memory traffic of everything that is no product: pooling, activations, normalisation, joins.
 
-Two generations of kernels: Caffe's own on a Titan X (2015), and PyTorch's and cuDNN's on an H100 (2023).
+Two generations of kernels: Caffe's own on a Titan X (2015), and PyTorch's and cuDNN's on an H100 (2023), whose images
+lay channels first in fp32. Batch norms of 16 bits with channels last are xwang233's, of PyTorch's `BatchNorm3d` on an
+A100 and a V100 (`code-snippet`), those of 64 channels, the widest that were timed, as ResNet's narrowest are. Their
+backward calls add the gradient to the one before (`out.backward(go, retain_graph=True)`), two reads and a write: three
+passes at the share of the memory's rate that a ReLU reaches are taken off.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from kernel_data import caffe_layers, operators
+from kernel_data import caffe_layers, norms_channels_last, operators
 
 from clustersim.hardware import Gpu, load_gpu
 from clustersim.workload.catalogue import load_model
@@ -17,6 +21,9 @@ from clustersim.workload.layer import Layer
 
 BYTES = 4.0
 MIN_SECONDS = 20e-6  # shorter ones are launches
+MIN_NORM_S = 0.25e-3  # of norms with channels last: shorter ones are PyTorch's thread in part
+NORM_PASSES = ((2, 1), (4, 1))  # read and written by a batch norm, forward and backward
+ADDED_PASSES = 3.0
 TORCH_OPS = {
     "relu_": ("relu", 0), "ReluBackward0": ("relu", 1), "batch_norm": ("batch-norm", 0),
     "CudnnBatchNormBackward0": ("batch-norm", 1), "add_": ("add", 0), "max_pool2d": ("pooling", 0),
@@ -104,7 +111,24 @@ def _torch(folder: Path) -> dict[str, object]:
         }
         for op, both in passes.items()
     }
-    return {"memory_efficiency": round(efficiency, 3), "traffic": traffic}
+    last = norm_channels_last(efficiency)
+    return {"memory_efficiency": round(efficiency, 3), "traffic": traffic, "channels_last": last}
+
+
+def norm_channels_last(efficiency: float) -> Traffic:
+    """Return what a batch norm of 16 bits moves with channels last: the passes it must make, times a median factor."""
+    rows = [row for row in norms_channels_last() if row.forward_s > MIN_NORM_S]
+    times = (
+        [row.forward_s * efficiency * row.bytes_per_s / row.num_bytes for row in rows],
+        [row.backward_s * efficiency * row.bytes_per_s / row.num_bytes - ADDED_PASSES for row in rows],
+    )
+    factors = [float(np.median(passes)) / sum(must) for passes, must in zip(times, NORM_PASSES, strict=True)]
+    return {
+        "batch-norm": {
+            phase: {"input": round(must[0] * factor, 2), "output": round(must[1] * factor, 2)}
+            for phase, must, factor in zip(("forward", "backward"), NORM_PASSES, factors, strict=True)
+        }
+    }
 
 
 def _share(gpu: Gpu, elements: float, seconds: float) -> float:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from clustersim.hardware import Gpu, load_gpu
 from clustersim.workload.catalogue import MODELS, load_model
+from clustersim.workload.channels_last import Layout
 from clustersim.workload.kernel_model import Phase
 from clustersim.workload.layer import Layer
 
@@ -21,6 +22,7 @@ DEEPBENCH_GPUS = {
     "NV_P100": "p100-pcie",  # the sheet's host is an ASUS X99-E WS: a PCIe card
     "NV_V100": "v100",
 }
+NORMS = Path(__file__).with_name("norms_channels_last.csv")
 PHASE_COLUMNS: dict[Phase, str] = {
     "forward": "fwd_ms",
     "backward_data": "bwd_inputs_ms",
@@ -47,7 +49,7 @@ class Timed(NamedTuple):
     """One timed call, of one kernel or of both backward ones, with images in one layout."""
 
     kernels: tuple[Kernel, ...]
-    layout: str
+    layout: Layout
     seconds: float
 
 
@@ -190,13 +192,31 @@ def layout_convolutions(folder: Path, name: str) -> Iterator[Timed]:
             "forward": ("forward",),
             "backward": ("backward_data", "backward_weights"),
         }
-        for column, layout in (("first", "nchw"), ("last", "nhwc")):
+        columns: dict[str, Layout] = {"first": "nchw", "last": "nhwc"}
+        for column, layout in columns.items():
             for call, each in phases.items():
                 taken = float(row[f"{column}_{call}_ms"]) * 1e-3
                 kernels = (
                     Kernel(gpu, "amp-fp16", "convolution", shape, int(row["n"]), phase, taken, ()) for phase in each
                 )
                 yield Timed(tuple(kernels), layout, taken)
+
+
+class Norm(NamedTuple):
+    """One timed batch norm with channels last: what its input holds, and the rate of the memory it lies in."""
+
+    num_bytes: float
+    bytes_per_s: float
+    forward_s: float
+    backward_s: float
+
+
+def norms_channels_last() -> Iterator[Norm]:
+    """Yield code-snippet's batch norms of 64 channels in three dimensions in 16 bits, channels last (MIT licence)."""
+    for row in _rows(NORMS):
+        num_bytes = 2.0 * int(row["n"]) * int(row["channels"]) * int(row["side"]) ** 3
+        rate = load_gpu(row["device"]).memory_bytes_per_s
+        yield Norm(num_bytes, rate, float(row["forward_ms"]) * 1e-3, float(row["backward_ms"]) * 1e-3)
 
 
 def _convolution(

@@ -30,10 +30,16 @@ ORIGIN = {
     "6468ba7bfe1d987b148fd2f093acf20b504d3c1f, MIT",
     "triosim": "sarchlab/triosim, commit 3fb3c060b3596e7022a710f33b26ba5f36be9288, sample_trace/trace2-h100-bs128, MIT",
     "code-snippet": "xwang233/code-snippet, commit d78d454b1ab5994ce8e586b678ebd5a19394f7e3, "
-    "conv3d-channels-last/a100/res-c8cd883.json",
+    "conv3d-channels-last/a100/res-c8cd883.json; commit a9840ad349957389935b93776fe7c4595d445eb1, "
+    "batchnorm3d-channels-last, A100 and V100",
     "squares": "zzc0721/torch-performance-test-data, issue 140, and mli/transformers-benchmarks, commit "
     "19fe789684142c1e458c37abda789b0594980d63, matmul.ipynb",
 }
+
+TORCH_SOURCE = (
+    "TrioSim: PyTorch's ResNet-50 and VGG-13 on an H100, batch 128; channels_last: code-snippet, PyTorch's batch norm "
+    "of 16 bits on an A100 and a V100"
+)
 
 SOURCE = {  # of each chip's constants
     "gk110": "convnet-benchmarks (Titan Black, cuDNN R2, five convolutions); shapes cost as on Maxwell; the share of "
@@ -100,6 +106,7 @@ GPUS = {
     **{name: {"ordinary": {"chip": "gp100"}} for name in ("p100", "p100-pcie")},
     "k80": {"ordinary": {"chip": "gk210"}},
 }
+ORDINARY_PROLOGUE = {"ga100-tensor": "gv100-tensor"}  # whose few channels were timed, where a chip's own were not
 COUNTED = {  # operations nobody timed apart: the passes over memory that they cannot do without
     "caffe": {
         "batch-norm": ((2, 1), (4, 1)),
@@ -127,7 +134,11 @@ def write_fit(
     document = {
         "origin": ORIGIN,
         "chips": {
-            name: {"source": SOURCE[name], **{part: rounded(values) for part, values in chip._asdict().items()}}
+            name: {
+                "source": SOURCE[name],
+                **{part: rounded(values) for part, values in chip._asdict().items()},
+                **ordinary_prologue(name, chips[ORDINARY_PROLOGUE.get(name, name)].shape),
+            }
             for name, chip in chips.items()
         },
         "architectures": {
@@ -157,6 +168,13 @@ def write(name: str, header: str, document: Mapping[str, Any]) -> None:
         yaml.dump(document, file)
 
 
+def ordinary_prologue(name: str, timed: Mapping[str, float]) -> dict[str, float]:
+    """Return the prologue of convolutions beside tensor cores, where it is another chip's, `timed` there."""
+    if name not in ORDINARY_PROLOGUE:
+        return {}
+    return rounded({"ordinary_prologue": timed["convolution_prologue"]})
+
+
 def _entry(chip: str, source: str) -> dict[str, str]:
     return {"chip": chip, "source": source} if source else {"chip": chip}
 
@@ -171,13 +189,14 @@ def _generation(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     }
     source = {
         "caffe": "convnet-benchmarks: Caffe's GoogLeNet on a Titan X (Maxwell), batch 128",
-        "torch": "TrioSim: PyTorch's ResNet-50 and VGG-13 on an H100, batch 128",
+        "torch": TORCH_SOURCE,
     }[name]
     return {
         "source": source,
         "assumed": f"{', '.join(counted)} move what they cannot do without; nobody timed them apart",
         "memory_efficiency": table["memory_efficiency"],
         "traffic": {**table["traffic"], **counted},
+        **{part: table[part] for part in ("channels_last",) if part in table},
     }
 
 

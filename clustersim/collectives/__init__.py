@@ -40,6 +40,7 @@ from clustersim.collectives.pairwise import pairwise_all_to_all, pairwise_reduce
 from clustersim.collectives.play import play
 from clustersim.collectives.ring import ring_all_gather, ring_all_reduce, ring_reduce_scatter, ring_send_recv
 from clustersim.collectives.schedule import Schedule, Step, Transfer
+from clustersim.collectives.segmented_ring import segmented_ring_all_reduce
 from clustersim.collectives.server import server_all_reduce, sharded_server_all_reduce
 from clustersim.collectives.torus_ring import torus_ring_all_gather, torus_ring_all_reduce, torus_ring_reduce_scatter
 from clustersim.collectives.tree import tree_all_reduce, tree_broadcast, tree_gather, tree_reduce, tree_scatter
@@ -67,6 +68,7 @@ ALL_REDUCE: Registry[Algorithm] = Registry(
         "halving-doubling": halving_doubling_all_reduce,
         "hierarchical": hierarchical_all_reduce,
         "ring": ring_all_reduce,
+        "segmented-ring": segmented_ring_all_reduce,
         "server": server_all_reduce,
         "sharded-server": sharded_server_all_reduce,
         "torus-ring": torus_ring_all_reduce,

@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective
 from clustersim.collectives.pipeline import default_num_chunks
-from clustersim.collectives.schedule import Schedule, Step
+from clustersim.collectives.schedule import Relays, Schedule, Step
 from clustersim.collectives.side_by_side import Orders, checked_orders
 from clustersim.collectives.spells import Spells
 
@@ -64,4 +64,6 @@ def _chains(num_ranks: int, num_bytes: float, num_chunks: int | None, rings: Ord
     own = np.repeat(np.arange(len(orders)), num_ranks - 1)
     ends = from_root[:, :-1].ravel(), from_root[:, 1:].ravel()
     columns = Step.of(*ends, num_bytes / len(orders) / pieces, own * pieces - first, reduce=not down)
-    return Spells(columns, first, first + pieces).schedule(num_ranks, pieces + num_ranks - 2, pieces * len(orders))
+    relays = None if rings is None else Relays(*ends, np.full(len(first), 1 / len(orders)))
+    spells, num_steps = Spells(columns, first, first + pieces), pieces + num_ranks - 2
+    return spells.schedule(num_ranks, num_steps, pieces * len(orders), relays)

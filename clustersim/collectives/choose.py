@@ -43,14 +43,16 @@ def choose(
     bytes_per_s: float = ASSUMED_BYTES_PER_S,
     inside_bytes_per_s: float = math.inf,
     switch_bytes_per_s: float | None = None,
+    plateau: float = 1.4,
 ) -> str:
     """Return the name of the algorithm that `transport` would choose for a collective.
 
     `nccl`: for an all-reduce the fastest of ring, double tree and, on one host with a switch that adds, `nvls` by
     NCCL's own estimate (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. All its rings together
     run at a bus rate of `bytes_per_s`, and would at `inside_bytes_per_s` if they left no host; a GPU's link to a switch
-    that adds runs at `switch_bytes_per_s`, where there is one. `mpi`: MPICH's rules by
-    size and number of ranks, without those that know hosts. `gloo`: what its sources do. `tcp` and `ideal`: rings.
+    that adds runs at `switch_bytes_per_s`, where there is one; `plateau` is that of `nccl.ring_plateau`.
+    `mpi`: MPICH's rules by size and number of ranks, without those that know hosts. `gloo`: what its sources do.
+    `tcp` and `ideal`: rings.
     Only `nccl` looks at `ranks_per_host` and at rates.
 
     >>> [choose("all-reduce", "nccl", 64, num_bytes, ranks_per_host=8) for num_bytes in (1e3, 1e10)]
@@ -58,7 +60,7 @@ def choose(
     """
     check_collective(num_ranks, num_bytes)
     check_at_least_one("ranks_per_host", ranks_per_host)
-    rates = Rates(bytes_per_s, inside_bytes_per_s, switch_bytes_per_s)
+    rates = Rates(bytes_per_s, inside_bytes_per_s, switch_bytes_per_s, plateau)
     for name, rate in rates._asdict().items():
         if rate is not None and not rate > 0:
             raise InputError(f"a rate must be above 0 (got {name} = {rate})", got=str(rate))
@@ -153,6 +155,7 @@ RULES: Registry[Registry[Rule]] = Registry(
             "gloo": _GLOO,
             "ideal": _RINGS,
             "mpi": _MPI,
+            "mpi-adapter": _MPI,
             "mpi-cuda": _MPI,
             "nccl": _NCCL,
             "nccl-sockets": _NCCL,

@@ -17,6 +17,7 @@ from clustersim.collectives.halving import halving_doubling_all_reduce_cost, hal
 from clustersim.collectives.hierarchical import hierarchical_all_reduce_cost
 from clustersim.collectives.linear import linear_broadcast_cost, linear_scatter_cost
 from clustersim.collectives.ring import half_ring_cost, ring_all_reduce_cost, ring_send_recv_cost
+from clustersim.collectives.segmented_ring import segmented_ring_all_reduce_cost
 from clustersim.collectives.server import server_all_reduce_cost, sharded_server_all_reduce_cost
 from clustersim.collectives.torus_ring import half_torus_ring_cost, half_torus_ring_costs, torus_ring_all_reduce_cost
 from clustersim.collectives.tree import half_tree_cost, tree_all_reduce_cost, tree_scatter_cost
@@ -52,6 +53,7 @@ COSTS: Registry[Registry[CostRule]] = Registry(
                 "halving-doubling": halving_doubling_all_reduce_cost,
                 "hierarchical": hierarchical_all_reduce_cost,
                 "ring": ring_all_reduce_cost,
+                "segmented-ring": segmented_ring_all_reduce_cost,
                 "server": server_all_reduce_cost,
                 "sharded-server": sharded_server_all_reduce_cost,
                 "torus-ring": torus_ring_all_reduce_cost,

@@ -15,7 +15,7 @@ import numpy as np
 
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective, log2_ceil
 from clustersim.collectives.pipeline import default_num_chunks
-from clustersim.collectives.schedule import Schedule, Step
+from clustersim.collectives.schedule import Relays, Schedule, Step
 from clustersim.errors import InputError
 
 Chains = Sequence[Sequence[Sequence[int] | np.ndarray]]
@@ -71,7 +71,7 @@ def double_tree_all_reduce(
     are still on their way up; here the way down follows, which keeps the links busy for as long.
 
     With `chains` there are two trees over the hosts for each channel, with an equal share each, and h is the height
-    of the tree over hosts and the length of the longest chain below it.
+    of the tree over hosts and the length of the longest chain below it. Ranks then send ahead.
     """
     check_collective(num_ranks, num_bytes)
     trees = list(double_trees(num_ranks)) if chains is None else _over_hosts(num_ranks, chains)
@@ -81,15 +81,38 @@ def double_tree_all_reduce(
         return Schedule.idle(1, len(trees) * pieces)
     edges = _Edges(trees, pieces, num_bytes)
     num_steps, granularity = pieces + height - 1, len(trees) * pieces
-    ways = ((edges.up, edges.busy_up), (edges.down, edges.busy_down))
-    return Schedule.concatenate([_way(num_ranks, num_steps, step, granularity, busy) for step, busy in ways])
+    up = _longest_ways(trees) if chains is not None else None
+    down = up and Relays(up.dst, up.src, up.times)
+    return Schedule.concatenate(
+        [
+            _way(num_ranks, num_steps, edges.up, granularity, edges.busy_up, up),
+            _way(num_ranks, num_steps, edges.down, granularity, edges.busy_down, down),
+        ]
+    )
 
 
 def _way(
-    num_ranks: int, num_steps: int, finer: Callable[[int], Step], granularity: int, busy: Callable[[int], Hashable]
+    num_ranks: int,
+    num_steps: int,
+    finer: Callable[[int], Step],
+    granularity: int,
+    busy: Callable[[int], Hashable],
+    relays: Relays | None,
 ) -> Schedule:
     """Return the way up or down, on which what a rank sends another for several trees goes as one message."""
-    return Schedule(num_ranks, num_steps, lambda step: finer(step).together(), granularity, busy, finer)
+    return Schedule(num_ranks, num_steps, lambda step: finer(step).together(), granularity, busy, finer, relays)
+
+
+def _longest_ways(trees: Sequence[Tree]) -> Relays:
+    """Return the hops from a deepest rank of each tree to its root."""
+    hops = []
+    for tree in trees:
+        rank = int(tree.depth.argmax())
+        while tree.parent[rank] >= 0:
+            hops.append((rank, int(tree.parent[rank])))
+            rank = hops[-1][1]
+    src, dst = np.array(hops, dtype=np.int64).reshape(-1, 2).T
+    return Relays(src, dst, np.full(len(hops), 1 / len(trees)))
 
 
 def _over_hosts(num_ranks: int, chains: Chains) -> list[Tree]:

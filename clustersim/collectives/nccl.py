@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from clustersim.collectives.nccl_channels import compute_capability
+
 PROTOCOLS = ("LL", "LL128", "Simple")
 
 _BASE_US = {"ring": (6.6, 14.0, 8.4), "tree": (6.8, 14.0, 8.4)}
@@ -19,7 +21,6 @@ _NVLINK_US = {"ring": (0.6, 1.9, 3.4), "tree": (0.6, 1.25, 4.0)}
 _NETWORK_US = {"ring": (2.7, 4.0, 14.0), "tree": (5.0, 8.5, 14.0)}
 _POST_US = (1.0, 1.0, 3.0)
 _LL_MAX_BYTES_PER_S = (87.7e9, 22.5e9, 19e9)  # on 1, 2 and more hosts
-_RING_SIMPLE_LATENCY = 1.4
 
 _TREE_CORRECTION = {
     "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
@@ -32,6 +33,24 @@ _TREE_CORRECTION = {
 
 _NVLS_LATENCY_S = 25e-6
 _FEWEST_FOR_NVLS = 3  # recalled: `src/transport/nvls.cc` has none for two GPUs
+
+
+ROUND_RINGS = ("all-gather", "all-reduce", "reduce-scatter")
+"""Collectives that have the plateau of rings. NCCL says so of all-reduces, where alone it has a choice; the others are
+what an all-reduce round a ring is made of."""
+
+
+def ring_plateau(*architectures: str) -> float:
+    """Return how many times the sum of its hops' latencies a collective round a ring over several hosts takes.
+
+    `tuning.cc` calls it the plateau effect of rings with the protocol Simple: 1.9 where the oldest GPU is from before
+    compute capability 8.0, otherwise 1.4.
+
+    >>> ring_plateau("volta", "hopper"), ring_plateau("ampere")
+    (1.9, 1.4)
+    """
+    return 1.9 if compute_capability(*architectures) < 80 else 1.4
+
 
 NVLS_CHANNELS = 16
 """Recalled: what NCCL prints on a DGX H100."""
@@ -46,12 +65,14 @@ NVSwitches add from their third generation on (NVIDIA, H100 architecture whitepa
 class Rates(NamedTuple):
     """Bytes per second that NCCL counts on: of all its rings together, and what those would have inside one host.
 
-    `switch_bytes_per_s` is that of a GPU's link to a switch that adds, times `NVLS_EFFICIENCY`, where there is one.
+    `switch_bytes_per_s` is that of a GPU's link to a switch that adds, times `NVLS_EFFICIENCY`, where there is one;
+    `plateau` is what `ring_plateau` says of the GPUs.
     """
 
     bytes_per_s: float
     inside_bytes_per_s: float = math.inf
     switch_bytes_per_s: float | None = None
+    plateau: float = 1.4
 
 
 class Ranks(NamedTuple):
@@ -72,7 +93,7 @@ def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: Rates) 
     ranks = Ranks(num_ranks, num_hosts)
     bus = rates.bytes_per_s
     seconds = {
-        "ring": nccl_all_reduce_seconds("ring", num_bytes, ranks, bus),
+        "ring": nccl_all_reduce_seconds("ring", num_bytes, ranks, bus, rates.plateau),
         "double-tree": nccl_all_reduce_seconds("tree", num_bytes, ranks, _tree_bus(num_hosts, rates)),
     }
     if rates.switch_bytes_per_s is not None and num_hosts == 1 and num_ranks >= _FEWEST_FOR_NVLS:
@@ -94,9 +115,11 @@ def _tree_bus(num_hosts: int, rates: Rates) -> float:
     return min(rates.inside_bytes_per_s, 2 * rates.bytes_per_s) if num_hosts == 2 else rates.bytes_per_s
 
 
-def nccl_all_reduce_seconds(algorithm: str, num_bytes: float, ranks: Ranks, bytes_per_s: float) -> float:
+def nccl_all_reduce_seconds(
+    algorithm: str, num_bytes: float, ranks: Ranks, bytes_per_s: float, plateau: float = 1.4
+) -> float:
     """Return NCCL's estimate for `ring` or `tree` with the protocol it would take, at a bus rate of `bytes_per_s`."""
-    return min(_seconds(algorithm, protocol, num_bytes, ranks, bytes_per_s) for protocol in PROTOCOLS)
+    return min(_seconds(algorithm, protocol, num_bytes, ranks, bytes_per_s, plateau) for protocol in PROTOCOLS)
 
 
 def nccl_latency_us(algorithm: str, protocol: str, ranks: Ranks) -> float:
@@ -119,10 +142,12 @@ def nccl_latency_us(algorithm: str, protocol: str, ranks: Ranks) -> float:
     return base + (2 * (ranks.num_ranks - 1) - leaving) * max(inside, post) + leaving * outside
 
 
-def _seconds(algorithm: str, protocol: str, num_bytes: float, ranks: Ranks, bytes_per_s: float) -> float:
+def _seconds(
+    algorithm: str, protocol: str, num_bytes: float, ranks: Ranks, bytes_per_s: float, plateau: float
+) -> float:
     latency_us = nccl_latency_us(algorithm, protocol, ranks)
     if algorithm == "ring" and protocol == "Simple" and ranks.num_hosts > 1 and num_bytes >= 64 * ranks.num_ranks:
-        latency_us *= _RING_SIMPLE_LATENCY
+        latency_us *= plateau
     rate = _ring_rate(protocol, ranks, bytes_per_s) if algorithm == "ring" else _tree_rate(protocol, ranks, bytes_per_s)
     if algorithm == "tree":
         rate *= _tree_correction(protocol, num_bytes)

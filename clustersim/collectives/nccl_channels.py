@@ -37,7 +37,7 @@ def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectu
     >>> nccl_channels(1, 240e9, 1, "ampere"), nccl_channels(8, 48e9, 2, "hopper"), nccl_channels(1, 3.1e9, 8, "volta")
     (24, 16, 2)
     """
-    capability = min(_CAPABILITY.get(architecture, 0) for architecture in architectures)
+    capability = compute_capability(*architectures)
     speeds = _INSIDE_GB_PER_S if num_hosts == 1 else _BETWEEN_GB_PER_S
     num_each, speed = _search(speeds[max(least for least in speeds if least <= capability)], bytes_per_s / 1e9)
     num = num_ways * num_each
@@ -47,6 +47,11 @@ def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectu
     if capability >= 90 and num_hosts > 1 and speed > 45 and num < 16:
         num *= 2
     return num
+
+
+def compute_capability(*architectures: str) -> int:
+    """Return the compute capability (times 10) of the oldest GPU; 0 for one of another maker."""
+    return min(_CAPABILITY.get(architecture, 0) for architecture in architectures)
 
 
 def _search(speeds: tuple[float, ...], rate: float) -> tuple[int, float]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from clustersim.collectives.checks import Cost, check_collective
-from clustersim.collectives.schedule import Schedule
+from clustersim.collectives.schedule import Relays, Schedule
 from clustersim.collectives.side_by_side import Orders, checked_orders, side_by_side
 
 
@@ -109,7 +109,7 @@ def ring_send_recv_cost(num_ranks: int, num_bytes: float) -> Cost:
 
 
 def _at_once(ring: Callable[[int, float], Schedule], num_ranks: int, num_bytes: float, rings: Orders) -> Schedule:
-    """Schedule several rings, each with its part of every rank's chunk."""
+    """Schedule several rings, each with its part of every rank's chunk, which goes over all hops alike."""
     orders = checked_orders("rings", num_ranks, rings)
     num_rings = len(orders)
 
@@ -117,4 +117,7 @@ def _at_once(ring: Callable[[int, float], Schedule], num_ranks: int, num_bytes: 
         numbers: np.ndarray = orders[own, place] * num_rings + own
         return numbers
 
-    return side_by_side(ring(num_ranks, num_bytes / num_rings), orders, num_ranks * num_rings, chunk)
+    one = ring(num_ranks, num_bytes / num_rings)
+    times = np.full(orders.size, one.num_steps / orders.size)
+    relays = Relays(orders.ravel(), np.roll(orders, -1, axis=1).ravel(), times)
+    return side_by_side(one, orders, num_ranks * num_rings, chunk, relays)

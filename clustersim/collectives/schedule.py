@@ -87,6 +87,17 @@ class Step(NamedTuple):
         )
 
 
+class Relays(NamedTuple):
+    """The hops from rank to rank of a chunk on its way, in columns [num_hops].
+
+    A hop counts `times`, which may be a part: where several ways are gone side by side, the mean of them is meant.
+    """
+
+    src: np.ndarray
+    dst: np.ndarray
+    times: np.ndarray
+
+
 def _its_own(step: int) -> Hashable:
     return step
 
@@ -104,6 +115,9 @@ class Schedule:
     Where one rank sends another several ranges of chunks in a step, `step` may have them as the one message that
     they are on the wire, with the first range's chunk; `finer` then makes the step with each range by itself.
 
+    Where there are `relays`, ranks send ahead, and a chunk on its way waits on each hop for that hop alone. Every step
+    then waits equally long, so that all of them together wait as long as a chunk does on its way.
+
     `spells` has the messages of all steps at once where each of them is sent in many steps running.
     """
 
@@ -113,6 +127,7 @@ class Schedule:
     granularity: int = 1
     pattern: Callable[[int], Hashable] = _its_own
     finer: Callable[[int], Step] | None = None
+    relays: Relays | None = None
     spells: Spells | None = None
 
     @classmethod
@@ -143,7 +158,8 @@ class Schedule:
     def concatenate(cls, parts: Sequence[Schedule]) -> Schedule:
         """Make the schedule that goes through these schedules, one after another.
 
-        They must agree on ranks and granularity, since chunk 3 of one has to be chunk 3 of the next.
+        They must agree on ranks and granularity, since chunk 3 of one has to be chunk 3 of the next, and those that
+        have steps on whether there are relays.
         """
         shapes = {(part.num_ranks, part.granularity) for part in parts}
         if len(shapes) != 1:
@@ -169,7 +185,7 @@ class Schedule:
             part, own = place(number)
             return parts[part].ranges(own)
 
-        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer)
+        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer, _joined(parts))
 
     @classmethod
     def from_steps(cls, num_ranks: int, steps: list[Step], granularity: int = 1) -> Schedule:
@@ -234,6 +250,15 @@ class Schedule:
                 sizes[pattern] = len(self.step(number).src)
             num += sizes[pattern]
         return num
+
+
+def _joined(parts: Sequence[Schedule]) -> Relays | None:
+    """Return the relays of schedules one after another, which all that have steps have, or none."""
+    relays = [part.relays for part in parts if part.num_steps]
+    found = [own for own in relays if own is not None]
+    if found and len(found) < len(relays):
+        raise InputError("of schedules that follow one another, all have relays or none (got some)", got="some")
+    return Relays(*map(np.concatenate, zip(*found, strict=True))) if found else None
 
 
 def _transfer(given: Transfer | Mapping[str, Any] | tuple[Any, ...]) -> Transfer:

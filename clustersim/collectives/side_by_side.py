@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from clustersim.collectives.schedule import Schedule, Step
+from clustersim.collectives.schedule import Relays, Schedule, Step
 from clustersim.errors import InputError
 
 Orders = Sequence[Sequence[int]] | np.ndarray
@@ -17,12 +17,13 @@ Orders = Sequence[Sequence[int]] | np.ndarray
 
 
 def side_by_side(
-    one: Schedule, orders: np.ndarray, granularity: int, chunk: Callable[[np.ndarray, int], np.ndarray]
+    one: Schedule, orders: np.ndarray, granularity: int, chunk: Callable[[np.ndarray, int], np.ndarray], relays: Relays
 ) -> Schedule:
     """Return the schedule of several at once that are like `one`, each among the ranks in an order of its own.
 
     What rank r does in `one`, `orders[c, r]` does in number c [num_orders, num_ranks]. Chunk q of number c is
-    `chunk(q, c)` of all `granularity` chunks. What one rank sends another in a step goes as one message.
+    `chunk(q, c)` of all `granularity` chunks. What one rank sends another in a step goes as one message. NCCL's
+    channels send ahead into buffers (`src/device/prims_simple.h`): `relays` are the hops of a chunk.
     """
 
     def finer(number: int) -> Step:
@@ -39,7 +40,7 @@ def side_by_side(
     def step(number: int) -> Step:
         return finer(number).together()
 
-    return Schedule(one.num_ranks, one.num_steps, step, granularity, one.pattern, finer)
+    return Schedule(one.num_ranks, one.num_steps, step, granularity, one.pattern, finer, relays)
 
 
 def checked_orders(name: str, num_ranks: int, orders: Orders) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.collectives.schedule import Schedule, Step
+from clustersim.collectives.schedule import Relays, Schedule, Step
 
 
 class Spells(NamedTuple):
@@ -75,7 +75,7 @@ class Spells(NamedTuple):
                 have = (sum(num_bytes[each] for each in sent), sum(num_chunks[each] for each in sent))
                 yield lot[sent[0]], begins, ends, *have
 
-    def schedule(self, num_ranks: int, num_steps: int, granularity: int) -> Schedule:
+    def schedule(self, num_ranks: int, num_steps: int, granularity: int, relays: Relays | None = None) -> Schedule:
         """Return the schedule of these messages, in which what one rank sends another in a step is one message."""
         sent = self.together()
         changes = np.unique(np.concatenate([sent.first, sent.end]))
@@ -83,4 +83,4 @@ class Spells(NamedTuple):
         def alike(number: int) -> int:
             return int(np.searchsorted(changes, number, side="right"))
 
-        return Schedule(num_ranks, num_steps, sent.step, granularity, alike, self.step, sent)
+        return Schedule(num_ranks, num_steps, sent.step, granularity, alike, self.step, relays, sent)

@@ -19,7 +19,7 @@ Architecture = Literal[
     "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "hopper", "blackwell", "other"
 ]
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "amp-fp16", "amp-bf16", "amp-fp8"]
-Library = Literal["cuda-copies", "gloo", "ideal", "mpi", "mpi-cuda", "nccl", "nccl-sockets", "tcp"]
+Library = Literal["cuda-copies", "gloo", "ideal", "mpi", "mpi-adapter", "mpi-cuda", "nccl", "nccl-sockets", "tcp"]
 Rate = Annotated[Bandwidth, Field(gt=0)]
 Speed = Annotated[FlopRate, Field(gt=0)]
 Amount = Annotated[Size, Field(gt=0)]
@@ -146,6 +146,16 @@ class TransportFile(SheetFile[Transport]):
     host_overhead_s: Sourced[Duration] | None = None
     add_s_per_byte: Sourced[Annotated[Duration, Field(gt=0)]] | None = None
     channels: Sourced[Annotated[int, Field(ge=0)]] | None = None
+    in_host: Sourced[Literal["memory", "adapter"]] | None = None
+
+    @model_validator(mode="after")
+    def _goes_where_its_buffers_are(self) -> Self:
+        if self.in_host is not None and self.buffers.value == "gpu":
+            message = "in_host is about messages between host memories, and these buffers are in GPUs"
+            raise InputError(
+                message, got=self.in_host.value, allowed="no in_host, or buffers: host", key="in_host.value"
+            )
+        return self
 
     @model_validator(mode="after")
     def _holds_what_it_runs_on(self) -> Self:

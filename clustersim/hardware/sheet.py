@@ -79,6 +79,7 @@ class Transport(Sheet):
     `library` is the shipped transport whose choices of algorithm `auto` follows: itself, or what a user's own
     sheet was made from. `channels` is how many multiprocessors a collective holds on each of its GPUs; None for as
     many as the library has channels on the cluster, which with NCCL depends on its links, and is none with others.
+    `in_host`: whether messages between host memories of one host stay in `memory`, as if None, or go by its `adapter`.
     """
 
     overhead_s: float
@@ -88,6 +89,7 @@ class Transport(Sheet):
     host_overhead_s: float | None = None
     add_s_per_byte: float | None = None
     channels: int | None = None
+    in_host: str | None = None
     library: str = ""
 
     def __post_init__(self) -> None:

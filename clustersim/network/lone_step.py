@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.collectives.schedule import Step
+from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.lone_ring import LoneRing
-from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, adders
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, adders, step_wait_s, waits_s
 from clustersim.topology import Topology
 
 _MOST_EMPTY = 4  # entries of a table for each one that is filled; with more, segments are quicker
@@ -154,10 +154,12 @@ class LoneSteps:
         self._topology = topology
         self._costs = costs
 
-    def step(self, columns: Step, nodes: np.ndarray) -> LoneStep:
-        """Return a step of a collective among these nodes [num_ranks]."""
+    def step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> LoneStep:
+        """Return a step of a collective among these nodes [num_ranks], with one wait of all messages if it is given."""
         src, dst = columns.src, columns.dst
         first, links, latency_s = self._ways(nodes[src], nodes[dst])
+        if relayed_s is not None:
+            latency_s = np.full(len(src), relayed_s)
         sent = np.repeat(np.arange(len(src)), np.diff(first))
         wire_bytes_per_s = _narrowest(first, self.bytes_per_s[links])
         core, adding_bytes_per_s, adder = self._adding(columns, nodes)
@@ -174,6 +176,10 @@ class LoneSteps:
             adding_bytes_per_s, self._eager(columns), uses,
         )  # fmt: skip
 
+    def wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
+        """Return how long each step of a schedule with relays waits; None where it has none."""
+        return step_wait_s(self._topology, self._costs, schedule, nodes)
+
     def _eager(self, columns: Step) -> np.ndarray | None:
         """Return which messages do not wait for their receiver, if any; to itself, a rank need not wait in any case."""
         if not self._costs.eager_bytes:
@@ -189,17 +195,8 @@ class LoneSteps:
 
     def _ways(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the routes as their first places [n + 1] and links, and the time before a first byte moves [n]."""
-        first, links = self._topology.routes(src, dst)
-        hosts = self._topology.node_hosts
-        overhead_s = np.full(len(src), self._costs.overhead_s)
-        if self._costs.host_overhead_s is not None:
-            overhead_s[(hosts[src] == hosts[dst]) & (hosts[src] >= 0)] = self._costs.host_overhead_s
-        latency_s = np.zeros(len(src))
-        on_way = np.flatnonzero(np.diff(first))
-        if len(on_way):
-            latency_s[on_way] = np.add.reduceat(self._topology.links.latency_s[links], first[on_way])
-            latency_s[on_way] += overhead_s[on_way]
-        return first, links, latency_s
+        routes = self._topology.routes(src, dst)
+        return routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes)
 
     def _adding(self, columns: Step, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each message the rate of the receiver's core and of its adding, and the memory's link.

@@ -82,7 +82,7 @@ def outline(schedule: Schedule, nodes: np.ndarray, maker: LoneSteps) -> Outline 
     found: dict[Hashable, LoneStep] = {}
     by_pattern: dict[Hashable, LoneStep] = {}
     stretches: list[Stretch] = []
-    num_messages = 0
+    num_messages, relayed_s = 0, maker.wait_s(schedule, nodes)
     for number in range(schedule.num_steps):
         pattern = schedule.pattern(number)
         step = by_pattern.get(pattern)
@@ -93,7 +93,7 @@ def outline(schedule: Schedule, nodes: np.ndarray, maker: LoneSteps) -> Outline 
                 num_messages += len(columns.src)
                 if num_messages > _MOST_MESSAGES:
                     return None
-                found[key] = maker.step(columns, nodes)
+                found[key] = maker.step(columns, nodes, relayed_s)
             step = by_pattern[pattern] = found[key]
         if stretches and stretches[-1].step is step:
             stretches[-1] = stretches[-1]._replace(end=number + 1)

@@ -8,6 +8,7 @@ from weakref import WeakSet
 import numpy as np
 
 from clustersim.arguments import check_number
+from clustersim.collectives.schedule import Schedule
 from clustersim.network.flow import Link, Path
 from clustersim.topology import Topology
 from clustersim.topology.routes import Routes
@@ -51,6 +52,7 @@ class Paths:
         self._topology = topology
         self._costs = costs
         self._between: dict[tuple[int, int], Path] = {}
+        self._relayed: dict[tuple[int, int, float], Path] = {}
         self._adding: dict[tuple[int, int], Path] = {}
         self._capped: WeakSet[Path] = WeakSet()
         self._num_private = 0
@@ -63,6 +65,18 @@ class Paths:
             latency_s = wait_s(self._topology, self._costs, src, dst, route)
             path = self._between[src, dst] = self._over(route.tolist(), latency_s)
         return path
+
+    def relayed(self, src: int, dst: int, latency_s: float) -> Path:
+        """Return the path from node to node of a message that waits as long as its schedule's others."""
+        path = self._relayed.get((src, dst, latency_s))
+        if path is None:
+            path = self._over(self._topology.route(src, dst).tolist(), latency_s)
+            self._relayed[src, dst, latency_s] = path
+        return path
+
+    def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
+        """Return how long each step of a schedule with relays waits; None where it has none."""
+        return step_wait_s(self._topology, self._costs, schedule, nodes)
 
     def capped(self, src: int, dst: int, bytes_per_s: float) -> Path:
         """Return a path from node to node with a link of that rate that nobody else can use."""
@@ -176,3 +190,16 @@ def waits_s(topology: Topology, costs: Costs, src: np.ndarray, dst: np.ndarray, 
         latency_s = np.add.reduceat(topology.links.latency_s[routes.links], routes.first[:-1][has_way])
         wait_s[has_way] = latency_s + overhead_s[has_way]
     return wait_s
+
+
+def step_wait_s(topology: Topology, costs: Costs, schedule: Schedule, nodes: np.ndarray) -> float | None:
+    """Return how long each step of a schedule with relays waits between nodes [num_ranks]; None where it has none.
+
+    That is sum(times x wait of hop) / steps.
+    """
+    relays = schedule.relays
+    if relays is None or not schedule.num_steps:
+        return None
+    src, dst = nodes[relays.src], nodes[relays.dst]
+    wait_s = waits_s(topology, costs, src, dst, topology.routes(src, dst))
+    return float(wait_s @ relays.times) / schedule.num_steps

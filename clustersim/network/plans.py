@@ -22,11 +22,14 @@ class Pattern:
 
     __slots__ = ("dst", "own", "paths", "src")
 
-    def __init__(self, paths: Paths, nodes: np.ndarray, columns: Step):
+    def __init__(self, paths: Paths, nodes: np.ndarray, columns: Step, wait_s: float | None):
         self.src: list[int] = columns.src.tolist()
         self.dst: list[int] = columns.dst.tolist()
         ends = zip(nodes[columns.src].tolist(), nodes[columns.dst].tolist(), strict=True)
-        self.paths = [paths.between(*both) for both in ends]
+        if wait_s is None:
+            self.paths = [paths.between(*both) for both in ends]
+        else:
+            self.paths = [paths.relayed(*both, wait_s) for both in ends]
         self.own: list[list[tuple[int, int]]] = [[] for _ in range(len(nodes))]
         for number, (src, dst) in enumerate(zip(self.src, self.dst, strict=True)):
             self.own[src].append((number, dst))
@@ -49,14 +52,15 @@ class Plan(NamedTuple):
 class Plans:
     """The steps of schedules between some nodes. What comes again, in one schedule or the next, is worked out once.
 
-    Patterns are told apart by senders and receivers. Of plans and patterns no more than a number of messages is
-    kept: a long schedule repeats few patterns in many steps.
+    Patterns are told apart by senders, receivers and their waits. Of plans and patterns no more than a number of
+    messages is kept: a long schedule repeats few patterns in many steps.
     """
 
     def __init__(self, paths: Paths, eager_bytes: float = 0.0):
         self._paths = paths
         self._eager_bytes = eager_bytes
-        self._patterns: dict[tuple[bytes, bytes, bytes], Pattern] = {}
+        self._patterns: dict[Hashable, Pattern] = {}
+        self._waits: WeakKeyDictionary[Schedule, dict[bytes, float | None]] = WeakKeyDictionary()
         self._num_messages = 0
         self._num_planned = 0
         self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, Hashable], Plan]] = WeakKeyDictionary()
@@ -69,7 +73,10 @@ class Plans:
         """Work out a step of a schedule between these nodes [num_ranks]."""
         columns = schedule.step(number)
         plan = Plan(
-            self._pattern(nodes, columns), columns.num_bytes.tolist(), columns.reduce.tolist(), self._eager(columns)
+            self._pattern(nodes, columns, self._wait_s(schedule, nodes)),
+            columns.num_bytes.tolist(),
+            columns.reduce.tolist(),
+            self._eager(columns),
         )
         self._num_planned += len(columns.src)
         if self._num_planned > _MOST_MESSAGES:
@@ -86,11 +93,18 @@ class Plans:
         eager = (columns.num_bytes <= self._eager_bytes) & (columns.src != columns.dst)
         return eager.tolist() if eager.any() else None
 
-    def _pattern(self, nodes: np.ndarray, columns: Step) -> Pattern:
-        key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes()
+    def _wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
+        known = self._waits.setdefault(schedule, {})
+        key = nodes.tobytes()
+        if key not in known:
+            known[key] = self._paths.step_wait_s(schedule, nodes)
+        return known[key]
+
+    def _pattern(self, nodes: np.ndarray, columns: Step, wait_s: float | None) -> Pattern:
+        key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes(), wait_s
         pattern = self._patterns.get(key)
         if pattern is None:
-            pattern = Pattern(self._paths, nodes, columns)
+            pattern = Pattern(self._paths, nodes, columns, wait_s)
             self._num_messages += len(pattern.src)
             if self._num_messages > _MOST_MESSAGES:
                 self._patterns.clear()

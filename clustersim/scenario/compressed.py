@@ -57,7 +57,7 @@ def codec_of(
     """Return how long it takes to compress or copy gradients, of which the buckets have the plain ones.
 
     A copy reads and writes, on the GPU by a kernel for each gradient. Those who exchange gradients copy what they send
-    by a core of the host instead where that is given: what it reads and writes a second.
+    together by a core of the host instead where that is given: what it reads and writes a second.
     """
     plain, gpu, compression = whole.gradient_bytes_per_parameter, whole.gpu, compression_of(point, num_workers)
     copies, num_back = copies_of(point, num_workers), wire_of(point, compression, plain, num_workers).num_back
@@ -72,7 +72,7 @@ def codec_of(
         beside_s = moved_s(moved * sent, gpu, bucket.num_gradients)
         if host_bytes_per_s is not None:
             beside_s = moved * sent / host_bytes_per_s
-        copied_s.append(0.0 if is_alone else copies.beside * beside_s)
+        copied_s.append((0.0 if is_alone else copies.beside * beside_s) + copies.each * copy_s)
     return Codec(fill_s, empty_s, copied_s, sent, at_servers=not point.strategy.updates_on_gpu)
 
 

@@ -23,6 +23,7 @@ from clustersim.strategies import Job
 from clustersim.strategies.among_themselves import AmongThemselves
 from clustersim.strategies.crew import Crew
 from clustersim.topology import Topology
+from clustersim.topology.through_adapters import through_adapters
 
 Tell = Callable[[float], None]
 """Told which share of the work is done, 0 to 1."""
@@ -179,7 +180,7 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
     """Return the network of a cluster as a message library uses it; `exact` turns its shortcuts off."""
     return Network(
         env,
-        topology,
+        through_adapters(topology) if transport.in_host == "adapter" else topology,
         topology.sharing,
         overhead_s=transport.overhead_s,
         efficiency=transport.efficiency,

@@ -105,8 +105,9 @@ def programs_of(setup: Setup) -> Programs:
         message = f"{compression} gradients are gathered and not added up, and a program has no place for that"
         raise InputError(message, key="compression", got=compression, allowed="gradients that can be added")
     if any(bucket.copied_s for bucket in setup.first_plan.buckets):
-        message = "Horovod copies gradients beside what the GPU computes, and a program has no place for that"
-        raise InputError(message, key="strategy.copies", got="horovod", allowed="pytorch, pytorch-view or none")
+        copies = str(getattr(point.strategy, "copies", ""))
+        message = f"those who exchange gradients copy or divide them ({copies}), and a program has no place for that"
+        raise InputError(message, key="strategy.copies", got=copies, allowed="pytorch, pytorch-view or none")
     if len(setup.kinds_in_use) > 1:
         kinds = ", ".join(setup.kinds_in_use)
         raise InputError(f"ranks have the same programs on GPUs of one kind (got {kinds})", got=kinds, key="topology")

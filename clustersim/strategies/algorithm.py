@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
-from clustersim.collectives.nccl import NVLS_EFFICIENCY
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, ring_plateau
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import nccl_channels
+from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept, known_of_gpus
 from clustersim.topology import Node, Topology
 from clustersim.topology.channels import channels
 
-CHOICES = ("auto", NCCL_2_4)
+_OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
+
+CHOICES = ("auto", NCCL_2_4, *_OPEN_MPI)
 """What is no algorithm, and chooses one by size."""
 
 NCCL = ("nccl", "nccl-sockets")
 """Transports whose rings and trees are several at once, one for each way out of a host."""
+
+_ITS_TRANSPORTS = {NCCL_2_4: ("NCCL", NCCL)} | dict.fromkeys(
+    _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-cuda", "tcp"))
+)
+"""The library that each choice is of, and the transports that it may have."""
 
 
 @kept
@@ -36,10 +45,11 @@ def schedule_collective(
 ) -> tuple[str, Schedule]:
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
-    `auto` is what the transport's own library would choose, `nccl-2.4` what NCCL of 2019 did. Algorithms that go host
-    by host learn which ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With
-    NCCL, rings and double trees are as many as there are channels (`clustersim.topology.channels`). Ranks that the
-    schedule has beyond those of the GPUs are the nodes that `switches` gives.
+    `auto` is what the transport's own library would choose, `nccl-2.4` what NCCL of 2019 did, `open-mpi-4.0` what Open
+    MPI did until 2020, `open-mpi-4.1` what it did then. Algorithms that go host by host learn which ranks share a host,
+    and those that go along a torus its dimensions, or `dims` where given. With NCCL, rings and double trees are as many
+    as there are channels (`clustersim.topology.channels`). Ranks that the schedule has beyond those of the GPUs are the
+    nodes that `switches` gives.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
@@ -50,7 +60,11 @@ def schedule_collective(
         known["dims"] = _dims(topology, len(gpus), dims)
     if transport in NCCL and len(gpus) > 1:
         known |= _channels(topology, gpus)
-    return name, member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
+    schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
+    if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
+        plateau = ring_plateau(*_architectures(topology, gpus))
+        schedule = replace(schedule, relays=schedule.relays._replace(times=schedule.relays.times * plateau))
+    return name, schedule
 
 
 def algorithm_name(
@@ -59,6 +73,8 @@ def algorithm_name(
     """Return the name of the algorithm that a collective runs: for `auto` what the transport's library would choose."""
     if algorithm not in CHOICES:
         return algorithm
+    if algorithm in _OPEN_MPI and op == "all-reduce":
+        return _OPEN_MPI[algorithm](num_bytes, len(gpus))
     groups = by_host(topology.gpu_hosts[gpus])
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
         num_channels = len(channels(topology, gpus).paths)
@@ -69,12 +85,9 @@ def algorithm_name(
 
 @known_of_gpus
 def _channels(topology: Topology, gpus: np.ndarray) -> dict[str, Any]:
-    """Return NCCL's `rings` and `chains`; one ring in the order of ranks need not be given."""
+    """Return NCCL's `rings` and `chains`."""
     found = channels(topology, gpus)
-    rings = found.rings()
-    if len(rings) == 1 and np.array_equal(rings[0], np.arange(len(gpus))):
-        return {"chains": found.paths}
-    return {"rings": rings, "chains": found.paths}
+    return {"rings": found.rings(), "chains": found.paths}
 
 
 def check_algorithm(
@@ -86,9 +99,13 @@ def check_algorithm(
     dims: tuple[int, ...] | None = None,
 ) -> None:
     """Refuse an algorithm that cannot be run among these GPUs [num_ranks] of a cluster, before any schedule is made."""
-    if algorithm == NCCL_2_4 and transport not in NCCL:
-        message = f"{NCCL_2_4} is how NCCL chooses; with the transport {transport} write auto, or an algorithm"
-        raise InputError(message, got=transport, allowed=", ".join(NCCL), key="algorithm")
+    if algorithm in _ITS_TRANSPORTS:
+        library, transports = _ITS_TRANSPORTS[algorithm]
+        if transport not in transports:
+            message = (
+                f"{algorithm} is how {library} chooses; with the transport {transport} write auto, or an algorithm"
+            )
+            raise InputError(message, got=transport, allowed=", ".join(transports), key="algorithm")
     if algorithm in CHOICES:
         return
     if "dims" in options_of(algorithms_of(op)[algorithm]):
@@ -154,8 +171,8 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
 
 
 @known_of_gpus
-def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | None]:
-    """Return what NCCL chooses by: the bus rate of all rings, that of their hops inside hosts, and of an adding switch.
+def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | None, float]:
+    """Return what NCCL chooses by: bus rates of all rings, of their hops inside hosts and of a switch; the plateau.
 
     In one turn of the rings every link passes as many shares as hops go over it, of as many as there are rings.
     """
@@ -168,7 +185,14 @@ def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | 
         links, num_hops = np.unique(topology.routes(src[hops], dst[hops]).links, return_counts=True)
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
-    return bus(np.full(len(src), True)), bus(inside), _switch_bytes_per_s(topology, gpus)
+    plateau = ring_plateau(*_architectures(topology, gpus))
+    return bus(np.full(len(src), True)), bus(inside), _switch_bytes_per_s(topology, gpus), plateau
+
+
+def _architectures(topology: Topology, gpus: np.ndarray) -> list[str]:
+    """Return the architectures of GPUs [num_ranks], each kind's once."""
+    names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
+    return ["other" if name is None else load_gpu(name).architecture for name in names]
 
 
 @known_of_gpus
@@ -176,9 +200,8 @@ def num_channels(topology: Topology, gpus: np.ndarray) -> int:
     """Return how many channels NCCL runs a collective among GPUs [num_ranks] on."""
     num_ways = len(channels(topology, gpus).paths)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
-    names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
-    architectures = ["other" if name is None else load_gpu(name).architecture for name in names]
-    return nccl_channels(num_ways, _rates(topology, gpus)[0] / num_ways, num_hosts, *architectures)
+    rate = _rates(topology, gpus)[0] / num_ways
+    return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
 
 
 def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:

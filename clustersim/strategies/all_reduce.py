@@ -17,13 +17,13 @@ class AllReduce(AmongThemselves):
     """
 
     kind: Literal["all-reduce"] = "all-reduce"
-    copies: Literal["auto", "none", "pytorch", "pytorch-view", "horovod"] = Field(
+    copies: Literal["auto", "none", "pytorch", "pytorch-view", "horovod", "theano-mpi"] = Field(
         default="auto",
         description="how gradients come into the buckets that they travel in, and back: `pytorch` (copied by the GPU "
         "that computes), `pytorch-view` (divided there, as with `gradient_as_bucket_view`), `horovod` (copied by those "
-        "who exchange them, but where one travels alone) or `none`; `auto` is `pytorch` where each GPU has the whole "
-        "model and nobody shares it out, and `none` where it lies otherwise, or gradients travel by themselves or in "
-        "Megatron-LM's buckets",
+        "who exchange them, but where one travels alone), `theano-mpi` (divided by those who exchange them, each by "
+        "itself) or `none`; `auto` is `pytorch` where each GPU has the whole model and nobody shares it out, and "
+        "`none` where it lies otherwise, or gradients travel by themselves or in Megatron-LM's buckets",
     )
 
     def copies_made(self, is_whole: bool) -> Copies:

@@ -68,13 +68,15 @@ class FabricRouter:
         together = (starts.hosts == ends.hosts) & (starts.hosts >= 0) & (starts.copy == ends.copy) & (src != dst)
         inside, stays = self._inside(starts, ends, together)
         pairs = np.flatnonzero((src != dst) & ~stays)
-        choice = flow_hashes(src[pairs], dst[pairs])
-        first, up = self._ways(starts.take(pairs), choice, out=True)
-        last, down = self._ways(ends.take(pairs), choice, out=False)
+        return Routes.join(num_pairs, [inside, self.outside(src[pairs], dst[pairs]).spread(pairs, num_pairs)])
+
+    def outside(self, src: np.ndarray, dst: np.ndarray) -> Routes:
+        """Return the routes of pairs of nodes [n] through the fabric, out of a host and back where both are in it."""
+        choice = flow_hashes(src, dst)
+        first, up = self._ways(self._places(src), choice, out=True)
+        last, down = self._ways(self._places(dst), choice, out=False)
         between = self.fabric.routes(first, last, choice)
-        between = between._replace(links=between.links + self._first_wire)
-        outside = Routes.join(len(pairs), [up, between, down]).spread(pairs, num_pairs)
-        return Routes.join(num_pairs, [inside, outside])
+        return Routes.join(len(src), [up, between._replace(links=between.links + self._first_wire), down])
 
     def _places(self, nodes: np.ndarray) -> _Places:
         hosts = np.searchsorted(self._starts, nodes, side="right") - 1

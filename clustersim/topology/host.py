@@ -183,6 +183,12 @@ class SingleRoot(SocketHost):
 
     template: Literal["single-root"] = "single-root"
     num_switches: int = Field(default=2, ge=1, le=16, description="PCIe switches under the socket")
+    uplink: LinkName | None = Field(
+        default=None, description="link between a PCIe switch and the socket, by default as `pcie`"
+    )
 
     def num_plx(self) -> int:
         return self.num_switches
+
+    def _plx(self, plan: HostPlan, sockets: list[int], slot: Wire) -> list[int]:
+        return super()._plx(plan, sockets, slot if self.uplink is None else wire(self.uplink, "pcie"))

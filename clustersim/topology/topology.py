@@ -76,6 +76,7 @@ class Topology:
     host_order: np.ndarray | None = None  # [num_hosts] hosts as the batch system goes through them, if not by number
     host_sheets: Sequence[str | None] = ()  # [num_hosts] name of each host's CPU sheet
     sharing: str = "max-min"  # how flows share a link
+    looped: frozenset[int] = frozenset()  # nodes that reach themselves over links (`through_adapters`)
 
     @property
     def num_gpus(self) -> int:
@@ -140,8 +141,11 @@ class Topology:
         key = (src, dst)
         links = self._routes.get(key)
         if links is None:
-            links = self._routes[key] = np.asarray([] if src == dst else self.router(src, dst), dtype=np.int64)
+            links = self._routes[key] = np.asarray(self._way(src, dst), dtype=np.int64)
         return links
+
+    def _way(self, src: int, dst: int) -> Sequence[int]:
+        return [] if src == dst and src not in self.looped else self.router(src, dst)
 
     def routes(self, src: np.ndarray, dst: np.ndarray) -> Routes:
         """Return the routes from nodes `src` [n] to nodes `dst` [n]: for each pair what `route` gives.

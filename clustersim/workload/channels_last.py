@@ -11,15 +11,20 @@ request 27230); NVIDIA's MLPerf code and Apex have kernels of their own of the s
 NVIDIA/apex, contrib/csrc/groupbn, commit 051cba76). What they write is the ReLU's output: forward the other term of the
 sum is read besides, backward its gradient is written besides, and all that the ReLU and the sum move as operations of
 their own is gone. Left out: a bit of each element, which says where the ReLU was above 0.
+
+Two things more come with channels last in 16 bits (`constants_in`). Batch norms move what PyTorch's were timed to move
+so (`tools/element_wise.py`). And tensor cores have convolutions of fewer channels than they read at once, such as the
+first one of a network on images (`convolution_kernels`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from clustersim.errors import InputError
-from clustersim.workload.kernel_constants import Traffic
+from clustersim.workload.kernel_constants import KernelConstants, Traffic
 from clustersim.workload.layer import Layer, Model
 from clustersim.workload.precision import Precision
 
@@ -28,6 +33,7 @@ Fused = Literal["", "joined", "adds"]
 """How a layer is part of a fused batch norm: not, as what is `joined` to one, or as the norm that `adds` as well."""
 
 _HALF = 2.0
+NO_PASS = 1e-3  # of maps turned over: a chip whose fit has none
 
 
 def refuse_layout(model: Model, number: Precision, layout: Layout, library: str) -> None:
@@ -58,6 +64,25 @@ def refuse_layout(model: Model, number: Precision, layout: Layout, library: str)
         )
     if not any(layer.op == "convolution" for layer in model.layers):
         raise InputError(f"{model.name} has no convolution, whose images layout: nhwc is about; drop it", got=layout)
+
+
+def constants_in(layout: Layout, constants: KernelConstants, number: Precision) -> KernelConstants:
+    """Return the constants of a chip's kernels for images in this layout.
+
+    Channels last nothing is turned over, and in 16 bits norms move other bytes and tensor cores fill up few channels.
+    They do that where a chip's kernels turn images over as well, which from Ampere on is with channels first.
+    """
+    turns_over = constants.shape.layout_passes > NO_PASS
+    fills = constants.tensor and number.operand_bytes == _HALF and (layout == "nhwc" or turns_over)
+    constants = replace(constants, has_colours=fills)
+    if layout == "nchw":
+        return constants
+    traffic = constants.channels_last if number.activation_bytes == _HALF else {}
+    return replace(
+        constants,
+        shape=replace(constants.shape, layout_passes=0.0),
+        element_wise={**constants.element_wise, **traffic},
+    )
 
 
 def fused_norms(layers: Sequence[Layer]) -> list[Fused]:

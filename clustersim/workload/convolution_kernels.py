@@ -17,6 +17,7 @@ _WORD = (
     4.0  # bytes: in TF32 cuDNN multiplied 1 x 1 convolutions as they lay (TrioSim's H100), in 16 bits it turned them
 )
 _ALIGNED_BYTES = 16  # of channels: cuDNN's tensor-core kernels want multiples of 8 halves, and 4 of TF32
+_COLOURS = 4  # channels that cuDNN's kernels for a network's first layer read, of stride 2
 
 
 def convolution_products(
@@ -69,7 +70,7 @@ def _direct(
         rows, columns, inner, groups, num_bytes,
         costs.unaligned if ordinary else constants.efficiency[phase],
         tile_half=costs.convolution_tile_half,
-        prologue=costs.convolution_prologue,
+        prologue=_prologue(constants, ordinary),
         occupancy_half=costs.convolution_occupancy_half,
         launches=costs.launches(phase),
         can_split=phase == "backward_weights" or (phase == "forward" and constants.tensor and not ordinary),
@@ -78,6 +79,13 @@ def _direct(
         ordinary=ordinary,
         layout_bytes=2 * costs.layout_passes * element_bytes * moved if is_turned else 0.0,
     )  # fmt: skip
+
+
+def _prologue(constants: KernelConstants, ordinary: bool) -> float:
+    """Return the steps a tile pays before it is at speed; the `ordinary` units' own where they are told apart."""
+    if ordinary and constants.ordinary_prologue is not None:
+        return constants.ordinary_prologue
+    return constants.shape.convolution_prologue
 
 
 def _is_aligned(shape: Mapping[str, int], element_bytes: float) -> bool:
@@ -94,13 +102,18 @@ def _padded(
     It costs what one of the filled-up size does, and copies of the feature maps that are too narrow, read in one
     width and written in the other; where maps are turned over anyway, those passes do it. (NVIDIA, cuDNN
     Developer Guide 7.6, section 2.8.4.3, for channels first; cuDNN 7.6.3 release notes, for channels last.)
-    None for fewer channels than one filling: DeepBench's convolutions of 1 and 3 channels, timed with cuDNN
-    7.6.2, took what the ordinary units take. None in groups, of which nothing is said there.
+    Fewer channels than one filling are filled up to 4 at a stride of 2, where kernels do so (`has_colours`). Else
+    None: DeepBench's convolutions of 1 and 3 channels, channels first and with cuDNN 7.6.2, took what the ordinary
+    units take. None in groups, of which nothing is said there.
     """
     multiple = _ALIGNED_BYTES / element_bytes
-    if shape.get("groups", 1) > 1 or min(shape["channels"], shape["filters"]) < multiple:
-        return None
     wide = {**shape, **{key: int(math.ceil(shape[key] / multiple) * multiple) for key in ("channels", "filters")}}
+    if constants.has_colours and shape["channels"] <= _COLOURS and _stride(shape) == (2, 2):
+        wide["channels"] = _COLOURS
+    elif shape["channels"] < multiple:
+        return None
+    if shape.get("groups", 1) > 1 or shape["filters"] < multiple:
+        return None
     places = {"channels": shape["height"] * shape["width"], "filters": shape["out_height"] * shape["out_width"]}
     copied = sum((shape[key] + wide[key]) * places[key] for key in places if wide[key] > shape[key])
     product = _direct(wide, batch, phase, constants, element_bytes, ordinary=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,8 +76,10 @@ class KernelConstants:
     `efficiency` has the share of peak that large kernels reach, by `forward`, `backward_data` and
     `backward_weights`, and by `matmul_forward` and so on for plain products; `winograd` the same for the batched
     products of Winograd's algorithm, for the phases that have it; `element_wise` the memory traffic of each other
-    operation, forward and backward, at `memory_efficiency` of the sheet's memory rate; `tensor` whether these are
-    tensor cores, `assumed` whether they are another chip's, and `chip` whose they are in `kernel_fit.yaml`.
+    operation, forward and backward, at `memory_efficiency` of the sheet's memory rate, and `channels_last` that of
+    those which move others where channels of 16 bits lie last; `tensor` whether these are tensor cores,
+    `has_colours` whether these have convolutions of fewer channels than they read at once, `assumed` whether
+    they are another chip's, and `chip` whose they are in `kernel_fit.yaml`.
     """
 
     shape: Shape
@@ -89,6 +91,9 @@ class KernelConstants:
     tensor: bool
     assumed: bool
     chip: str = ""
+    channels_last: Mapping[str, tuple[Traffic, Traffic]] = field(default_factory=dict)
+    has_colours: bool = False
+    ordinary_prologue: float | None = None
 
 
 @lru_cache(maxsize=1)
@@ -124,15 +129,19 @@ def constants_for(architecture: str, units: str, gpu: str = "") -> KernelConstan
         shape=Shape(**chip["shape"]),
         efficiency=chip["efficiency"],
         winograd=chip["winograd"],
-        element_wise={
-            op: (Traffic(**pair["forward"]), Traffic(**pair["backward"])) for op, pair in generation["traffic"].items()
-        },
+        element_wise=_traffic(generation["traffic"]),
         memory_efficiency=generation["memory_efficiency"],
         source=source,
         tensor=units == "tensor",
         assumed=str(source).startswith("assumed"),
         chip=entry["chip"],
+        channels_last=_traffic(generation.get("channels_last", {})),
+        ordinary_prologue=chip.get("ordinary_prologue"),
     )
+
+
+def _traffic(table: Mapping[str, Any]) -> dict[str, tuple[Traffic, Traffic]]:
+    return {op: (Traffic(**pair["forward"]), Traffic(**pair["backward"])) for op, pair in table.items()}
 
 
 def constants_of(gpu: Gpu, units: str) -> KernelConstants:

@@ -9,7 +9,15 @@ from typing import Literal, NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
-from clustersim.workload.channels_last import Fused, Layout, fused_norms, refuse_layout, with_term
+from clustersim.workload.channels_last import (
+    NO_PASS,
+    Fused,
+    Layout,
+    constants_in,
+    fused_norms,
+    refuse_layout,
+    with_term,
+)
 from clustersim.workload.convolution_kernels import convolution_products, unrolled_products
 from clustersim.workload.eager import eager_traffic, megatron_traffic
 from clustersim.workload.eight_bits import PEAK_SHARE, eight_bit_product, in_eight_bits
@@ -57,7 +65,6 @@ Library = Literal["cudnn", "cudnn-fused", "eager", "eager-2020", "megatron", "xl
 _NAMES = ("name", "branch", "weights_of")
 _sizes = attrgetter(*(each.name for each in fields(Layer) if each.name not in (*_NAMES, "shape")))
 
-_NO_PASS = 1e-3  # of maps turned over: a chip whose fit has none
 _ONE_PASS = Traffic(input=1.0, output=1.0)
 _TWO_PASSES = Traffic(input=2.0, output=1.0)
 
@@ -91,9 +98,7 @@ def estimate_layers(
         raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
     number = precision_on(gpu, precision)
     refuse_layout(model, number, layout, library)
-    constants = constants_of(gpu, number.units)
-    if layout == "nhwc":
-        constants = replace(constants, shape=replace(constants.shape, layout_passes=0.0))
+    constants = constants_in(layout, constants_of(gpu, number.units), number)
     fused = fused_norms(model.layers if library == "cudnn-fused" else ()) or [""] * len(model.layers)
     rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)
     gain = gpu.flop_per_s[precision] / rates.flop_per_s
@@ -261,11 +266,11 @@ def _layer_time(
 
 def _of_layout(gpu: Gpu, layout: Layout) -> tuple[str, ...]:
     """Return the sentence that channels last change nothing, where the chip's kernels turn nothing over."""
-    if layout == "nchw" or constants_of(gpu, "tensor").shape.layout_passes > _NO_PASS:
+    if layout == "nchw" or constants_of(gpu, "tensor").shape.layout_passes > NO_PASS:
         return ()
     return (
-        f"Convolutions on {gpu.name} are taken to last as long with channels last as with channels first: what cuDNN "
-        f"turns over for {gpu.architecture} is not told apart from its kernels.",
+        f"Convolutions on {gpu.name} are taken to last as long with channels last as with channels first, but for a "
+        f"first layer of stride 2: what cuDNN turns over for {gpu.architecture} is not told apart from its kernels.",
     )
 
 

@@ -82,7 +82,7 @@ def test_an_all_reduce_moves_at_least_two_buffers_a_rank_but_one(name: str, num_
 
 
 @pytest.mark.parametrize("num_ranks", [2, 3, 8, 12, 13])
-@pytest.mark.parametrize("name", ["ring", "sharded-server", "torus-ring", "hierarchical"])
+@pytest.mark.parametrize("name", ["ring", "segmented-ring", "sharded-server", "torus-ring", "hierarchical"])
 def test_even_all_reduces_send_the_least_from_every_rank(name: str, num_ranks: int) -> None:
     assert sent(ALL_REDUCE[name](num_ranks, BYTES)) == pytest.approx(2 * (num_ranks - 1) / num_ranks * BYTES)
 

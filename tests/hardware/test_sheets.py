@@ -193,6 +193,7 @@ def test_where_a_transport_has_its_buffers() -> None:
         "gloo": "host",
         "ideal": "gpu",
         "mpi": "host",
+        "mpi-adapter": "host",
         "mpi-cuda": "gpu",
         "nccl": "gpu",
         "nccl-sockets": "gpu",
@@ -205,7 +206,9 @@ def test_dgx_gpus_have_the_nvlink_rate_of_their_data_sheet() -> None:
         ("p100", 160e9),
         ("v100", 300e9),
         ("a100", 600e9),
+        ("a800", 400e9),
         ("h100", 900e9),
+        ("h800", 400e9),
         ("b200", 1.8e12),
     ):
         gpu = load_gpu(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -11,7 +12,8 @@ import pytest
 import simpy
 from hypothesis import strategies as st
 
-from clustersim.collectives import COLLECTIVES, Schedule, Step, Transfer
+from clustersim.collectives import COLLECTIVES, Schedule, Step, Transfer, options_of
+from clustersim.collectives.schedule import Relays
 from clustersim.network import Environment, FlowRate, Network
 from clustersim.network.collective import Collective
 from clustersim.topology import Node, Topology, load_topology
@@ -65,7 +67,12 @@ def random_schedules(draw: st.DrawFn, num_ranks: int) -> Schedule:
         for kind in rows
     ]
     order = draw(st.lists(st.tuples(st.sampled_from(steps), st.integers(1, 6)), min_size=1, max_size=4))
-    return Schedule.from_steps(num_ranks, [step for step, times in order for _ in range(times)])
+    schedule = Schedule.from_steps(num_ranks, [step for step, times in order for _ in range(times)])
+    hops = draw(st.none() | st.lists(st.tuples(rank, rank, st.sampled_from([0.5, 1.0, 3.0])), max_size=4))
+    if hops is None:
+        return schedule
+    src, dst, times = np.array(hops).reshape(-1, 3).T
+    return replace(schedule, relays=Relays(src.astype(np.int64), dst.astype(np.int64), times))
 
 
 class Act(NamedTuple):
@@ -113,7 +120,10 @@ def works(draw: st.DrawFn, most_acts: int = 6, eager: bool = True) -> Work:
         schedule = draw(random_schedules(num_ranks))
     else:
         kind, name = draw(st.sampled_from(_ALGORITHMS))
-        schedule = COLLECTIVES[kind][name](num_ranks, draw(st.sampled_from([0.0, 1e3, 1e6])))
+        algorithm = COLLECTIVES[kind][name]
+        known = {"rings": [range(num_ranks), range(num_ranks)[::-1]]} if draw(st.booleans()) else {}
+        options = {option: known[option] for option in known if option in options_of(algorithm)}
+        schedule = algorithm(num_ranks, draw(st.sampled_from([0.0, 1e3, 1e6])), **options)
     places = draw(st.sampled_from([topology.gpus, topology.memory])).tolist()
     nodes = draw(st.lists(st.sampled_from(places), min_size=num_ranks, max_size=num_ranks, unique=not is_any))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))

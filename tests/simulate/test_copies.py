@@ -61,6 +61,19 @@ def test_horovod_copies_in_and_out_beside_what_is_computed(asked):
     assert added["compute"] == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.parametrize("buckets", ["whole", "layer"])
+def test_theano_mpi_divides_all_before_they_travel_together_or_alone(asked, buckets):
+    added = more(asked, "theano-mpi", strategy={**AFTER, "buckets": buckets})
+    assert added["communication_exposed"] == pytest.approx(once_s(), rel=1e-6)
+    assert added["compute"] == pytest.approx(0, abs=1e-9)
+
+
+def test_where_messages_start_in_host_memory_the_gpu_divides_for_theano_mpi(asked):
+    host = {"template": "single-socket", "gpu": "p100", "cpu": "xeon-e5-2698-v4"}
+    staged = {"topology": {"kind": "star", "num_hosts": 4, "link": "10 GB/s", "host": host}, "transport": "mpi"}
+    assert more(asked, "theano-mpi", **staged)["communication_exposed"] == pytest.approx(once_s(), rel=1e-6)
+
+
 def test_horovod_copies_one_buffer_after_the_other(asked):
     """Of three layers two travel together and one alone, which is not copied."""
     added = more(asked, "horovod", strategy={**RING, "overlap": False, "buckets": f"{1.5 * BYTES:.0f} B"})
@@ -82,7 +95,7 @@ def test_where_messages_start_in_host_memory_a_core_copies_for_horovod(asked):
     assert added["communication_exposed"] == pytest.approx(4 * LAYERS * BYTES / rate, rel=1e-6)
 
 
-@pytest.mark.parametrize("copies", ["pytorch", "horovod"])
+@pytest.mark.parametrize("copies", ["pytorch", "horovod", "theano-mpi"])
 @pytest.mark.parametrize("transport", ["ideal", "mpi"])
 def test_shortcuts_change_nothing_of_copies(asked, copies, transport):
     asked |= {"strategy": {**RING, "copies": copies, "buckets": "50 MB"}, "transport": transport}
@@ -120,7 +133,7 @@ def test_by_default_pytorch_copies_gradients_of_whole_models_in_its_buckets(aske
     assert by_default == said
 
 
-@pytest.mark.parametrize("copies", ["auto", "none", "pytorch", "pytorch-view", "horovod"])
+@pytest.mark.parametrize("copies", ["auto", "none", "pytorch", "pytorch-view", "horovod", "theano-mpi"])
 def test_what_leaves_short_gradients_as_they_are_saves_no_copies(asked, copies):
     asked |= {"precision": "fp16", "strategy": {**AFTER, "copies": copies}}
     plain, as_short = (clustersim.simulate({**asked, "compression": each}) for each in ("none", "fp16"))
@@ -142,8 +155,9 @@ def test_copies_that_nobody_makes_are_told(asked, changes, words):
     assert [each for each in forecast(load_scenario(asked).points()[0].point).warnings if words in each]
 
 
-def test_a_program_has_no_place_for_horovods_copies(asked):
-    asked["strategy"] = {**AFTER, "copies": "horovod"}
+@pytest.mark.parametrize("copies", ["horovod", "theano-mpi"])
+def test_a_program_has_no_place_for_copies_of_those_who_exchange(asked, copies):
+    asked["strategy"] = {**AFTER, "copies": copies}
     with pytest.raises(InputError, match="a program has no place for that") as told:
         programs_of(Setup(load_scenario(asked).points()[0].point))
     assert told.value.mistakes[0].key == "strategy.copies"

@@ -29,3 +29,18 @@ def test_a_choice_of_nccl_needs_nccl():
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": PCIE})
     with pytest.raises(InputError, match=r"nccl-2\.4 is how NCCL chooses; with the transport tcp write auto"):
         check_algorithm("all-reduce", "nccl-2.4", cluster, np.arange(8), "tcp")
+
+
+@pytest.mark.parametrize(("num_bytes", "name"), [(9e3, "doubling"), (1e6, "ring"), (1e8, "segmented-ring")])
+def test_open_mpi_adds_in_rings_where_mpich_halves_and_doubles(num_bytes, name):
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": PCIE})
+    assert algorithm_name("all-reduce", "open-mpi-4.0", cluster, np.arange(8), num_bytes, "mpi") == name
+    assert algorithm_name("all-reduce", "auto", cluster, np.arange(8), num_bytes, "mpi") == "halving-doubling"
+    assert algorithm_name("all-reduce", "open-mpi-4.1", cluster, np.arange(8), num_bytes, "mpi") == "halving-doubling"
+    assert algorithm_name("broadcast", "open-mpi-4.0", cluster, np.arange(8), 1e3, "mpi") == "tree"
+
+
+def test_a_choice_of_open_mpi_needs_mpi():
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": PCIE})
+    with pytest.raises(InputError, match=r"open-mpi-4\.0 is how Open MPI chooses; with the transport nccl write auto"):
+        check_algorithm("all-reduce", "open-mpi-4.0", cluster, np.arange(8), "nccl")

@@ -91,6 +91,15 @@ def test_gpus_behind_a_plx_share_its_uplink():
     assert len(uplinks) == 2
 
 
+def test_risers_are_narrower_than_the_uplink_that_they_share():
+    topology = build(
+        {"template": "single-root", "gpu": "gtx-1070", "num_gpus": 6, "pcie": "pcie-3-x1", "uplink": "pcie-3-x16"}
+    )
+    rates = topology.links.bytes_per_s
+    way = topology.route(topology.node(0), int(topology.memory[0]))
+    assert [rates[link] for link in way[:2]] == [load_link(name).bytes_per_s for name in ("pcie-3-x1", "pcie-3-x16")]
+
+
 @pytest.mark.parametrize(("gpu", "doubled"), [("p100", 0), ("v100", 8)])
 def test_the_cube_mesh_uses_every_nvlink_of_every_gpu(gpu, doubled):
     topology = build("dgx-1", gpu=gpu)

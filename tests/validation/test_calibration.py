@@ -145,6 +145,18 @@ def test_a_ring_of_gpus_gives_back_the_costs_inside_a_host_and_between() -> None
         assert getattr(fit.after, key) == pytest.approx(getattr(truth, key), rel=1e-4)
 
 
+def test_rings_of_as_many_ranks_do_not_tell_costs_inside_hosts_from_those_between() -> None:
+    """A chunk goes over so many hops of each kind in all of them: only what they cost together can be known."""
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "infiniband-hdr", "host": "dgx-1"})
+    start = load_transport("nccl")
+    log = BenchmarkLog("x", "x", tuple(Collective("all-gather", size, 1.0, 1, 16) for size in (1e3, 1e6, 1e8)))
+    truth = replace(start, overhead_s=2 * start.overhead_s)
+    points = [replace(each, measured_s=each.simulate(truth)) for each in experiments(log, cluster)]
+    fit = fit_transport(points, start)
+    assert [constant(fit, key).state for key in ("overhead_s", "host_overhead_s")] == ["not determined", "fitted"]
+    assert fit.median_abs_error < 1e-6
+
+
 def test_many_messages_at_once_share_the_link_and_pay_side_by_side() -> None:
     log = BenchmarkLog("x", "x", (Copy(1e6, 1.0, 1, num_messages=64, buffers="host"),))
     point = experiments(log, load_topology(TWO_HOSTS))[0]

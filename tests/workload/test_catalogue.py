@@ -24,6 +24,7 @@ from clustersim.workload.layer import Layer, Model
 PARAMETERS = {
     "alexnet": 61_100_840,  # torchvision
     "alexnet-caffe": 60_965_224,  # Caffe, bvlc_alexnet
+    "alexnet-one-group": 62_378_344,  # by hand: 48 x 25 x 256 + 192 x 9 x 384 + 192 x 9 x 256 weights more
     "caffenet": 60_965_224,  # Caffe, bvlc_reference_caffenet
     "albert-base-mlm-seq512": 11_782_272,  # Hugging Face AlbertModel, 11,683,584, and the head's 98,688
     "bert-base": 109_482_240,  # Hugging Face BertModel, uncased
@@ -57,6 +58,7 @@ PARAMETERS = {
     "mpt-1b-seq65536": 1_445_974_016,
     "mpt-30b-seq512": 29_964_204_032,
     "nin": 7_595_176,  # Caffe model zoo
+    "overfeat": 145_920_872,  # Sermanet et al., 2014: 145 million
     "resnet18": 11_689_512,  # torchvision
     "resnet32": 464_154,  # Multiverso, binding/python/docs/BENCHMARK.md
     "resnet34": 21_797_672,
@@ -246,6 +248,26 @@ def test_internlm_is_llama_2_with_more_words():
     more = 2 * (103_168 - 32_000) * 4096
     assert load_model("internlm-7b").num_parameters == load_model("llama-2-7b").num_parameters + more
     assert load_model("internlm-7b").title == "InternLM 7B, 2048 tokens"
+
+
+def test_aquila_2_is_llama_2_with_more_words():
+    more = 2 * (100_008 - 32_000) * 4096
+    assert load_model("aquila2-7b").num_parameters == load_model("llama-2-7b").num_parameters + more
+    assert load_model("aquila2-7b").title == "Aquila 2 7B, 2048 tokens"
+
+
+def test_nemotron_has_the_parameters_that_its_authors_count():
+    # arXiv:2402.16819, section 2 (recalled): 3.2 billion of words, of which its table has 256,000, 12.5 billion others
+    model = load_model("nemotron-4-15b")
+    words = 2 * 256_000 * 6144
+    assert words / 1e9 == pytest.approx(3.2, abs=0.06)
+    assert (model.num_parameters - words) / 1e9 == pytest.approx(12.5, abs=0.05)
+
+
+def test_nemotron_multiplies_as_often_as_nvidia_counts():
+    # NVIDIA/dgxc-benchmarking, nemotron/README.md: 3.85e14 FLOP a sequence, forward, backward and all pairs of tokens
+    later_tokens = 6 * 32 * 4096**2 * 6144
+    assert 3 * load_model("nemotron-4-15b").flop + later_tokens == pytest.approx(3.85e14, rel=1e-3)
 
 
 def test_internlm_has_the_first_flash_attention():

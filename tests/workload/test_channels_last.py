@@ -9,11 +9,12 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import ComputeSpec, OptimizerSpec, Workload, build_workload, load_model
-from clustersim.workload.channels_last import Layout, fused_norms
+from clustersim.workload.channels_last import Layout, constants_in, fused_norms
 from clustersim.workload.convolution_kernels import convolution_products
-from clustersim.workload.kernel_constants import constants_of
-from clustersim.workload.kernel_model import PHASES
+from clustersim.workload.kernel_constants import constants_for, constants_of
+from clustersim.workload.kernel_model import PHASES, product_seconds, rates_of
 from clustersim.workload.layer_times import Library, estimate_layers
+from clustersim.workload.precision import PRECISIONS
 
 A100 = load_gpu("a100-40gb")
 RESNET = load_model("resnet50")
@@ -31,7 +32,7 @@ def built(compute: ComputeSpec, model: str = "resnet50", batch: int = 448, gpu: 
     return build_workload(load_model(model), load_gpu(gpu), batch, "amp-fp16", kind, compute)
 
 
-def test_channels_last_save_what_turning_images_over_takes_and_nothing_else() -> None:
+def test_channels_last_save_what_turning_images_over_takes_what_norms_move_less_and_nothing_else() -> None:
     constants = constants_of(A100, "tensor")
     first, last = (
         estimate_layers(RESNET, A100, 64, "amp-fp16", layout=layout, operator_s=0.0).layers
@@ -40,13 +41,89 @@ def test_channels_last_save_what_turning_images_over_takes_and_nothing_else() ->
     rate = constants.shape.memory_efficiency * A100.memory_bytes_per_s
     for before, after in zip(first, last, strict=True):
         saved_s = before.forward_s + before.backward_s - after.forward_s - after.backward_s
-        if before.layer.op != "convolution" or before.layer.shape["channels"] < 8:
+        if before.layer.op == "batch-norm":
+            passes = [sum(t) for t in (*constants.element_wise["batch-norm"], *constants.channels_last["batch-norm"])]
+            moved = 2.0 * 64 * before.layer.input_elements * (passes[0] + passes[1] - passes[2] - passes[3])
+            assert saved_s == pytest.approx(moved / (constants.memory_efficiency * A100.memory_bytes_per_s))
+            continue
+        if before.layer.op != "convolution":
             assert saved_s == pytest.approx(0, abs=1e-15)
+            continue
+        if before.layer.shape["channels"] < 8:  # copied into more channels instead
             continue
         turned = (
             convolution_products(before.layer.shape, 64, phase, constants, 2.0)[0].layout_bytes for phase in PHASES
         )
         assert saved_s == pytest.approx(sum(turned) / rate)
+
+
+COLOURS = {
+    "channels": 3, "filters": 64, "height": 224, "width": 224, "kernel_h": 7, "kernel_w": 7, "stride_h": 2,
+    "stride_w": 2, "pad_h": 3, "pad_w": 3, "groups": 1, "out_height": 112, "out_width": 112,
+}  # fmt: skip
+HALF, TF32 = PRECISIONS["amp-fp16"], PRECISIONS["tf32"]
+
+
+def test_three_colours_at_a_stride_of_two_are_filled_up_to_four_for_tensor_cores() -> None:
+    known = constants_in("nhwc", constants_of(A100, "tensor"), HALF)
+    for phase in ("forward", "backward_weights"):
+        ordinary, filled = convolution_products(COLOURS, 8, phase, known, 2.0)
+        assert ordinary.ordinary
+        assert not filled.ordinary
+        assert filled.layout_bytes == 2 * 8 * 224 * 224 * (3 + 4)  # read with 3 channels, written with 4
+        assert filled.flop * 3 == pytest.approx(2 * 8 * 112 * 112 * 64 * 49 * 3 * 4)
+    for change in ({"stride_h": 1}, {"stride_w": 4, "stride_h": 4}, {"channels": 6}, {"groups": 3, "channels": 3}):
+        assert [each.ordinary for each in convolution_products({**COLOURS, **change}, 8, "forward", known, 2.0)] == [
+            True
+        ]
+
+
+def test_colours_are_filled_up_in_16_bits_channels_last_and_where_images_are_turned_over() -> None:
+    volta, ampere = constants_for("volta", "tensor"), constants_for("ampere", "tensor")
+    layouts: tuple[Layout, Layout] = ("nchw", "nhwc")
+    assert [constants_in(layout, volta, HALF).has_colours for layout in layouts] == [False, True]
+    assert [constants_in(layout, ampere, HALF).has_colours for layout in layouts] == [True, True]
+    assert not constants_in("nhwc", ampere, TF32).has_colours
+    assert not constants_in("nhwc", constants_for("volta", "ordinary"), HALF).has_colours
+
+
+def test_the_first_layers_gradient_takes_what_cudnns_and_cutlass_kernels_were_timed_to_take() -> None:
+    """NVIDIA/cutlass, issue 793: an A100, 128 images of 4 channels, 0.459 ms in cuDNN's kernel, 1.31 in CUTLASS's."""
+    known = constants_in("nhwc", constants_of(A100, "tensor"), HALF)
+    shape = {**COLOURS, "channels": 4}
+    found = convolution_products(shape, 128, "backward_weights", known, 2.0)
+    assert 0.459e-3 < product_seconds(found, rates_of(A100, "amp-fp16"), known).min() < 1.31e-3
+
+
+def test_ordinary_units_beside_an_a100s_tensor_cores_have_voltas_prologue() -> None:
+    ampere, volta = constants_for("ampere", "tensor"), constants_for("volta", "tensor")
+    alone = convolution_products({**COLOURS, "stride_h": 1}, 8, "forward", ampere, 2.0)[0]
+    assert alone.prologue == volta.shape.convolution_prologue
+    whole = convolution_products({**COLOURS, "channels": 64}, 8, "forward", ampere, 2.0)[0]
+    assert whole.prologue == ampere.shape.convolution_prologue
+
+
+def test_norms_of_16_bits_move_less_with_channels_last_but_no_less_than_they_must() -> None:
+    ampere = constants_for("ampere", "tensor")
+    first, last = (constants_in(layout, ampere, HALF).element_wise["batch-norm"] for layout in ("nchw", "nhwc"))
+    for must, before, after in zip((3, 5), first, last, strict=True):
+        assert must < sum(after) < sum(before)
+    assert constants_in("nhwc", ampere, TF32).element_wise["batch-norm"] == first
+
+
+@pytest.mark.parametrize(
+    ("gpu", "milliseconds"),
+    [("a100-40gb", (3.279, 8.544)), ("v100-32gb", (5.595, 14.216))],  # xwang233/code-snippet, a9840ad3 (fitted to)
+)
+def test_a_norm_takes_what_pytorchs_was_timed_to_take_with_channels_last(
+    gpu: str, milliseconds: tuple[float, float]
+) -> None:
+    card = load_gpu(gpu)
+    known = constants_in("nhwc", constants_of(card, "tensor"), HALF)
+    num_bytes, rate = 2.0 * 8 * 64 * 112**3, known.memory_efficiency * card.memory_bytes_per_s
+    added_s = 3 * num_bytes / rate  # the gradient is added to the one before
+    for traffic, extra_s, measured in zip(known.element_wise["batch-norm"], (0.0, added_s), milliseconds, strict=True):
+        assert sum(traffic) * num_bytes / rate + extra_s == pytest.approx(measured * 1e-3, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import pytest
 from clustersim.workload.catalogue import load_model
 
 PARAMETERS = {
+    "resnext50-32x4d": 25_028_904,  # torchvision, ResNeXt50_32X4D_Weights: num_params
     "resnext101-32x4d": 44_177_704,  # timm, resnext101_32x4d: "44.18M"
+    "resnext101-32x8d": 88_791_336,  # torchvision, ResNeXt101_32X8D_Weights: num_params
     "transformer-big": 210_808_832,  # MLPerf v0.7, NVIDIA/results/dgx1_ngc20.06_pytorch/transformer/result_0.txt
 }
 
@@ -45,8 +47,12 @@ def test_ssd_asks_of_8732_boxes_where_they_are_and_which_of_81_classes(depth):
     assert [layer.shape["out_height"] for layer in heads[::2]] == [38, 19, 10, 5, 3, 1]
 
 
-def test_a_resnext_costs_the_published_multiply_adds():
-    assert load_model("resnext101-32x4d").flop / 2e9 == pytest.approx(8.0, abs=0.05)  # timm
+@pytest.mark.parametrize(
+    ("name", "published"), [("resnext50-32x4d", 4.23), ("resnext101-32x4d", 8.0), ("resnext101-32x8d", 16.41)]
+)
+def test_a_resnext_costs_the_published_multiply_adds(name, published):
+    """In 10^9: torchvision's `_ops` of its weights, and timm for 101 32x4d."""
+    assert load_model(name).flop / 2e9 == pytest.approx(published, abs=0.05)
 
 
 def test_the_big_transformer_multiplies_by_each_weight_once_a_word():

@@ -11,7 +11,7 @@ import numpy as np
 from clustersim.collectives.schedule import Schedule, Step
 from clustersim.collectives.spells import Spells
 from clustersim.network.compiled.tables import ALWAYS, LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
-from clustersim.network.paths import Costs, adders, payload_rates, wait_s, waits_s
+from clustersim.network.paths import Costs, adders, payload_rates, step_wait_s, wait_s, waits_s
 from clustersim.topology import Topology
 
 
@@ -61,10 +61,16 @@ class Wiring:
     def num_lanes(self) -> int:
         return len(self._lanes)
 
-    def between(self, src: np.ndarray, dst: np.ndarray) -> int:
-        """Add the paths between nodes [num_paths]; return the row of the first."""
+    def between(self, src: np.ndarray, dst: np.ndarray, relayed_s: float | None = None) -> int:
+        """Add the paths between nodes [num_paths], all with one wait where it is given; return the row of the first."""
         routes = self._topology.routes(src, dst)
+        if relayed_s is not None:
+            return self._add_paths(routes.first, routes.links, np.full(len(src), relayed_s))
         return self._add_paths(routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes))
+
+    def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
+        """Return how long each step of a schedule with relays waits; None where it has none."""
+        return step_wait_s(self._topology, self._costs, schedule, nodes)
 
     def paths_between(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
         """Return the paths between nodes [num_paths], the same ones for the same nodes."""
@@ -168,17 +174,18 @@ class Programs:
 
     def _make(self, schedule: Schedule, nodes: np.ndarray) -> Program:
         if schedule.spells is not None:
-            return self._of_spells(schedule.spells, schedule.num_steps, nodes)
+            return self._of_spells(schedule, schedule.spells, nodes)
         lists: dict[Hashable, int] = {}
         first_of: dict[Hashable, int] = {}
         steps = np.zeros(schedule.num_steps, dtype=np.int64)
+        relayed_s = self._wiring.step_wait_s(schedule, nodes)
         most, first_message = np.zeros(schedule.num_ranks, dtype=np.int64), self.messages.num_rows
         for number in range(schedule.num_steps):
             pattern = schedule.pattern(number)
             if pattern not in lists:
                 columns = schedule.step(number)
                 first_of[pattern] = self.messages.num_rows
-                lists[pattern] = self._add_step(columns, nodes)
+                lists[pattern] = self._add_step(columns, nodes, relayed_s)
                 np.maximum(most, self._num_flows_of(columns, schedule.num_ranks), out=most)
             steps[number] = lists[pattern]
         num_messages = self.messages.num_rows - first_message
@@ -191,14 +198,14 @@ class Programs:
             np.array([*first_of.values()]),
         )
 
-    def _of_spells(self, spells: Spells, num_steps: int, nodes: np.ndarray) -> Program:
+    def _of_spells(self, schedule: Schedule, spells: Spells, nodes: np.ndarray) -> Program:
         """Return the program in which all steps have one list of messages, each with the steps in which it is sent."""
         columns, first_message = spells.columns, self.messages.num_rows
-        lists = self._add_step(columns, nodes, spells)
+        lists = self._add_step(columns, nodes, self._wiring.step_wait_s(schedule, nodes), spells)
         pairs = np.unique(columns.src * len(nodes) + columns.dst)
         apart = columns._replace(src=pairs // len(nodes), dst=pairs % len(nodes))
         most = int(self._num_flows_of(apart, len(nodes)).sum())
-        steps = self.steps.add(np.full(num_steps, lists, dtype=np.int64))
+        steps = self.steps.add(np.full(schedule.num_steps, lists, dtype=np.int64))
         return Program(steps, first_message, len(columns.src), most, {}, np.empty(0, dtype=np.int64), spells)
 
     def _num_flows_of(self, columns: Step, num_ranks: int) -> np.ndarray:
@@ -209,11 +216,12 @@ class Programs:
         sent = np.bincount(columns.src, minlength=num_ranks)
         return sent + np.bincount(columns.dst, minlength=num_ranks) if self._eager_bytes > 0 else sent
 
-    def _add_step(self, columns: Step, nodes: np.ndarray, spells: Spells | None = None) -> int:
+    def _add_step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None, spells: Spells | None = None) -> int:
         """Add the messages of a step, or of spells; return where the ranks' lists of them begin."""
         rows = np.zeros(len(columns.src), MESSAGE)
         rows["src"], rows["dst"], rows["num_bytes"] = columns.src, columns.dst, columns.num_bytes
-        rows["path"] = self._wiring.between(nodes[columns.src], nodes[columns.dst]) + np.arange(len(rows))
+        first_path = self._wiring.between(nodes[columns.src], nodes[columns.dst], relayed_s)
+        rows["path"] = first_path + np.arange(len(rows))
         rows["eager"] = (
             (columns.num_bytes <= self._eager_bytes) & (self._eager_bytes > 0) & (columns.src != columns.dst)
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
@@ -12,6 +14,9 @@ from clustersim.validation.calibration.problem import Problem, Solution, Tell
 
 _LEAST_EFFECT = 1e-4
 """A constant that changes no time by more than this share, where it is halved, is not determined."""
+
+_LEAST_DIFFERENCE = 1e-6
+"""Nor one of whose effect all but so small a share is what others can do together."""
 
 
 def fit_transport(
@@ -55,15 +60,32 @@ def fit_transport(
 
 def _determined(problem: Problem, allowed: Sequence[str], most: int) -> Solution:
     """Return the least squares of those constants that the figures determine, of which there are `most` at most."""
-    effects = {key: problem.effect(key) for key in allowed}
-    seen = [key for key in allowed if effects[key] > _LEAST_EFFECT]
-    free = sorted(seen, key=lambda key: -effects[key])[:most]
+    free = _told_apart({key: problem.effect(key) for key in allowed})[:most]
     while True:
         solution = problem.solve(free)
         worst = max((key for key in free if solution.errors[key] is not None), key=solution.doubt, default=None)
         if worst is None or solution.doubt(worst) < 1.0:
             return solution
         free = [key for key in free if key != worst]
+
+
+def _told_apart(effects: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the constants that change times [num_points], most first, in another way than those before them.
+
+    Where all figures are of as many ranks, what a message costs inside a host and between hosts adds to all alike.
+    """
+    largest = {key: float(np.abs(effect).max()) for key, effect in effects.items()}
+    found: list[str] = []
+    for key in sorted(effects, key=lambda key: -largest[key]):
+        if largest[key] <= _LEAST_EFFECT:
+            break
+        if found:
+            before = np.array([effects[other] for other in found]).T
+            rest = effects[key] - before @ np.linalg.lstsq(before, effects[key], rcond=None)[0]
+            if np.linalg.norm(rest) <= _LEAST_DIFFERENCE * np.linalg.norm(effects[key]):
+                continue
+        found.append(key)
+    return found
 
 
 def _residuals(problem: Problem, after: Transport) -> tuple[Residual, ...]:

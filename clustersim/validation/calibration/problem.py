@@ -63,10 +63,10 @@ class Problem:
         changes: dict[str, Any] = dict(values)
         return replace(self.start, **changes)
 
-    def effect(self, key: str) -> float:
-        """Return by which share a time changes at most where the constant is half of what it is."""
-        other = self.simulated_s(self.with_values({key: 0.5 * self._scale(key)}))
-        return float(np.abs(other / self.before_s - 1.0).max())
+    def effect(self, key: str) -> np.ndarray:
+        """Return by which share each time [num_points] changes where the constant is half of what it is."""
+        changes: np.ndarray = self.simulated_s(self.with_values({key: 0.5 * self._scale(key)})) / self.before_s - 1.0
+        return changes
 
     def solve(self, free: Sequence[str]) -> Solution:
         """Return the least squares of these constants, with all others as in the sheet."""

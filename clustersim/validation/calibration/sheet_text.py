@@ -12,7 +12,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.validation.calibration.constants import FITTED, LIMIT, Constant, Fit
 from clustersim.validation.text import percent_text
 
-_KEYS = ("overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte", "channels")
+_KEYS = ("overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte", "channels", "in_host")
 
 
 def sheet_text(fit: Fit, name: str, topology: str) -> str:

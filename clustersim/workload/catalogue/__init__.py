@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from clustersim.registry import Registry
 from clustersim.workload.catalogue.albert import albert_mlm
-from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, caffenet
+from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, alexnet_one_group, caffenet, overfeat
 from clustersim.workload.catalogue.amoebanet import amoebanet_d
 from clustersim.workload.catalogue.bert import bert
 from clustersim.workload.catalogue.cifar import cifar_resnet, cifar_vgg16
@@ -37,8 +37,9 @@ from clustersim.workload.catalogue.local_autoencoder import local_autoencoder
 from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.mixtral import mixtral
 from clustersim.workload.catalogue.mpt import MPT_SIZES, any_mpt, mpt
+from clustersim.workload.catalogue.nemotron import nemotron_4_15b
 from clustersim.workload.catalogue.nin import nin
-from clustersim.workload.catalogue.resnet import resnet, resnext101_32x4d
+from clustersim.workload.catalogue.resnet import resnet, resnext
 from clustersim.workload.catalogue.siamese import siamese_omniglot
 from clustersim.workload.catalogue.squeezenet import compressed_squeezenet, squeezenet
 from clustersim.workload.catalogue.ssd import ssd
@@ -118,6 +119,7 @@ MODELS = Catalogue(
         "albert-base-mlm-seq512": albert_mlm("base", tokens=512),
         "alexnet": alexnet,
         "alexnet-caffe": alexnet_caffe,
+        "alexnet-one-group": alexnet_one_group,
         "amoebanet-d-18-256": amoebanet_d(18, 256),
         "bert-base": bert("base"),
         "bert-base-mlm": bert("base", mlm=True),
@@ -151,7 +153,9 @@ MODELS = Catalogue(
         **{name: megatron_core(name) for name in MEGATRON_CORE_SIZES},
         "mixtral-8x7b": mixtral,
         **{f"mpt-{size}": mpt(size) for size in MPT_SIZES},
+        "nemotron-4-15b": nemotron_4_15b,
         "nin": nin,
+        "overfeat": overfeat,
         "resnet18": resnet(18),
         "resnet20": cifar_resnet(20),
         "resnet32": cifar_resnet(32),
@@ -159,7 +163,9 @@ MODELS = Catalogue(
         "resnet50": resnet(50),
         "resnet101": resnet(101),
         "resnet152": resnet(152),
-        "resnext101-32x4d": resnext101_32x4d,
+        "resnext50-32x4d": resnext(50, 4),
+        "resnext101-32x4d": resnext(101, 4),
+        "resnext101-32x8d": resnext(101, 8),
         "siamese-omniglot": siamese_omniglot,
         "squeezenet-1.0": squeezenet,
         "squeezenet-1.0-fp16": compressed_squeezenet("squeezenet-1.0-fp16", "weights of 16 bits", 2.4),

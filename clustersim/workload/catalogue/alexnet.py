@@ -1,4 +1,4 @@
-"""AlexNet: the two-tower network of 2012 as Caffe has it, and the single tower of 2014."""
+"""AlexNet: the two-tower network of 2012 as Caffe has it, and the single tower of 2014; OverFeat, which is like it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ def alexnet_caffe() -> Model:
     """Return AlexNet of two towers (Krizhevsky et al., 2012), as Caffe's bvlc_alexnet: normalise, then pool."""
     net = Builder("alexnet-caffe", "AlexNet, two towers (Krizhevsky et al., 2012)", source="Caffe, models/bvlc_alexnet")
     return two_towers(net, groups=2, norm_first=True)
+
+
+def alexnet_one_group() -> Model:
+    """Return AlexNet of 2012 with the towers joined, as PaddlePaddle's benchmark has it: every group of size one."""
+    source = "PaddlePaddle, benchmark/paddle/image/alexnet.py (commit 63de3ec2)"
+    net = Builder("alexnet-one-group", "AlexNet of 2012, towers joined", source=source)
+    return two_towers(net, groups=1, norm_first=True)
 
 
 def caffenet() -> Model:
@@ -31,6 +38,22 @@ def alexnet() -> Model:
     x = _conv(net, "5", x, 256, kernel=3, pad=1)
     x = net.pool("pool5", x, 3, 2)
     return classifier(net, x)
+
+
+def overfeat() -> Model:
+    """Return the fast network of OverFeat (Sermanet et al., 2014), as TensorFlow's benchmarks have it."""
+    source = "tensorflow/benchmarks, scripts/tf_cnn_benchmarks/overfeat_model.py"
+    net = Builder("overfeat", "OverFeat, the fast one (Sermanet et al., 2014)", source=source)
+    x = net.input(3, 231, 231)
+    x = net.pool("pool1", _conv(net, "1", x, 96, kernel=11, stride=4), 2, 2)
+    x = net.pool("pool2", _conv(net, "2", x, 256, kernel=5), 2, 2)
+    x = _conv(net, "3", x, 512, kernel=3, pad=1)
+    x = _conv(net, "4", x, 1024, kernel=3, pad=1)
+    x = net.pool("pool5", _conv(net, "5", x, 1024, kernel=3, pad=1), 2, 2)
+    x = net.relu("relu6", net.fully_connected("fc6", x, 3072))
+    x = net.relu("relu7", net.fully_connected("fc7", x, 4096))
+    net.loss("loss", net.fully_connected("fc8", x, 1000))
+    return net.model()
 
 
 def two_towers(net: Builder, groups: int, norm_first: bool) -> Model:

@@ -1,4 +1,4 @@
-"""Llama 2 (Touvron et al., 2023) and 3 (Grattafiori et al., 2024), InternLM: decoders with a gated feed-forward layer.
+"""Llama 2 (Touvron et al., 2023) and 3 (Grattafiori et al., 2024), InternLM, Aquila 2: decoders with gated layers.
 
 All but the small Llama 2 have grouped queries; the last layer has weights of its own.
 """
@@ -26,6 +26,11 @@ _INTERNLM = (
     "8b039e11: Flash-Attention 1.0.5, with PyTorch 1.13.1"
 )
 
+_AQUILA = (
+    "FlagOpen/FlagPerf, training/benchmarks/aquila2_7b_finetune/flagscale/flagscale_main.sh, commit 2fe09ab2 (2023): "
+    "layers, features, heads, words, and what is between to a multiple of 256 as in Llama"
+)
+
 
 class _Size(NamedTuple):
     """Of one size: `between` are the features of the feed-forward layers, `tokens` what it was first trained on.
@@ -44,9 +49,10 @@ class _Size(NamedTuple):
     flash: int = 2
 
 
-_FAMILIES = {"llama": "Llama", "internlm": "InternLM"}
+_FAMILIES = {"llama": "Llama", "internlm": "InternLM", "aquila2": "Aquila 2"}
 
 LLAMA_SIZES = {
+    "aquila2-7b": _Size(32, 4096, 32, 32, 11_008, 100_008, 2048, _AQUILA),
     "internlm-7b": _Size(32, 4096, 32, 32, 11_008, 103_168, 2048, _INTERNLM, flash=1),
     "llama-2-7b": _Size(32, 4096, 32, 32, 11_008, 32_000, 4096, _LLAMA2),
     "llama-2-13b": _Size(40, 5120, 40, 40, 13_824, 32_000, 4096, _LLAMA2),

@@ -26,10 +26,15 @@ def resnet(depth: int) -> Callable[[], Model]:
     return build
 
 
-def resnext101_32x4d() -> Model:
-    """Return ResNeXt-101 32x4d (Xie et al., 2017): bottlenecks of 32 groups, twice as wide within as ResNet's."""
-    net = Builder("resnext101-32x4d", "ResNeXt-101 32x4d", source="arXiv:1611.05431, table 1; torchvision resnet")
-    return _classifier(net, trunk(net, 101, net.input(3, 224, 224), groups=32, widening=2))
+def resnext(depth: int, width: int) -> Callable[[], Model]:
+    """Return what builds a ResNeXt (Xie et al., 2017): bottlenecks of 32 groups, each so wide in the first stage."""
+    name = f"resnext{depth}-32x{width}d"
+
+    def build() -> Model:
+        net = Builder(name, f"ResNeXt-{depth} 32x{width}d", source="arXiv:1611.05431, table 1; torchvision resnet")
+        return _classifier(net, trunk(net, depth, net.input(3, 224, 224), groups=32, widening=width // 2))
+
+    return build
 
 
 def trunk(
