@@ -11,7 +11,8 @@ import numpy as np
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective
 from clustersim.collectives.pipeline import default_num_chunks
 from clustersim.collectives.schedule import Relays, Schedule, Step
-from clustersim.collectives.side_by_side import Orders, checked_orders, side_by_side
+from clustersim.collectives.side_by_side import Orders, checked_orders
+from clustersim.collectives.spells import Spells
 
 
 def chain_broadcast(
@@ -50,33 +51,19 @@ def _num_chunks(num_ranks: int, num_bytes: float, num_chunks: int | None) -> int
 
 
 def _chains(num_ranks: int, num_bytes: float, num_chunks: int | None, rings: Orders | None, *, down: bool) -> Schedule:
-    if rings is None:
-        return _chain(num_ranks, num_bytes, num_chunks, down=down)
-    orders = checked_orders("rings", num_ranks, rings)
-    from_root = np.array([np.roll(order, -int(np.flatnonzero(order == 0)[0])) for order in orders])
-    one = _chain(num_ranks, num_bytes / len(orders), num_chunks, down=down)
-    pieces = one.granularity
-    ends = [from_root[:, :-1].ravel(), from_root[:, 1:].ravel()]
-    src, dst = ends if down else ends[::-1]
-    relays = Relays(src, dst, np.full(len(src), 1 / len(orders)))
-    return side_by_side(one, from_root, pieces * len(orders), lambda piece, own: own * pieces + piece, relays)
-
-
-def _chain(num_ranks: int, num_bytes: float, num_chunks: int | None, *, down: bool) -> Schedule:
+    """Return the schedule of chains side by side: hop h of each passes a piece on in every step from the h-th on."""
     check_collective(num_ranks, num_bytes)
-    pieces = _num_chunks(num_ranks, num_bytes, num_chunks)
+    orders = np.arange(num_ranks)[None] if rings is None else checked_orders("rings", num_ranks, rings)
+    pieces = _num_chunks(num_ranks, num_bytes / len(orders), num_chunks)
     if num_ranks == 1:
-        return Schedule.idle(1, pieces)
-
-    def busy(number: int) -> tuple[int, int]:
-        """Return the first and the last hop that carry a piece."""
-        return max(0, number - pieces + 1), min(number, num_ranks - 2)
-
-    def step(number: int) -> Step:
-        first, last = busy(number)
-        hop = np.arange(first, last + 1)
-        piece = number - hop
-        ends = (hop, hop + 1) if down else (num_ranks - 1 - hop, num_ranks - 2 - hop)
-        return Step.of(*ends, num_bytes / pieces, piece, reduce=not down)
-
-    return Schedule(num_ranks, pieces + num_ranks - 2, step, pieces, pattern=busy)
+        return Schedule.idle(1, pieces * len(orders))
+    from_root = np.array([np.roll(order, -int(np.flatnonzero(order == 0)[0])) for order in orders])
+    if not down:
+        from_root = from_root[:, ::-1]
+    first = np.tile(np.arange(num_ranks - 1), len(orders))
+    own = np.repeat(np.arange(len(orders)), num_ranks - 1)
+    ends = from_root[:, :-1].ravel(), from_root[:, 1:].ravel()
+    columns = Step.of(*ends, num_bytes / len(orders) / pieces, own * pieces - first, reduce=not down)
+    relays = None if rings is None else Relays(*ends, np.full(len(first), 1 / len(orders)))
+    spells, num_steps = Spells(columns, first, first + pieces), pieces + num_ranks - 2
+    return spells.schedule(num_ranks, num_steps, pieces * len(orders), relays)

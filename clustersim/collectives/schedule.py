@@ -7,13 +7,16 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from clustersim.arguments import check_number, check_type
 from clustersim.errors import InputError
+
+if TYPE_CHECKING:
+    from clustersim.collectives.spells import Spells
 
 
 class Transfer(NamedTuple):
@@ -114,6 +117,8 @@ class Schedule:
 
     Where there are `relays`, ranks send ahead, and a chunk on its way waits on each hop for that hop alone. Every step
     then waits equally long, so that all of them together wait as long as a chunk does on its way.
+
+    `spells` has the messages of all steps at once where each of them is sent in many steps running.
     """
 
     num_ranks: int
@@ -123,6 +128,7 @@ class Schedule:
     pattern: Callable[[int], Hashable] = _its_own
     finer: Callable[[int], Step] | None = None
     relays: Relays | None = None
+    spells: Spells | None = None
 
     @classmethod
     def repeat(
@@ -234,6 +240,8 @@ class Schedule:
 
     @cached_property
     def _num_transfers(self) -> int:
+        if self.spells is not None:
+            return self.spells.num_transfers()
         sizes: dict[Hashable, int] = {}
         num = 0
         for number in range(self.num_steps):

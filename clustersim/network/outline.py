@@ -77,6 +77,8 @@ class Outline:
 
 def outline(schedule: Schedule, nodes: np.ndarray, maker: LoneSteps) -> Outline | None:
     """Return the outline of a schedule among nodes [num_ranks], or nothing if its steps are too many that differ."""
+    if schedule.spells is not None and schedule.spells.num_different() > _MOST_MESSAGES:
+        return None
     found: dict[Hashable, LoneStep] = {}
     by_pattern: dict[Hashable, LoneStep] = {}
     stretches: list[Stretch] = []

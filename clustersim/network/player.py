@@ -84,7 +84,10 @@ class Player:
         """Wake up when the next thing happens; being woken too early does no harm."""
         if self._inner.is_playing:
             return  # the side looks for itself
-        time_s = self.side.now_s if self.side.told else self._next_s()
+        self._wake_up_at(self.side.now_s if self.side.told else self._next_s())
+
+    def _wake_up_at(self, time_s: float) -> None:
+        """Wake up at a time, after all others."""
         self._due_s = time_s
         if time_s < self._alarms_s[-1]:
             env = self._env
@@ -128,19 +131,29 @@ class Player:
             for event, value in told:
                 event.succeed(value)
 
+    def _tell_ahead(self, now_s: float) -> None:
+        """Let what has been completed be heard of when it is, before which nobody does anything; then look again."""
+        told, self.side.told = self.side.told, []
+        time_s = self.side.now_s if self.side.now_s > latest(now_s) else now_s
+        for event, value in told:
+            event._ok, event._value = True, value  # as `succeed` does, which knows of no later time
+            self._env.schedule(event, delay=time_s - now_s)
+        if told:
+            self._wake_up_at(time_s)
+        else:
+            self.set_alarm()
+
     def _on_alarm(self, alarm: simpy.Event) -> None:
         self._alarms_s.pop()
         now_s, side, shortcut = float(self._env.now), self.side, self._shortcut
         if self._due_s > latest(now_s):
             self.set_alarm()  # what this one was set for comes later, since somebody has acted
             return
-        self._tell()  # what was found by playing ahead to this time
+        self._tell()
         if side.is_stale:
             side.play(max(now_s, side.now_s), now_s)  # until then, nobody knows when messages end
         if shortcut is not None and (shortcut.is_taken or (self._is_idle() and shortcut.take(side))):
             shortcut.tell(side, now_s)
         elif not side.told:
             self._play(max(now_s, side.now_s))
-        if self.side.now_s <= latest(now_s):
-            self._tell()
-        self.set_alarm()
+        self._tell_ahead(now_s)

@@ -72,6 +72,11 @@ class Call:
     after: Key | None = None
     known_s: float | None = None
 
+    @property
+    def has_root(self) -> bool:
+        """Whether one rank does something else than the others, who need not be done when it is."""
+        return self.op in ("broadcast", "reduce")
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -233,9 +238,16 @@ def _same_pass(one: Compute, other: Compute) -> bool:
 _OUTSIDE = Key("what is under way", 0, 0)
 """Something that began before a pass, and that nothing in the pass waits for."""
 
+_APART = Key("what has let ranks come apart", 0, 0)
+"""That has been waited for, and no collective of those who split layers has brought them together since."""
+
 
 def with_timed_calls(
-    program: Program, seconds: Mapping[tuple[str, float], float], alone_only: bool = False, slowed: bool = False
+    program: Program,
+    seconds: Mapping[tuple[str, float], float],
+    alone_only: bool = False,
+    slowed: bool = False,
+    in_step: bool = True,
 ) -> Program:
     """Return the same program with collectives along `tensor` as the known time that they are waited for.
 
@@ -244,13 +256,17 @@ def with_timed_calls(
     something that copies exchange may be under way: a collective along another axis until the wait for it, a bucket
     until the end of the iteration. Where that has compute `slowed`, but nothing else, such a one is a collective of
     known time. Nothing is waited for in a pass that has not begun in it.
+
+    Ranks that are not `in_step` have what copies exchange at times of their own. They are together when a collective
+    along `tensor` is over: the first one after that has been waited for stays, and so do all beside which it may be
+    under way. There must be one stage.
     """
-    watched = alone_only or slowed
+    watched = alone_only or slowed or not in_step
     if watched and program.staleness is not None:  # what copies exchange may outlast an iteration
         return program
-    known = _Known(seconds, watched, alone_only)
-    under_way: set[Key] = set()
-    bodies: dict[tuple[int, bool], tuple[tuple[Op, ...], set[Key]]] = {}  # of passes alike, and what they leave
+    known = _Known(seconds, watched, alone_only or not in_step, in_step)
+    under_way: set[Key] = set() if in_step else {_APART}
+    bodies: dict[tuple[int, bool, bool], tuple[tuple[Op, ...], set[Key]]] = {}  # of passes alike, and what they leave
     parts: list[Op | Pass] = []
     plain: list[Op] = []
     for part in program.parts:
@@ -259,13 +275,15 @@ def with_timed_calls(
             continue
         parts += known.timed(plain, under_way)
         plain = []
-        alike = id(part.body), bool(under_way)
+        is_apart, outside = _APART in under_way, bool(under_way - {_APART})
+        alike = id(part.body), is_apart, outside
         if alike not in bodies:
-            left = {_OUTSIDE} if under_way else set()
+            left = {_APART} & under_way | ({_OUTSIDE} if outside else set())
             bodies[alike] = known.timed(part.body, left), left - {_OUTSIDE}
         body, left = bodies[alike]
         parts.append(Pass(body, part.micro_batch))
-        under_way |= {key._replace(micro_batch=part.micro_batch) for key in left}
+        under_way -= {_APART}
+        under_way |= {key if key == _APART else key._replace(micro_batch=part.micro_batch) for key in left}
     return replace(program, parts=(*parts, *known.timed(plain, under_way)))
 
 
@@ -276,6 +294,7 @@ class _Known:
     seconds: Mapping[tuple[str, float], float]
     watched: bool
     alone_only: bool
+    in_step: bool
 
     def timed(self, ops: Sequence[Op], under_way: set[Key]) -> tuple[Op, ...]:
         """Return operations with known collectives as time; keep what copies exchange in `under_way`."""
@@ -286,12 +305,13 @@ class _Known:
             number += 1
             if not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in self.seconds):
                 out.append(op)
-                if self.watched:
-                    _note_exchange(op, under_way)
+                if self.watched and _note_exchange(op, under_way) and not self.in_step:
+                    under_way.add(_APART)
                 continue
             known_s = self.seconds[op.op, op.num_bytes]
             if under_way:
                 out.append(op if self.alone_only else replace(op, known_s=known_s))
+                under_way.discard(_APART)
                 continue
             meanwhile = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
             number += len(meanwhile) + 1
@@ -304,15 +324,17 @@ class _Known:
         return merged(out)
 
 
-def _note_exchange(op: Op, under_way: set[Key]) -> None:
-    """Note that copies begin to exchange something, or have waited for it."""
+def _note_exchange(op: Op, under_way: set[Key]) -> bool:
+    """Note that copies begin to exchange something, or have waited for it; return whether they have."""
     match op:
         case Ready(bucket):
             under_way.add(Key("bucket", 0, bucket))
         case Call(key, _, axis) if axis != "tensor":
             under_way.add(key)
-        case Wait(key):
+        case Wait(key) if key in under_way:
             under_way.discard(key)
+            return True
+    return False
 
 
 def _line(op: Op) -> str:

@@ -20,6 +20,7 @@ from clustersim.strategies.crew import Crew
 from clustersim.strategies.folded_crew import FoldedCrew
 from clustersim.strategies.folding import folding
 from clustersim.strategies.job import Work
+from clustersim.strategies.timed import timed_apart
 
 _MOST_WATCHED = 64
 
@@ -33,11 +34,13 @@ def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Net
     """
     grid = laid_out.grid
     programs = [plan.program for plan in laid_out.plans]
-    fold = None
+    fold = timed = None
     if again is not None and not job.is_staged and not grid.tiled:
         fold = folding(again, job.gpus, grid, programs, job.transport)
+        timed = None if fold else timed_apart(again, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None)
-    crew = Crew(job.network, job.gpus, grid, programs, algorithm, job.transport, watched)
+    played, timed_bytes = (programs, None) if timed is None else timed
+    crew = Crew(job.network, job.gpus, grid, played, algorithm, job.transport, watched, timed_bytes)
     if fold is not None:
         crew = FoldedCrew(job.network, job.gpus, grid, algorithm, job.transport, watched, fold)
     jobs: list[Job] = []

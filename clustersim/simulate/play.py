@@ -16,7 +16,7 @@ from clustersim.program import Iteration
 from clustersim.simulate.laid_out import jobs_of, joined, kept_together, note_for_all
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.steady import period_s
+from clustersim.simulate.steady import is_ever_alone, period_s
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies import Job
@@ -39,7 +39,7 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     steady = setup.point.strategy.is_periodic and are_steady(setup.point.stragglers) and setup.point.input is None
     if exact or not steady or num_iterations == 1:
         return _play_all(setup, replicate, num_iterations, exact, tell)
-    if setup.laid_out is None or not setup.laid_out.num_settling:
+    if is_ever_alone(setup.laid_out) and (setup.laid_out is None or not setup.laid_out.num_settling):
         played = _played(setup, replicate, 1, exact, 0.0, tell)
         alone_s = period_s(played.jobs, setup.laid_out)
         if alone_s is not None:
@@ -90,7 +90,7 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
     if may_fold and isinstance(strategy, AmongThemselves):
         folded = _played_by_crew(setup, job, again, tell)
         crew = folded.crew
-        if crew is None or not crew.shortcuts:  # nobody is played as another
+        if crew is None or not folded.jobs[0].plays_as_one:  # nobody is played as another
             return folded
         if crew.has_kept_together and kept_together(folded.jobs, setup.laid_out):
             return folded

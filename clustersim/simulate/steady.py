@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clustersim.parallelism import LaidOut
-from clustersim.program.ops import Compute, Program, Receive
+from clustersim.program.ops import Call, Compute, Program, Receive
 from clustersim.strategies import Job
 
 _SAME = 1e-12
@@ -30,6 +30,19 @@ def period_s(jobs: Sequence[Job], laid_out: LaidOut | None) -> float | None:
     first_s = min(_first_act_s(job, last, laid_out) for job in jobs)
     before_s, after_s = (max(_idle_from_s(job, iteration) for job in jobs) for iteration in (last - 1, last))
     return found_s if before_s <= first_s and after_s <= first_s + found_s else None
+
+
+def is_ever_alone(laid_out: LaidOut | None) -> bool:
+    """Say whether iterations may begin with nothing on its way, as far as their programs tell.
+
+    Where they begin by sending, all ranks would have to begin at once. So they do not where what they send has a root,
+    which is done before others are.
+    """
+    if laid_out is None:
+        return True
+    programs = [plan.program for plan in laid_out.plans]
+    has_root = any(isinstance(op, Call) and op.has_root for program in programs for op in program.distinct())
+    return not has_root or all(_alone_s(program) > 0 for program in programs)
 
 
 def _idle_from_s(job: Job, iteration: int) -> float:

@@ -50,6 +50,8 @@ _CAUSES = {
 }
 """Why a rank has been idle, by what the time counts as."""
 
+_TIMED = "collectives of GPUs that split layers as the time that one takes alone, where they meet nobody else"
+
 
 class Letter:
     """A message on its way: when it set off, and the event of its arrival."""
@@ -103,8 +105,11 @@ class Crew:
         algorithm: str,
         transport: Transport,
         watched: Collection[int],
+        timed_bytes: np.ndarray | None = None,
     ):
+        """`timed_bytes` [num_links] are those that an iteration sends in collectives that are time in programs."""
         self._network, self._env = network, network.env
+        self._timed_bytes = timed_bytes
         self._gpus, self._grid, self._programs = gpus, grid, programs
         self._ops: dict[int, tuple[Op, ...]] = {}
         self._num_micro = max(program.num_micro_batches for program in programs)
@@ -239,11 +244,11 @@ class Crew:
     @property
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
-        return ()
+        return () if self._timed_bytes is None else (_TIMED,)
 
     def whole_bytes(self, played: np.ndarray) -> np.ndarray:
         """Return the bytes of an iteration [num_links], of which these were played."""
-        return played
+        return played if self._timed_bytes is None else played + self._timed_bytes
 
     def under_way(self) -> list[simpy.Event]:
         """Return the arrivals of messages that nobody waits for: those of micro-batches that the job ended before."""
@@ -346,7 +351,8 @@ class Crew:
         if not behind:
             done = self._come(meeting, group, rank, iteration, op)
         else:
-            done = self._env.process(self._follow(behind, meeting, group, rank, iteration, op))
+            done = self._env.event()
+            self._after(behind, lambda: self._come(meeting, group, rank, iteration, op), done)
         self._behind[op.axis, rank] = done
         return meeting, done
 
@@ -354,19 +360,22 @@ class Crew:
         """Return what has to be done before a rank enters a collective along an axis: the one before, and `after`."""
         return [each for each in (self._behind.get((axis, rank)), after) if each is not None and not each.processed]
 
-    def _follow(
-        self,
-        behind: Sequence[simpy.Event],
-        meeting: Meeting,
-        group: tuple[int, ...],
-        rank: int,
-        iteration: int,
-        op: Call,
-    ) -> Process:
+    @staticmethod
+    def _after(behind: Sequence[simpy.Event], come: Callable[[], simpy.Event], done: simpy.Event) -> None:
+        """Let what `come` begins, whose end it returns, begin when all behind are done; `done` happens at its end."""
+        num_left = len(behind)
+
+        def end(_: simpy.Event) -> None:
+            done.succeed()
+
+        def look(_: simpy.Event) -> None:
+            nonlocal num_left
+            num_left -= 1
+            if not num_left:
+                come().callbacks.append(end)
+
         for each in behind:
-            if not each.processed:
-                yield each
-        yield self._come(meeting, group, rank, iteration, op)
+            each.callbacks.append(look)
 
     def _come(self, meeting: Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call) -> simpy.Event:
         place = (group.index(rank) - op.root) % len(group)
@@ -434,6 +443,8 @@ def _ends_s(start_s: float, seconds: Sequence[float], pieces: Pieces, end_s: flo
 
     `pieces` are when the speed changed meanwhile, and what had been done by then.
     """
+    if len(seconds) == 1:
+        return [end_s]
     if not pieces:
         return [*(start_s + np.cumsum(seconds[:-1])).tolist(), end_s]
     times_s, done_s = zip(*pieces, strict=True)

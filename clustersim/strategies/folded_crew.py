@@ -46,7 +46,7 @@ class FoldedCrew(Crew):
         watched: Collection[int],
         fold: Folding,
     ):
-        super().__init__(network, gpus, grid, fold.programs, algorithm, transport, watched)
+        super().__init__(network, gpus, grid, fold.programs, algorithm, transport, watched, fold.timed_bytes)
         self._fold = fold
         self._each = grid.num_ranks // grid.pipeline
         self._beside, self._all = np.array(fold.beside), np.array(fold.exchanging)
@@ -120,8 +120,7 @@ class FoldedCrew(Crew):
                 whole[topology.route(src, dst)] += num_bytes / self._num_begun
         for own, instead in self._fold.columns.links:
             whole[instead] = whole[own]
-        whole += self._fold.timed_bytes
-        return whole
+        return super().whole_bytes(whole)
 
     def _progress_of(self, rank: int, iteration: int, num_buckets: int) -> _Progress:
         where = (rank, iteration)
@@ -170,22 +169,10 @@ class FoldedCrew(Crew):
         if not behind:
             done = self._come_together(rank, meeting, groups, op)
         else:
-            done = self._env.process(self._follow_together(rank, behind, meeting, groups, op))
+            done = self._env.event()
+            self._after(behind, lambda: self._come_together(rank, meeting, groups, op), done)
         self._behind[op.axis, rank] = done
         return meeting, done
-
-    def _follow_together(
-        self,
-        rank: int,
-        behind: Sequence[simpy.Event],
-        meeting: Meeting,
-        groups: Sequence[tuple[int, ...]],
-        op: Call,
-    ) -> Process:
-        for each in behind:
-            if not each.processed:
-                yield each
-        yield self._come_together(rank, meeting, groups, op)
 
     def _come_together(self, rank: int, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:
         ends_s: list[float] = []

@@ -7,7 +7,6 @@ gradients are exchanged by all ranks whose links meet: others have links of thei
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,20 +14,9 @@ import numpy as np
 
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
-from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import (
-    BACKWARD,
-    Call,
-    Copy,
-    HostUpdate,
-    Op,
-    Program,
-    Send,
-    with_timed_calls,
-)
-from clustersim.strategies.algorithm import schedule_collective, switches
-from clustersim.strategies.held import holds_any
+from clustersim.program.ops import BACKWARD, Copy, HostUpdate, Program, Send
+from clustersim.strategies.timed import are_alike, group_pairs, has_a_root, timed_calls
 from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
 
 
@@ -87,17 +75,17 @@ def folding(
 
     `again` makes a network on which nothing has happened: what is timed is played there.
     """
-    if any(_has_a_root(op) or isinstance(op, Copy | HostUpdate) for program in programs for op in program.distinct()):
+    if any(has_a_root(op) or isinstance(op, Copy | HostUpdate) for program in programs for op in program.distinct()):
         return None
     network = again()
     each = grid.num_ranks // grid.pipeline
     between = routes_of(network, gpus, _stage_pairs(grid, programs))
-    inside = routes_of(network, gpus, _group_pairs(grid, ("tensor",)), network.adds)
-    if each == 1 or not (_are_alike(network, between, each) and _are_alike(network, inside, each)):
+    inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds)
+    if each == 1 or not (are_alike(network, between, each) and are_alike(network, inside, each)):
         return None
-    among = routes_of(network, gpus, _group_pairs(grid, REPLICAS), network.adds)
+    among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds)
     is_apart = len(lots(inside, lambda rank: rank // grid.tensor)) == len({rank // grid.tensor for rank, _ in inside})
-    if not (_are_alike(network, among, each) and is_apart):
+    if not (are_alike(network, among, each) and is_apart):
         return None
     links_between, links_inside, links_among = (links_of(routes) for routes in (between, inside, among))
     meets_exchange = bool(links_between & links_among)
@@ -105,7 +93,7 @@ def folding(
     shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
     meets_copies = bool(links_inside & links_among)
     is_undisturbed = not links_inside & links_between and (not meets_copies or _apart_by_stage(inside, among, each))
-    timed = _timed(again, gpus, grid, programs, transport, inside, meets_copies) if is_undisturbed else None
+    timed = timed_calls(again, gpus, grid, programs, transport, inside, meets_copies) if is_undisturbed else None
     columns = Columns.each(grid.tensor)
     if not links_inside or (timed and not meets_copies):
         columns = _columns(network, gpus, grid, {**between, **among})
@@ -123,11 +111,6 @@ def folding(
         shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played"
         + columns.told,
     )
-
-
-def _has_a_root(op: Op) -> bool:
-    """Say whether one rank of a group does something else than the others, who need not be done when it is."""
-    return isinstance(op, Call) and op.op in ("broadcast", "reduce")
 
 
 def _num_late(network: Network, programs: Sequence[Program], links: set[int]) -> int:
@@ -181,49 +164,6 @@ def _beside(network: Network, gpus: np.ndarray, grid: Grid, between: Routes) -> 
     return first
 
 
-def _timed(
-    again: Callable[[], Network],
-    gpus: np.ndarray,
-    grid: Grid,
-    programs: Sequence[Program],
-    transport: Transport,
-    inside: Routes,
-    meets_copies: bool,
-) -> tuple[tuple[Program, ...], np.ndarray] | None:
-    """Return programs in which collectives among GPUs that split layers are time, and the bytes of an iteration's.
-
-    One group's are played, [num_links] bytes being those of all; None where others' links are not like its own. Where
-    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are.
-    """
-    network, each = again(), grid.num_ranks // grid.pipeline
-    groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
-    links = [links_of_twins(network, gpus, inside, groups[0], group) for group in groups]
-    calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
-    played = {call: _alone(again(), gpus[: grid.tensor], call, transport.library) for call in calls}
-    seconds = {call: call_s for call, (call_s, _) in played.items()}
-    timed = tuple(with_timed_calls(program, seconds, meets_copies, holds_any(transport)) for program in programs)
-    total = np.zeros(len(network.topology.links))
-    for before, program in zip(programs, timed, strict=True):
-        own = links[program.stage * each // grid.tensor : (program.stage + 1) * each // grid.tensor]
-        for call, count in (_splitting_calls(before) - _splitting_calls(program)).items():
-            num_bytes = played[call][1]
-            for pairs in own:
-                if pairs is None or np.delete(num_bytes, pairs[0]).any():
-                    return None
-                total[pairs[1]] += count * num_bytes[pairs[0]]
-    return timed, total
-
-
-def _splitting_calls(program: Program) -> Counter[tuple[str, float]]:
-    """Return how often a stage begins each sent collective of GPUs that split layers, by its operation and bytes."""
-    count: Counter[tuple[str, float]] = Counter()
-    for body, times in program.bodies():
-        for op in body:
-            if isinstance(op, Call) and op.axis == "tensor" and op.known_s is None:
-                count[op.op, op.num_bytes] += times
-    return count
-
-
 def _apart_by_stage(inside: Routes, among: Routes, each: int) -> bool:
     """Say whether GPUs that split layers share links only with exchanges of gradients of their own stage."""
     stages: dict[int, set[int]] = {}
@@ -242,33 +182,3 @@ def _stage_pairs(grid: Grid, programs: Sequence[Program]) -> Iterator[tuple[int,
     for place in range(each):
         for sender, receiver in stages:
             yield sender * each + place, receiver * each + place
-
-
-def _group_pairs(grid: Grid, axes: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Go through the pairs of ranks that are in one group along some axes, both ways."""
-    for rank in range(grid.num_ranks):
-        for other in grid.group(rank, axes):
-            if other != rank:
-                yield rank, other
-
-
-def _are_alike(network: Network, routes: Routes, each: int) -> bool:
-    """Say whether ways are alike for the ranks of a stage: rates and latencies, link by link."""
-    links = network.topology.links
-    ways: dict[int, list[tuple[tuple[float, float], ...]]] = {}
-    for (rank, _), route in routes.items():
-        way = tuple((float(links.bytes_per_s[link]), float(links.latency_s[link])) for link in route)
-        ways.setdefault(rank, []).append(way)
-    stages: dict[int, list[tuple[tuple[float, float], ...]]] = {}
-    return all(sorted(way) == stages.setdefault(rank // each, sorted(way)) for rank, way in ways.items())
-
-
-def _alone(network: Network, gpus: np.ndarray, call: tuple[str, float], transport: str) -> tuple[float, np.ndarray]:
-    """Return how long a collective takes among GPUs [num_ranks] that enter together, and its bytes [num_links]."""
-    op, num_bytes = call
-    _, schedule = schedule_collective(op, "auto", network.topology, gpus, num_bytes, transport)
-    played = network.play(schedule, [*gpus.tolist(), *switches(schedule, network.topology, gpus)])
-    network.env.run(played)
-    times = played.value
-    assert isinstance(times, PlayTimes)
-    return float(times.end_s.max()), network.link_bytes

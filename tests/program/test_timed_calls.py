@@ -86,3 +86,23 @@ def test_beside_what_slows_compute_a_collective_keeps_its_own_time() -> None:
 def test_nothing_is_known_to_be_alone_where_iterations_flow_into_one_another() -> None:
     program = Program(0, (Pass(BODY, 0),), staleness=1)
     assert with_timed_calls(program, KNOWN, alone_only=True) == program
+
+
+@pytest.mark.parametrize(("alone_only", "num_beside"), [(False, 1), (True, 1)])
+def test_ranks_that_came_apart_are_brought_together_by_the_next_collective(alone_only: bool, num_beside: int) -> None:
+    """It stays, as do those beside which copies exchange something; all after it are time, in passes alike too."""
+    begins = Program(0, (*BODY, *BODY, Pass(BODY, 1), Pass(BODY, 2)))
+    assert num_calls(with_timed_calls(begins, KNOWN, alone_only, in_step=False)) == 1
+    program = Program(0, (*BODY, EXCHANGE, *BODY, Wait(GRADIENTS), Pass(BODY, 1), Pass(BODY, 2), Pass(BODY, 3)))
+    left = [
+        (op.name, op.micro_batch) for op in with_timed_calls(program, KNOWN, alone_only, in_step=False).ops()
+        if isinstance(op, Compute) and op.called_s
+    ]  # fmt: skip
+    assert num_calls(with_timed_calls(program, KNOWN, alone_only, in_step=False)) == 2 + num_beside
+    assert {micro for _, micro in left} == {2, 3}
+
+
+def test_a_pass_in_which_ranks_come_apart_leaves_them_so() -> None:
+    waits = Pass((EXCHANGE, Wait(GRADIENTS)), 0)
+    program = Program(0, (*BODY, waits, Pass(BODY, 1), Pass(BODY, 2)))
+    assert num_calls(with_timed_calls(program, KNOWN, in_step=False)) == 2

@@ -13,6 +13,7 @@ from clustersim.errors import InputError
 from clustersim.parallelism.whole_tensors import dealt, fullest_share
 from clustersim.program.ops import Call
 from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
 from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 
@@ -196,3 +197,32 @@ def test_what_cannot_be_shared_out_so_is_refused(model: str, layout: dict[str, A
         load_scenario(scenario(model, layout)).points()
     assert [mistake.key for mistake in error.value.mistakes] == [f"parallelism.{key}"]
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("layout", "host"),
+    [
+        ({"gather_overlap": True}, "dgx-a100"),
+        ({"gather_overlap": True, "sequence_parallel": True}, "dgx-a100"),
+        ({"gather_overlap": False, "sharding_over": 4}, "dgx-a100"),
+        ({"gather_overlap": True, "sharding_over": 2}, "dgx-1"),
+    ],
+)
+def test_split_layers_whose_tensors_are_broadcast_take_as_long_as_if_all_was_played(
+    layout: dict[str, Any], host: str
+) -> None:
+    """What splits them is time where nothing else is under way: the same to the last digits, in parts and bytes too."""
+    split = {"tensor": 2, "sharding": "zero-1", "sharding_by": "tensors", "micro_batches": 3}
+    strategy = {"kind": "all-reduce", "buckets": "4 MiB"}
+    topology = {**DGX, "host": host}
+    asked = scenario(
+        "gpt-4x512x8-seq256", {**split, **layout}, 32, topology=topology, transport="nccl", strategy=strategy
+    )
+    point = load_scenario({**asked, "batch": {"global": 96}}).points()[0].point
+    timed, exact = (forecast(point, exact=exact) for exact in (False, True))
+    assert any("as the time that one takes alone" in shortcut for shortcut in timed.shortcuts)
+    assert timed.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
+    for part, seconds in exact.run.breakdown_s.items():
+        assert timed.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-6 * exact.run.iteration_s)
+    carried, truly = ({link.name: link.num_bytes for link in each.run.links} for each in (timed, exact))
+    assert carried == pytest.approx(truly, rel=1e-9)

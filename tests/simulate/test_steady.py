@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 import clustersim
+from clustersim.program.ops import FORWARD, Call, Compute, Key, Op, Program
 from clustersim.results import Timesheet
-from clustersim.simulate.steady import period_s
+from clustersim.simulate.steady import is_ever_alone, period_s
 
 
 def job(begin_s: list[float], cycle_s: list[float], ready_s: float, idle_s: float) -> SimpleNamespace:
@@ -32,6 +33,18 @@ def test_ranks_that_end_farther_apart_than_they_began_do_not() -> None:
 
 def test_an_iteration_that_begins_to_send_before_the_one_before_is_done_stands_for_no_other() -> None:
     assert period_s([job([4.0, 4.5], [5.0, 5.0], ready_s=1.0, idle_s=1.2)], None) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "computes_first", "is_alone"),
+    [("broadcast", False, False), ("broadcast", True, True), ("all-gather", False, True)],
+)
+def test_iterations_that_begin_with_what_has_a_root_are_never_alone(
+    op: str, computes_first: bool, is_alone: bool
+) -> None:
+    ops: list[Op] = [Call(Key("weights", 0, 0), op, "replicas", 8.0), Compute("layer", 1.0, FORWARD, 0)]
+    program = Program(0, tuple(reversed(ops) if computes_first else ops))
+    assert is_ever_alone(SimpleNamespace(plans=[SimpleNamespace(program=program)])) is is_alone
 
 
 @pytest.mark.parametrize("kind", ["all-reduce", "server"])

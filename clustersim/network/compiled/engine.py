@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy as np
 
 from clustersim.collectives.schedule import Schedule
@@ -197,14 +195,9 @@ class CompiledEngine:
         slots = np.flatnonzero(self._in_use() & (flows["group"] == group))
         return [(flows[slot], self._memory.due_s(slot)) for slot in slots.tolist()]
 
-    def message_row(self, group: int, pattern: Hashable, number: int) -> int:
-        """Return the row of a message of a step that has some pattern."""
-        return self._programs[group].first_of[pattern] + number
-
-    def message_number(self, group: int, row: int) -> int:
-        """Return the number of a message in its step."""
-        firsts = self._programs[group].firsts
-        return row - int(firsts[np.searchsorted(firsts, row, side="right") - 1])
+    def program_of(self, group: int) -> Program:
+        """Return what a collective in progress plays."""
+        return self._programs[group]
 
     def clear(self) -> None:
         """Take everything off its way: nothing is due any more."""

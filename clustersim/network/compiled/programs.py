@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from clustersim.collectives.schedule import Schedule, Step
-from clustersim.network.compiled.tables import LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
+from clustersim.collectives.spells import Spells
+from clustersim.network.compiled.tables import ALWAYS, LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
 from clustersim.network.paths import Costs, adders, connected, payload_rates, step_wait_s, wait_s, waits_s
 from clustersim.topology import Topology
 
@@ -21,8 +22,21 @@ class Program(NamedTuple):
     first_message: int
     num_messages: int
     most_flows: int
-    first_of: dict[Hashable, int]  # the first message of each pattern
+    first_of: dict[Hashable, int]  # the first message of each pattern, where there are no spells
     firsts: np.ndarray  # the same, in order
+    spells: Spells | None = None
+
+    def row(self, schedule: Schedule, step: int, number: int) -> int:
+        """Return the row of a message of a step."""
+        if self.spells is None:
+            return self.first_of[schedule.pattern(step)] + number
+        return self.first_message + int(np.flatnonzero(self.spells.under_way(step))[number])
+
+    def number(self, step: int, row: int) -> int:
+        """Return the number, in its step, of the message that has a row."""
+        if self.spells is None:
+            return row - int(self.firsts[np.searchsorted(self.firsts, row, side="right") - 1])
+        return int(np.count_nonzero(self.spells.under_way(step)[: row - self.first_message]))
 
 
 class Wiring:
@@ -183,6 +197,8 @@ class Programs:
         return known[key]
 
     def _make(self, schedule: Schedule, nodes: np.ndarray) -> Program:
+        if schedule.spells is not None:
+            return self._of_spells(schedule, schedule.spells, nodes)
         lists: dict[Hashable, int] = {}
         first_of: dict[Hashable, int] = {}
         steps = np.zeros(schedule.num_steps, dtype=np.int64)
@@ -206,6 +222,16 @@ class Programs:
             np.array([*first_of.values()]),
         )
 
+    def _of_spells(self, schedule: Schedule, spells: Spells, nodes: np.ndarray) -> Program:
+        """Return the program in which all steps have one list of messages, each with the steps in which it is sent."""
+        columns, first_message = spells.columns, self.messages.num_rows
+        lists = self._add_step(columns, nodes, self._wiring.step_wait_s(schedule, nodes), spells)
+        pairs = np.unique(columns.src * len(nodes) + columns.dst)
+        apart = columns._replace(src=pairs // len(nodes), dst=pairs % len(nodes))
+        most = int(self._num_flows_of(apart, len(nodes)).sum())
+        steps = self.steps.add(np.full(schedule.num_steps, lists, dtype=np.int64))
+        return Program(steps, first_message, len(columns.src), most, {}, np.empty(0, dtype=np.int64), spells)
+
     def _num_flows_of(self, columns: Step, num_ranks: int) -> np.ndarray:
         """Return how many messages each rank [num_ranks] can have under way in a step.
 
@@ -214,8 +240,8 @@ class Programs:
         sent = np.bincount(columns.src, minlength=num_ranks)
         return sent + np.bincount(columns.dst, minlength=num_ranks) if self._eager_bytes > 0 else sent
 
-    def _add_step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> int:
-        """Add the messages of a step; return where the ranks' lists of them begin."""
+    def _add_step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None, spells: Spells | None = None) -> int:
+        """Add the messages of a step, or of spells; return where the ranks' lists of them begin."""
         rows = np.zeros(len(columns.src), MESSAGE)
         rows["src"], rows["dst"], rows["num_bytes"] = columns.src, columns.dst, columns.num_bytes
         first_path = self._wiring.between(nodes[columns.src], nodes[columns.dst], relayed_s)
@@ -224,6 +250,7 @@ class Programs:
             (columns.num_bytes <= self._eager_bytes) & (self._eager_bytes > 0) & (columns.src != columns.dst)
         )
         rows["adding"] = NONE
+        rows["first_step"], rows["end_step"] = (0, ALWAYS) if spells is None else (spells.first, spells.end)
         if self._adds:
             for message in np.flatnonzero(columns.reduce).tolist():
                 rank = int(columns.dst[message])

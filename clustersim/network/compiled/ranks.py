@@ -68,13 +68,18 @@ def begin_step(state: Any, row: int) -> bool:
     local = row - group.first_rank
     lists = tables.steps(state)[group.steps + rank.step] + local
     first, last = word(tables.own_first(state)[lists]), word(tables.own_first(state)[lists + 1])
-    if first == last:
+    num_sent = FIRST
+    for index in range(first, last):
+        num_sent += _is_sent(state, word(tables.own(state)[index]), rank.step)
+    if num_sent == 0:
         return False
-    rank.unfinished = last - first
+    rank.unfinished = num_sent
     rank.at = rank.step
     for index in range(first, last):
         number = word(tables.own(state)[index])
         message = tables.message(state, number)
+        if not _is_sent(state, number, rank.step):
+            continue
         if message.eager and message.dst == local:
             _receive_if_early(state, row, number)
         elif message.eager or tables.rank(state, group.first_rank + message.src + message.dst - local).at == rank.step:
@@ -85,6 +90,13 @@ def begin_step(state: Any, row: int) -> bool:
         rank.at = NONE
         return False
     return True
+
+
+@part
+def _is_sent(state: Any, number: int, step: int) -> bool:
+    """Return whether a message that is listed is sent in a step."""
+    message = tables.message(state, number)
+    return word(message.first_step) <= step < word(message.end_step)
 
 
 @part

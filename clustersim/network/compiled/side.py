@@ -288,7 +288,7 @@ class CompiledRanks:
 
     def message_row(self, step: int, number: int) -> int:
         """Return the row of a message of a step."""
-        return self._engine.message_row(self.group, self._collective.schedule.pattern(step), number)
+        return self._engine.program_of(self.group).row(self._collective.schedule, step, number)
 
     def stuck(self, where: Callable[[np.void], str]) -> list[Stuck]:
         """Return which ranks wait for others to come to their step, or for messages that stand still."""
@@ -310,7 +310,8 @@ class CompiledRanks:
 
     def _place(self, flow: np.void) -> tuple[int, int]:
         """Return the step of a message, and its number there."""
-        return int(flow["step"]), self._engine.message_number(self.group, int(flow["message"]))
+        step = int(flow["step"])
+        return step, self._engine.program_of(self.group).number(step, int(flow["message"]))
 
 
 def _what(flow: np.void, rank: int, src: int, dst: int) -> str:

@@ -85,9 +85,19 @@ LANE = np.dtype(
     [("first", _INT), ("last", _INT), ("first_s", _REAL)]
 )  # messages that wait for the same latency, in order
 MESSAGE = np.dtype(
-    [("src", _SHORT), ("dst", _SHORT), ("path", _SHORT), ("adding", _SHORT), ("eager", _SHORT), ("num_bytes", _REAL)],
+    [
+        ("src", _SHORT),
+        ("dst", _SHORT),
+        ("path", _SHORT),
+        ("adding", _SHORT),
+        ("eager", _SHORT),
+        ("first_step", _SHORT),  # from which on it is sent, where it is listed
+        ("end_step", _SHORT),  # from which on it is not
+        ("num_bytes", _REAL),
+    ],
     align=True,
 )
+ALWAYS = np.iinfo(_SHORT).max
 RANK = np.dtype(
     [
         ("reached_s", _REAL),  # when it came to its step, or to its end

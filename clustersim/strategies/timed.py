@@ -1,0 +1,129 @@
+"""Collectives among GPUs that split layers as the time that one takes alone, where they meet nobody else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from clustersim.hardware.sheet import Transport
+from clustersim.network import Network
+from clustersim.network.collective import PlayTimes
+from clustersim.parallelism import REPLICAS, Grid
+from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, with_timed_calls
+from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.held import holds_any
+from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
+
+
+class Timed(NamedTuple):
+    """Programs in which known collectives are time, and the bytes [num_links] that an iteration sends in them."""
+
+    programs: tuple[Program, ...]
+    num_bytes: np.ndarray
+
+
+def timed_apart(
+    again: Callable[[], Network], gpus: np.ndarray, grid: Grid, programs: Sequence[Program], transport: Transport
+) -> Timed | None:
+    """Return programs of one stage whose ranks each play their own, in which known collectives are time.
+
+    So they are where some of what copies exchange has a root, which is done before others are. None where no layer is
+    split, where the collectives of those who split them are not alike or meet one another, or nothing would be gained.
+    """
+    ops = {op for program in programs for op in program.distinct()}
+    leaves_gpus = any(isinstance(op, Copy | HostUpdate) for op in ops)  # over links that nobody looks at here
+    if grid.tensor == 1 or grid.pipeline > 1 or leaves_gpus or not any(map(has_a_root, ops)):
+        return None
+    network = again()
+    inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds)
+    num_apart = len(lots(inside, lambda rank: rank // grid.tensor))
+    if num_apart < grid.num_ranks // grid.tensor or not are_alike(network, inside, grid.num_ranks):
+        return None
+    among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds)
+    meets_copies = bool(links_of(inside) & links_of(among))
+    timed = timed_calls(again, gpus, grid, programs, transport, inside, meets_copies, in_step=False)
+    return timed if timed is not None and timed.num_bytes.any() else None
+
+
+def timed_calls(
+    again: Callable[[], Network],
+    gpus: np.ndarray,
+    grid: Grid,
+    programs: Sequence[Program],
+    transport: Transport,
+    inside: Routes,
+    meets_copies: bool,
+    in_step: bool = True,
+) -> Timed | None:
+    """Return programs in which collectives among GPUs that split layers are time, and the bytes of an iteration's.
+
+    One group's are played, [num_links] bytes being those of all; None where others' links are not like its own. Where
+    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are; so do some where
+    ranks are not `in_step`.
+    """
+    network, each = again(), grid.num_ranks // grid.pipeline
+    groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
+    links = [links_of_twins(network, gpus, inside, groups[0], group) for group in groups]
+    calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
+    played = {call: _alone(again(), gpus[: grid.tensor], call, transport.library) for call in calls}
+    seconds = {call: call_s for call, (call_s, _) in played.items()}
+    slowed = holds_any(transport)
+    timed = tuple(with_timed_calls(program, seconds, meets_copies, slowed, in_step) for program in programs)
+    total = np.zeros(len(network.topology.links))
+    for before, program in zip(programs, timed, strict=True):
+        own = links[program.stage * each // grid.tensor : (program.stage + 1) * each // grid.tensor]
+        for call, count in (_splitting_calls(before) - _splitting_calls(program)).items():
+            num_bytes = played[call][1]
+            for pairs in own:
+                if pairs is None or np.delete(num_bytes, pairs[0]).any():
+                    return None
+                total[pairs[1]] += count * num_bytes[pairs[0]]
+    return Timed(timed, total)
+
+
+def _splitting_calls(program: Program) -> Counter[tuple[str, float]]:
+    """Return how often a stage begins each sent collective of GPUs that split layers, by its operation and bytes."""
+    count: Counter[tuple[str, float]] = Counter()
+    for body, times in program.bodies():
+        for op in body:
+            if isinstance(op, Call) and op.axis == "tensor" and op.known_s is None:
+                count[op.op, op.num_bytes] += times
+    return count
+
+
+def has_a_root(op: Op) -> bool:
+    """Say whether one rank of a group does something else than the others in an operation."""
+    return isinstance(op, Call) and op.has_root
+
+
+def group_pairs(grid: Grid, axes: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Go through the pairs of ranks that are in one group along some axes, both ways."""
+    for rank in range(grid.num_ranks):
+        for other in grid.group(rank, axes):
+            if other != rank:
+                yield rank, other
+
+
+def are_alike(network: Network, routes: Routes, each: int) -> bool:
+    """Say whether ways are alike for the ranks of a stage: rates and latencies, link by link."""
+    links = network.topology.links
+    ways: dict[int, list[tuple[tuple[float, float], ...]]] = {}
+    for (rank, _), route in routes.items():
+        way = tuple((float(links.bytes_per_s[link]), float(links.latency_s[link])) for link in route)
+        ways.setdefault(rank, []).append(way)
+    stages: dict[int, list[tuple[tuple[float, float], ...]]] = {}
+    return all(sorted(way) == stages.setdefault(rank // each, sorted(way)) for rank, way in ways.items())
+
+
+def _alone(network: Network, gpus: np.ndarray, call: tuple[str, float], transport: str) -> tuple[float, np.ndarray]:
+    """Return how long a collective takes among GPUs [num_ranks] that enter together, and its bytes [num_links]."""
+    op, num_bytes = call
+    _, schedule = schedule_collective(op, "auto", network.topology, gpus, num_bytes, transport)
+    played = network.play(schedule, [*gpus.tolist(), *switches(schedule, network.topology, gpus)])
+    network.env.run(played)
+    times = played.value
+    assert isinstance(times, PlayTimes)
+    return float(times.end_s.max()), network.link_bytes

@@ -1,0 +1,76 @@
+"""Broadcasts one after another, several under way at once: a chain's messages written once are those of its steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import simpy
+
+from clustersim.collectives import Schedule
+from clustersim.collectives.chain import chain_broadcast, chain_reduce
+from clustersim.network import Network
+
+from .clusters import make_network, star
+
+NUM_RANKS, NUM_BYTES = 9, 6e6
+RINGS = [range(NUM_RANKS), [0, 3, 1, 4, 2, *range(5, NUM_RANKS)]]
+
+
+def play_after_one_another(network: Network, schedules: list[Schedule]) -> np.ndarray:
+    """Return when each rank is through with each broadcast [num_schedules, num_ranks].
+
+    Rank r of each is GPU r + its number, and enters when its part of the one before is done.
+    """
+    env = network.env
+    begun = [
+        network.begin(schedule, np.roll(np.arange(NUM_RANKS), -number).tolist())
+        for number, schedule in enumerate(schedules)
+    ]
+    ends = np.zeros((len(begun), NUM_RANKS))
+
+    def rank(gpu: int):
+        yield env.timeout(1e-4 * gpu)
+        for number, collective in enumerate(begun):
+            place = (gpu - number) % NUM_RANKS
+            collective.enter(place)
+            yield collective.done(place)
+            ends[number, gpu] = env.now
+
+    env.run(simpy.AllOf(env, [env.process(rank(gpu)) for gpu in range(NUM_RANKS)]))
+    return ends
+
+
+@pytest.mark.parametrize("make", [chain_broadcast, chain_reduce])
+@pytest.mark.parametrize("eager_bytes", [0.0, 1e6])
+@pytest.mark.parametrize("side", ["plain", "compiled"])
+def test_ranks_are_through_when_they_are_if_every_step_is_written_down(make, eager_bytes, side):
+    schedules = [make(NUM_RANKS, NUM_BYTES * (1 + number % 2), None, RINGS) for number in range(5)]
+    plain = [replace(schedule, spells=None) for schedule in schedules]
+    options = {"exact": True, "eager_bytes": eager_bytes}
+    in_steps = play_after_one_another(make_network(star(NUM_RANKS), side="plain", **options), plain)
+    network = make_network(star(NUM_RANKS), side=side, **options)
+    assert play_after_one_another(network, schedules) == pytest.approx(in_steps, rel=1e-12)
+    assert (np.diff(in_steps, axis=0) > 0).all()
+
+
+def test_they_are_if_the_compiled_side_takes_over_while_they_are_under_way(monkeypatch):
+    schedules = [chain_broadcast(NUM_RANKS, NUM_BYTES, None, RINGS) for _ in range(4)]
+    in_steps = play_after_one_another(make_network(star(NUM_RANKS), side="plain", exact=True), schedules)
+    monkeypatch.setattr(
+        "clustersim.network.network.MOST_PLAIN_MESSAGES", sum(s.num_transfers() for s in schedules) + 100
+    )
+    network = make_network(star(NUM_RANKS), exact=True)
+    assert play_after_one_another(network, schedules) == pytest.approx(in_steps, rel=1e-12)
+    assert type(network.side).__name__ == "CompiledSide"
+
+
+def test_rows_of_the_compiled_side_do_not_grow_with_the_pieces():
+    def num_bytes(pieces: int) -> int:
+        network = make_network(star(NUM_RANKS), side="compiled", exact=True)
+        network.env.run(network.play(chain_broadcast(NUM_RANKS, NUM_BYTES, pieces, RINGS), range(NUM_RANKS)))
+        arrays = network.side.engine._memory._arrays
+        return sum(arrays[name].nbytes for name in ("messages", "own", "own_first"))
+
+    assert num_bytes(500) == num_bytes(50)
