@@ -28,7 +28,7 @@ NCCL = ("nccl", "nccl-sockets")
 """Transports whose rings and trees are several at once, one for each way out of a host."""
 
 _ITS_TRANSPORTS = {NCCL_2_4: ("NCCL", NCCL)} | dict.fromkeys(
-    _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-cuda", "tcp"))
+    _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
 )
 """The library that each choice is of, and the transports that it may have."""
 
