@@ -45,7 +45,8 @@ def collective(
         typer.echo(to_json(document, indent=2))
     else:
         typer.echo(f"# {op} ({algorithm}) of {gpus} GPUs on {topology}, transport {transport}")
-        typer.echo(nccl_tests_table(document["rows"], with_algorithm=algorithm == "auto"))
+        rows = document["rows"]
+        typer.echo(nccl_tests_table(rows, with_algorithm=any(row["algorithm"] != algorithm for row in rows)))
 
 
 def parse_sizes(text: str) -> list[float]:

@@ -50,7 +50,8 @@ def choose(
     `nccl`: for an all-reduce the fastest of ring, double tree and, on one host with a switch that adds, `nvls` by
     NCCL's own estimate (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. All its rings together
     run at a bus rate of `bytes_per_s`, and would at `inside_bytes_per_s` if they left no host; a GPU's link to a switch
-    that adds runs at `switch_bytes_per_s`, where there is one; `plateau` is that of `nccl.ring_plateau`.
+    that adds runs at `switch_bytes_per_s`, where there is one; `plateau` is that of `nccl.ring_plateau`, by default
+    Ampere's and later GPUs'.
     `mpi`: MPICH's rules by size and number of ranks, without those that know hosts. `gloo`: what its sources do.
     `tcp` and `ideal`: rings.
     Only `nccl` looks at `ranks_per_host` and at rates.

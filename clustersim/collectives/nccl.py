@@ -44,7 +44,7 @@ def ring_plateau(*architectures: str) -> float:
     """Return how many times the sum of its hops' latencies a collective round a ring over several hosts takes.
 
     `tuning.cc` calls it the plateau effect of rings with the protocol Simple: 1.9 where the oldest GPU is from before
-    compute capability 8.0, otherwise 1.4.
+    compute capability 8.0 or of another maker, otherwise 1.4.
 
     >>> ring_plateau("volta", "hopper"), ring_plateau("ampere")
     (1.9, 1.4)

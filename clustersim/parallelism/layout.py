@@ -44,6 +44,7 @@ from clustersim.parallelism.stages import balanced, check_parts, cut_points, eve
 from clustersim.parallelism.turns import in_turns
 from clustersim.parallelism.whole_tensors import fullest_share
 from clustersim.parallelism.work import piece_times
+from clustersim.program.buckets import Caps
 from clustersim.program.ops import UPDATE, Key, Read
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
 from clustersim.workload.layer_times import Library
@@ -64,7 +65,7 @@ class Training:
     whole: Workload
     optimizer: OptimizerSpec
     library: Library
-    caps: Sequence[float] | None
+    caps: Caps
     overlap: bool
     work_at: Callable[[int], Workload] | None = None
     copied_bytes: float | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
 from clustersim.parallelism.pieces import Piece
-from clustersim.program import Bucket, Iteration, assign_buckets
+from clustersim.program import Bucket, Caps, Iteration, assign_buckets
 from clustersim.program.ops import FORWARD, Compute, Op, Pass, Program, Ready, Receive, Wait, merged
 from clustersim.workload import LayerTime
 
@@ -55,7 +55,7 @@ class Rules:
     """
 
     micro_batch: int
-    caps: Sequence[float] | None
+    caps: Caps
     overlap: bool
     sharding: str | None
     gradient_bytes: float

@@ -22,7 +22,7 @@ from clustersim.parallelism.turns import turned_ops
 from clustersim.parallelism.work import piece_times
 from clustersim.planner.links import Group, LeastTimes
 from clustersim.planner.space import RECOMPUTES, Choice
-from clustersim.program import Copies, assign_buckets
+from clustersim.program import Caps, Copies, assign_buckets
 from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
@@ -227,7 +227,7 @@ class Material:
             self._awaited_s(choice, times, BACKWARD),
         )
 
-    def _caps(self, choice: Choice, whole: Workload) -> tuple[float, ...] | None:
+    def _caps(self, choice: Choice, whole: Workload) -> Caps:
         """Return the bytes that close a bucket of gradients; `timed` keeps those of one of its choices alone."""
         copies, sharding = choice.grid.num_replicas, choice.layout.sharding
         return self.strategy(choice).bucket_caps(whole.gradient_bytes_per_parameter, copies, sharding)

@@ -3,7 +3,7 @@
 No clock, no network and no other ranks in here.
 """
 
-from clustersim.program.buckets import HOROVOD_BUFFER, PYTORCH_CAPS, assign_buckets, bucket_caps
+from clustersim.program.buckets import HOROVOD_BUFFER, PYTORCH_CAPS, Caps, assign_buckets, bucket_caps
 from clustersim.program.codec import Codec, Wire, with_codec, with_codec_ops
 from clustersim.program.copies import COPIES, Copies
 from clustersim.program.iteration import Bucket, Iteration, plan_iteration
@@ -13,6 +13,7 @@ __all__ = [
     "HOROVOD_BUFFER",
     "PYTORCH_CAPS",
     "Bucket",
+    "Caps",
     "Codec",
     "Copies",
     "Iteration",

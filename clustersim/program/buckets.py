@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from clustersim.errors import InputError
 from clustersim.units import parse
@@ -13,11 +13,15 @@ PYTORCH_CAPS = (1 * MIB, 25 * MIB)
 """DistributedDataParallel's defaults: a small first bucket, so that communication starts early."""
 
 
-class FusionBuffer(NamedTuple):
+@dataclass(frozen=True)
+class FusionBuffer:
     """Bytes of a buffer of which no more than are there are filled: a bucket closes before what does not fit."""
 
     num_bytes: float
 
+
+Caps = tuple[float, ...] | FusionBuffer | None
+"""Where buckets close: caps in bytes, the last one for all further buckets, or a buffer; None for one bucket."""
 
 HOROVOD_BUFFER = FusionBuffer(64 * MIB)
 """Horovod's default (docs/tensor-fusion.md)."""
@@ -27,8 +31,8 @@ _RULES = "auto, pytorch, megatron, horovod, layer, tensor, whole or a size"
 
 def bucket_caps(
     rule: str | float, gradient_bytes: float = 4.0, num_copies: int = 1, is_shared_out: bool = False
-) -> tuple[float, ...] | None:
-    """Read the `buckets` knob: caps in bytes, the last one for all further buckets; None for one bucket.
+) -> Caps:
+    """Read the `buckets` knob.
 
     `pytorch`, `megatron`, `horovod`, `layer` or `tensor` (each of them by itself), `whole` or a size. `auto` is
     `megatron` where copies share out what the optimizer keeps, and `pytorch` elsewhere. `num_copies` of a model add up
@@ -41,7 +45,7 @@ def bucket_caps(
     """
     if rule == "auto":
         rule = "megatron" if is_shared_out else "pytorch"
-    named: dict[str | float, tuple[float, ...] | None] = {
+    named: dict[str | float, Caps] = {
         "pytorch": PYTORCH_CAPS,
         "megatron": (gradient_bytes * megatron_parameters(num_copies),),
         "horovod": HOROVOD_BUFFER,
@@ -71,7 +75,7 @@ def megatron_parameters(num_copies: int) -> float:
     return max(40e6, 1e6 * num_copies)
 
 
-def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | None) -> list[list[int]]:
+def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | FusionBuffer | None) -> list[list[int]]:
     """Put gradients, in the order in which they become ready, into buckets; return their numbers.
 
     A bucket closes once it holds its cap or more (PyTorch 2.13, reducer.cpp, `compute_bucket_assignment_by_size`), a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clustersim.program.buckets import assign_buckets
+from clustersim.program.buckets import Caps, assign_buckets
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def plan_iteration(
     backward_s: Sequence[float],
     gradient_bytes: Sequence[float],
     update_s: float,
-    caps: Sequence[float] | None,
+    caps: Caps,
     overlap: bool,
 ) -> Iteration:
     """Plan an iteration from layers in forward order; backward runs through them from last to first.

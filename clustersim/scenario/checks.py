@@ -26,6 +26,7 @@ from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mis
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
 from clustersim.topology import Topology, TopologySpec, place
+from clustersim.topology.through_adapters import through_adapters
 from clustersim.units import format_size
 from clustersim.workload import load_workload, memory_overflow, read_profile
 from clustersim.workload.channels_last import refuse_layout
@@ -115,6 +116,7 @@ def _placed_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iter
     yield from host_memory_mistakes(point, topology, gpus)
     yield from straggler_mistakes(point, topology, gpus)
     yield from _channel_mistakes(point, topology, gpus)
+    yield from _adapter_mistakes(point, topology)
     for mistake in point.strategy.placed_mistakes(topology, gpus, point.transport):
         yield replace(mistake, key=f"strategy.{mistake.key}")
 
@@ -128,6 +130,15 @@ def _channel_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Ite
                 f"collectives hold {held} multiprocessors (channels), and {name} has {most}: none is left to compute"
             )
             yield Mistake(message, "transport", got=str(held), allowed=f"channels below {most}")
+
+
+def _adapter_mistakes(point: Point, topology: Topology) -> Iterator[Mistake]:
+    """Yield that a transport's messages go by adapters within a host, of which a cluster has none."""
+    if load_transport(point.transport).in_host == "adapter":
+        try:
+            through_adapters(topology)
+        except InputError as error:
+            yield from error.mistakes
 
 
 def _job_mistakes(point: Point, are_placed: bool) -> Iterator[Mistake]:

@@ -11,7 +11,7 @@ import simpy
 from pydantic import Field, field_validator
 
 from clustersim.errors import Mistake
-from clustersim.program import Copies, bucket_caps
+from clustersim.program import Caps, Copies, bucket_caps
 from clustersim.spec import Spec
 from clustersim.strategies.job import Job
 from clustersim.topology import Topology
@@ -41,7 +41,7 @@ class Strategy(Spec):
             bucket_caps(value)
         return value
 
-    def bucket_caps(self, gradient_bytes: float, num_copies: int, sharding: str | None) -> tuple[float, ...] | None:
+    def bucket_caps(self, gradient_bytes: float, num_copies: int, sharding: str | None) -> Caps:
         """Return the bytes that close a bucket, the last for all further ones; None where all is in one.
 
         `num_copies` of a model add up gradients of so many bytes a parameter, or share them out.

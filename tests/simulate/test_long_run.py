@@ -115,6 +115,18 @@ def test_a_checkpoint_to_another_host_takes_its_bytes_over_the_network(scenario:
     assert everybody.write_s == pytest.approx(first.write_s, rel=0.01)  # the storage host's link is what they share
 
 
+@pytest.mark.parametrize(("library", "other"), [("nccl-sockets", "nccl-one-socket"), ("mpi", "mpi-adapter")])
+def test_a_checkpoint_is_no_message_of_the_library(scenario: dict[str, Any], library: str, other: str) -> None:
+    """It meets neither NCCL's one socket nor MPI's way by the adapter."""
+    scenario["topology"]["link"] = "10 GB/s"
+    own, same = (
+        failing(scenario | {"transport": name}, {"host": 3, "writers": "first"}).failures for name in (library, other)
+    )
+    assert own is not None
+    assert same is not None
+    assert own.write_s == same.write_s > 0
+
+
 def test_the_length_is_that_of_all_epochs_where_they_are_given(scenario: dict[str, Any]) -> None:
     plain = clustersim.simulate(scenario | {"epochs": 3, "dataset_size": 1_000_000})
     run = failing(scenario | {"epochs": 3, "dataset_size": 1_000_000}, length=None)

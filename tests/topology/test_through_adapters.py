@@ -69,6 +69,21 @@ def test_a_graph_has_no_adapters():
         through_adapters(load_topology(graph))
 
 
+def test_a_scenario_without_adapters_is_refused_at_its_transport():
+    pair = {"kind": "explicit", "nodes": ["gpu0", "gpu1"], "gpu": "k20", "link": "1 GB/s"}
+    scenario = {
+        "model": "resnet50",
+        "num_gpus": 2,
+        "batch": {"per_gpu": 8},
+        "topology": pair | {"links": [{"a": "gpu0", "b": "gpu1"}]},
+        "transport": "mpi-adapter",
+        "strategy": {"kind": "all-reduce"},
+    }
+    with pytest.raises(InputError, match="was not built from hosts") as refused:
+        clustersim.sweep(scenario)
+    assert [mistake.key for mistake in refused.value.mistakes] == ["transport"]
+
+
 def test_only_buffers_in_hosts_have_a_way_in_the_host(tmp_path):
     assert load_transport("mpi-adapter").in_host == "adapter"
     assert load_transport("mpi").in_host is None
