@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective
+from clustersim.collectives.orders import Orders, checked_orders
 from clustersim.collectives.pipeline import default_num_chunks
 from clustersim.collectives.schedule import Relays, Schedule, Step
-from clustersim.collectives.side_by_side import Orders, checked_orders
 from clustersim.collectives.spells import Spells
 
 
@@ -53,7 +53,7 @@ def _num_chunks(num_ranks: int, num_bytes: float, num_chunks: int | None) -> int
 def _chains(num_ranks: int, num_bytes: float, num_chunks: int | None, rings: Orders | None, *, down: bool) -> Schedule:
     """Return the schedule of chains side by side: hop h of each passes a piece on in every step from the h-th on."""
     check_collective(num_ranks, num_bytes)
-    orders = np.arange(num_ranks)[None] if rings is None else checked_orders("rings", num_ranks, rings)
+    orders = np.arange(num_ranks)[None] if rings is None else checked_orders(num_ranks, rings)
     pieces = _num_chunks(num_ranks, num_bytes / len(orders), num_chunks)
     if num_ranks == 1:
         return Schedule.idle(1, pieces * len(orders))

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from clustersim.collectives.checks import Cost, check_collective
-from clustersim.collectives.schedule import Relays, Schedule
-from clustersim.collectives.side_by_side import Orders, checked_orders, side_by_side
+from clustersim.collectives.orders import Orders, checked_orders
+from clustersim.collectives.schedule import Relays, Schedule, Step
 
 
 def ring_all_reduce(num_ranks: int, num_bytes: float, rings: Orders | None = None) -> Schedule:
@@ -109,15 +109,30 @@ def ring_send_recv_cost(num_ranks: int, num_bytes: float) -> Cost:
 
 
 def _at_once(ring: Callable[[int, float], Schedule], num_ranks: int, num_bytes: float, rings: Orders) -> Schedule:
-    """Schedule several rings, each with its part of every rank's chunk, which goes over all hops alike."""
-    orders = checked_orders("rings", num_ranks, rings)
+    """Schedule several rings, each with its part of every rank's chunk, which goes over all hops alike.
+
+    What rank r does in one ring by itself, `orders[c, r]` does in ring c. What one rank sends another in a step goes as
+    one message. NCCL's channels send ahead into buffers (`src/device/prims_simple.h`), so there are relays.
+    """
+    orders = checked_orders(num_ranks, rings)
     num_rings = len(orders)
-
-    def chunk(place: np.ndarray, own: int) -> np.ndarray:
-        numbers: np.ndarray = orders[own, place] * num_rings + own
-        return numbers
-
     one = ring(num_ranks, num_bytes / num_rings)
+
+    def finer(number: int) -> Step:
+        """Return the messages of all rings in a step, each by itself."""
+        columns = one.step(number)
+        return Step(
+            orders[:, columns.src].ravel(),
+            orders[:, columns.dst].ravel(),
+            np.tile(columns.num_bytes, num_rings),
+            (orders[:, columns.chunk] * num_rings + np.arange(num_rings)[:, None]).ravel(),
+            np.tile(columns.num_chunks, num_rings),
+            np.tile(columns.reduce, num_rings),
+        )
+
+    def step(number: int) -> Step:
+        return finer(number).together()
+
     times = np.full(orders.size, one.num_steps / orders.size)
     relays = Relays(orders.ravel(), np.roll(orders, -1, axis=1).ravel(), times)
-    return side_by_side(one, orders, num_ranks * num_rings, chunk, relays)
+    return Schedule(num_ranks, one.num_steps, step, num_ranks * num_rings, one.pattern, finer, relays)

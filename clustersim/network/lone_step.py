@@ -182,7 +182,7 @@ class LoneSteps:
             adding_bytes_per_s, self._eager(columns), uses,
         )  # fmt: skip
 
-    def wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
+    def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
         """Return how long each step of a schedule with relays waits; None where it has none."""
         return step_wait_s(self._topology, self._costs, schedule, nodes)
 

@@ -82,7 +82,7 @@ def outline(schedule: Schedule, nodes: np.ndarray, maker: LoneSteps) -> Outline 
     found: dict[Hashable, LoneStep] = {}
     by_pattern: dict[Hashable, LoneStep] = {}
     stretches: list[Stretch] = []
-    num_messages, relayed_s = 0, maker.wait_s(schedule, nodes)
+    num_messages, relayed_s = 0, maker.step_wait_s(schedule, nodes)
     for number in range(schedule.num_steps):
         pattern = schedule.pattern(number)
         step = by_pattern.get(pattern)

@@ -167,7 +167,7 @@ class LeastTimes:
         found: dict[object, list[int]] = {}
         for number in range(schedule.num_steps):
             found.setdefault(schedule.pattern(number), []).append(number)
-        wait_s = self._maker.wait_s(schedule, nodes)
+        wait_s = self._maker.step_wait_s(schedule, nodes)
         return [(self._maker.step(schedule.step(same[0]), nodes, wait_s), len(same)) for same in found.values()]
 
 

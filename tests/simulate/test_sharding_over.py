@@ -13,9 +13,8 @@ from clustersim.errors import InputError
 from clustersim.parallelism.whole_tensors import dealt, fullest_share
 from clustersim.program.ops import Call
 from clustersim.scenario import load_scenario
-from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
-from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
+from tests.simulate.two_ways import check_folded_is_exact, check_shortcut_is_exact, check_traces_are_exact
 
 NUM_LAYERS, FORWARD_S, BACKWARD_S, LAYER_BYTES = 4, 0.012, 0.024, 1e8
 COPIES, HOP_S, RATE = 8, 1e-6, 1e10
@@ -218,11 +217,4 @@ def test_split_layers_whose_tensors_are_broadcast_take_as_long_as_if_all_was_pla
     asked = scenario(
         "gpt-4x512x8-seq256", {**split, **layout}, 32, topology=topology, transport="nccl", strategy=strategy
     )
-    point = load_scenario({**asked, "batch": {"global": 96}}).points()[0].point
-    timed, exact = (forecast(point, exact=exact) for exact in (False, True))
-    assert any("as the time that one takes alone" in shortcut for shortcut in timed.shortcuts)
-    assert timed.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
-    for part, seconds in exact.run.breakdown_s.items():
-        assert timed.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-6 * exact.run.iteration_s)
-    carried, truly = ({link.name: link.num_bytes for link in each.run.links} for each in (timed, exact))
-    assert carried == pytest.approx(truly, rel=1e-9)
+    check_shortcut_is_exact({**asked, "batch": {"global": 96}}, "as the time that one takes alone")
