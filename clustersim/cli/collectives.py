@@ -20,7 +20,7 @@ def collective(
         typer.Option(
             metavar="NAME",
             help="Such as ring or tree; auto is what the transport's own library takes, "
-            "nccl-2.4, open-mpi-4.0 and open-mpi-4.1 what these did.",
+            "nccl-1, nccl-2.4, open-mpi-4.0 and open-mpi-4.1 what these did.",
         ),
     ] = "auto",
     transport: Annotated[

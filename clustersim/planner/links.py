@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from clustersim.collectives.nccl_1 import NCCL_1
 from clustersim.hardware.sheet import Transport
 from clustersim.network.lone_step import LoneStep, LoneSteps
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
@@ -49,7 +50,7 @@ class LeastTimes:
         self._rows: dict[tuple[str, str, tuple[Group, ...], tuple[float, ...]], float] = {}
         self._chains: dict[tuple[str, str, Hashable, float], float] = {}
         self._crowds: dict[tuple[str, str, Hashable, float], float] = {}
-        self._rings: dict[tuple[str, Group], list[tuple[LoneStep, int]]] = {}  # of one byte
+        self._rings: dict[tuple[str, str, Group], list[tuple[LoneStep, int]]] = {}  # of one byte
         self._ways: dict[tuple[int, int], tuple[float, float]] = {}
 
     @cached_property
@@ -155,9 +156,10 @@ class LeastTimes:
         name = algorithm_name(op, algorithm, self._topology, gpus, num_bytes, library)
         if name != "ring" or not num_bytes:
             return self._made(op, algorithm, group, num_bytes)
-        if (op, group) not in self._rings:
-            self._rings[op, group] = self._made(op, name, group, 1.0)
-        return [(_scaled(step, num_bytes), times) for step, times in self._rings[op, group]]
+        name = algorithm if algorithm == NCCL_1 else name  # whose ring is another than today's
+        if (op, name, group) not in self._rings:
+            self._rings[op, name, group] = self._made(op, name, group, 1.0)
+        return [(_scaled(step, num_bytes), times) for step, times in self._rings[op, name, group]]
 
     def _made(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[LoneStep, int]]:
         gpus = self._gpus[list(group)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, ring_plateau
+from clustersim.collectives.nccl_1 import NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
@@ -21,13 +22,13 @@ from clustersim.topology.channels import channels
 
 _OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
 
-CHOICES = ("auto", NCCL_2_4, *_OPEN_MPI)
+CHOICES = ("auto", NCCL_1, NCCL_2_4, *_OPEN_MPI)
 """What is no algorithm, and chooses one by size."""
 
 NCCL = ("nccl", "nccl-sockets")
 """Transports whose rings and trees are several at once, one for each way out of a host."""
 
-_ITS_TRANSPORTS = {NCCL_2_4: ("NCCL", NCCL)} | dict.fromkeys(
+_ITS_TRANSPORTS = dict.fromkeys((NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
     _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
 )
 """The library that each choice is of, and the transports that it may have."""
@@ -45,11 +46,11 @@ def schedule_collective(
 ) -> tuple[str, Schedule]:
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
-    `auto` is what the transport's own library would choose, `nccl-2.4` what NCCL of 2019 did, `open-mpi-4.0` what Open
-    MPI did until 2020, `open-mpi-4.1` what it did then. Algorithms that go host by host learn which ranks share a host,
-    and those that go along a torus its dimensions, or `dims` where given. With NCCL, rings and double trees are as many
-    as there are channels (`clustersim.topology.channels`). Ranks that the schedule has beyond those of the GPUs are the
-    nodes that `switches` gives.
+    `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017, `nccl-2.4` what it did
+    in 2019, `open-mpi-4.0` what Open MPI did until 2020, `open-mpi-4.1` what it did then. Algorithms that go host by
+    host learn which ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With
+    NCCL, rings and double trees are as many as there are channels (`clustersim.topology.channels`). Ranks that the
+    schedule has beyond those of the GPUs are the nodes that `switches` gives.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
@@ -59,7 +60,7 @@ def schedule_collective(
     if "dims" in options_of(member):
         known["dims"] = _dims(topology, len(gpus), dims)
     if transport in NCCL and len(gpus) > 1:
-        known |= _channels(topology, gpus)
+        known |= {"rings": nccl_1_ring(gpus)[None]} if algorithm == NCCL_1 else _channels(topology, gpus)
     schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
@@ -75,6 +76,8 @@ def algorithm_name(
         return algorithm
     if algorithm in _OPEN_MPI and op == "all-reduce":
         return _OPEN_MPI[algorithm](num_bytes, len(gpus))
+    if algorithm == NCCL_1 and "ring" in algorithms_of(op):
+        return "ring"
     groups = by_host(topology.gpu_hosts[gpus])
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
         num_channels = len(channels(topology, gpus).paths)
@@ -106,6 +109,10 @@ def check_algorithm(
                 f"{algorithm} is how {library} chooses; with the transport {transport} write auto, or an algorithm"
             )
             raise InputError(message, got=transport, allowed=", ".join(transports), key="algorithm")
+    num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
+    if algorithm == NCCL_1 and num_hosts > 1:
+        message = f"NCCL 1 is for the GPUs of one host, and the {len(gpus)} GPUs are on {num_hosts}; write auto"
+        raise InputError(message, got=algorithm, allowed="GPUs of one host, or another algorithm", key="algorithm")
     if algorithm in CHOICES:
         return
     if "dims" in options_of(algorithms_of(op)[algorithm]):

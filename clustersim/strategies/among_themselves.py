@@ -26,8 +26,9 @@ class AmongThemselves(Synchronous):
     algorithm: str = Field(
         default="auto",
         description="an all-reduce algorithm, `nvls` to add in the switch of an NVSwitch host, `auto`: what the "
-        "transport's own library would choose (NCCL as of 2.30, MPICH), `nccl-2.4`: what NCCL of 2019 would, or "
-        "`open-mpi-4.0` or `open-mpi-4.1`: what Open MPI would until 2020, and from then on",
+        "transport's own library would choose (NCCL as of 2.30, MPICH), `nccl-1`: NCCL's one ring until 2017, "
+        "`nccl-2.4`: what NCCL of 2019 would, or `open-mpi-4.0` or `open-mpi-4.1`: what Open MPI would until 2020, "
+        "and from then on",
     )
     dims: tuple[int, ...] | None = Field(
         default=None, description="for `torus-ring`: ranks along each dimension; by default those of the torus"
@@ -112,4 +113,4 @@ class AmongThemselves(Synchronous):
         """Return the share of each worker's multiprocessors that an exchange holds, where one may compute beside it."""
         if not self.overlaps_backward:
             return None
-        return held_share(job.network.topology, job.gpus, job.transport, algorithm)
+        return held_share(job.network.topology, job.gpus, job.transport, algorithm, self.algorithm)

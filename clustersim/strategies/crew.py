@@ -398,7 +398,7 @@ class Crew:
             name, library = op.op, self._transport.library
             if op.op == "all-reduce":
                 name = algorithm_name(op.op, self._algorithm_of(op), topology, gpus, op.num_bytes, library)
-            shares = held_share(topology, gpus, self._transport, name).tolist()
+            shares = held_share(topology, gpus, self._transport, name, self._algorithm_of(op)).tolist()
             self._shares[key] = dict(zip(group, shares, strict=True))
         share = self._shares[key][rank]
         if share:

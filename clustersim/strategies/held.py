@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustersim.collectives.nccl import NVLS_CHANNELS
+from clustersim.collectives.nccl_1 import NCCL_1, NCCL_1_CHANNELS
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport
 from clustersim.strategies.algorithm import NCCL, num_channels
@@ -24,8 +25,12 @@ def holds_any(transport: Transport) -> bool:
     return transport.library in NCCL if transport.channels is None else transport.channels > 0
 
 
-def held_share(topology: Topology, gpus: np.ndarray, transport: Transport, algorithm: str) -> np.ndarray:
+def held_share(
+    topology: Topology, gpus: np.ndarray, transport: Transport, algorithm: str, chosen_by: str = "auto"
+) -> np.ndarray:
     """Return which share of its multiprocessors a collective among GPUs holds on each of them [num_ranks].
+
+    `chosen_by` is what the scenario calls its algorithm, and `algorithm` what that has come to.
 
     The transport's own number of channels, or else NCCL's on these links, which leave a GPU one multiprocessor to
     compute on at least; none of a GPU without a sheet.
@@ -38,5 +43,6 @@ def held_share(topology: Topology, gpus: np.ndarray, transport: Transport, algor
         held = dict.fromkeys(have, transport.channels)
     else:
         num = NVLS_CHANNELS if algorithm == "nvls" else num_channels(topology, gpus)
+        num = NCCL_1_CHANNELS if chosen_by == NCCL_1 else num
         held = {name: min(num, most - 1) for name, most in have.items()}
     return np.array([0.0 if name is None else held[name] / have[name] for name in sheets])

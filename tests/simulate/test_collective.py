@@ -24,6 +24,14 @@ def test_bus_bandwidth_of_a_long_ring_is_the_link():
     assert small["algbw_bytes_per_s"] == pytest.approx(1e6 / small["time_s"])
 
 
+@pytest.mark.parametrize(("num_gpus", "bytes_per_s"), [(4, 18e9), (8, 6e9)], ids=["one NVLink each", "over QPI"])
+def test_nccl_1_on_a_dgx_1_is_as_slow_as_the_slowest_hop_of_its_one_ring(num_gpus, bytes_per_s):
+    """GPUs 3 and 4, and 7 and 0, have no NVLink; four have one each way round, of which NCCL 2 takes two or three."""
+    cluster = {"kind": "star", "num_hosts": 1, "link": "infiniband-edr", "host": {"template": "dgx-1", "gpu": "p100"}}
+    (row,) = time_collective("all-reduce", cluster, "nccl-1", num_gpus, [2.0**30], transport="nccl")["rows"]
+    assert row["busbw_bytes_per_s"] == pytest.approx(bytes_per_s, rel=1e-2)
+
+
 def test_staging_copies_out_and_in():
     cluster = {**STAR, "host": {"gpu": "k20x"}}
     staged = time_collective("all-reduce", cluster, "tree", 2, [6e9], transport="mpi")["rows"][0]["time_s"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clustersim.errors import InputError
-from clustersim.strategies.algorithm import algorithm_name, check_algorithm
+from clustersim.strategies.algorithm import algorithm_name, check_algorithm, schedule_collective
 from clustersim.topology import load_topology
 
 PCIE = {"template": "dual-socket", "gpu": "rtx-2080-ti", "num_gpus": 4}
@@ -50,3 +50,32 @@ def test_a_choice_of_open_mpi_needs_mpi():
 def test_what_nccl_chose_in_2019_is_there_for_all_that_choose_as_nccl(transport):
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "10 Gbit/s", "host": PCIE})
     check_algorithm("all-reduce", "nccl-2.4", cluster, np.arange(8), transport)
+
+
+@pytest.mark.parametrize("gpus", [range(8), (5, 0, 4, 2)])
+def test_nccl_1_has_one_ring_in_the_order_of_gpus_whatever_nvlinks_there_are(gpus):
+    cluster, own = load_topology("dgx-1"), np.array(gpus)
+    name, schedule = schedule_collective("all-reduce", "nccl-1", cluster, own, 1e9, "nccl")
+    hops = {(int(own[transfer.src]), int(own[transfer.dst])) for transfer in schedule.transfers()}
+    order = sorted(gpus)
+    assert name == "ring"
+    assert hops == set(zip(order, [*order[1:], order[0]], strict=True))
+    assert schedule.num_steps == 2 * (len(own) - 1)
+
+
+@pytest.mark.parametrize("op", ["all-gather", "reduce-scatter", "broadcast", "reduce"])
+def test_all_collectives_of_nccl_1_go_along_its_ring(op):
+    cluster = load_topology("dgx-1")
+    name, schedule = schedule_collective(op, "nccl-1", cluster, np.arange(8), 1e9, "nccl")
+    hops = {frozenset((transfer.src, transfer.dst)) for transfer in schedule.transfers()}
+    assert name == "ring"
+    assert hops <= {frozenset((rank, (rank + 1) % 8)) for rank in range(8)}
+
+
+def test_nccl_1_goes_from_one_host_to_no_other():
+    cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": PCIE})
+    check_algorithm("all-reduce", "nccl-1", cluster, np.arange(4), "nccl")
+    with pytest.raises(InputError, match=r"NCCL 1 is for the GPUs of one host, and the 8 GPUs are on 2"):
+        check_algorithm("all-reduce", "nccl-1", cluster, np.arange(8), "nccl")
+    with pytest.raises(InputError, match=r"nccl-1 is how NCCL chooses; with the transport cuda-copies write auto"):
+        check_algorithm("all-reduce", "nccl-1", cluster, np.arange(4), "cuda-copies")

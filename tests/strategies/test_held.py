@@ -46,6 +46,12 @@ def test_nccl_holds_a_multiprocessor_for_each_channel(cluster, num_gpus, algorit
     assert shares == pytest.approx(np.full(num_gpus, share), abs=0.0)
 
 
+def test_nccl_1_has_one_block_of_threads():
+    topology = load_topology(CLUSTERS["p100"])
+    shares = held_share(topology, np.arange(8), load_transport("nccl"), "ring", "nccl-1")
+    assert shares == pytest.approx(np.full(8, 1 / 56))
+
+
 def test_no_other_library_holds_any():
     holding = [name for name in TRANSPORTS if holds_any(load_transport(name))]
     assert holding == ["nccl", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
