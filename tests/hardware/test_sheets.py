@@ -200,6 +200,7 @@ def test_where_a_transport_has_its_buffers() -> None:
         "nccl-one-socket": "gpu",
         "nccl-roce": "gpu",
         "nccl-sockets": "gpu",
+        "open-mpi-tcp": "host",
         "tcp": "host",
     }
 
@@ -211,6 +212,15 @@ def test_one_socket_is_nccl_over_tcp_with_a_slow_connection_and_nothing_else() -
     assert one.connection_bytes_per_s == pytest.approx(2.06e9)
     same = {"name": all_sockets.name, "title": all_sockets.title, "sources": {}, "connection_bytes_per_s": None}
     assert replace(one, **same) == replace(all_sockets, sources={})
+
+
+def test_open_mpi_over_tcp_is_sockets_with_a_slow_connection_and_nothing_else() -> None:
+    """5 Gbit/s, which gigabit Ethernet does not notice."""
+    old, plain = load_transport("open-mpi-tcp"), load_transport("tcp")
+    assert old.library == plain.name
+    assert old.connection_bytes_per_s == pytest.approx(5e9 / 8)
+    same = {"name": plain.name, "title": plain.title, "sources": {}, "connection_bytes_per_s": None}
+    assert replace(old, **same) == replace(plain, sources={})
 
 
 @pytest.mark.parametrize("gbit", [25, 50, 100])

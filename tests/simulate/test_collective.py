@@ -32,6 +32,20 @@ def test_nccl_1_on_a_dgx_1_is_as_slow_as_the_slowest_hop_of_its_one_ring(num_gpu
     assert row["busbw_bytes_per_s"] == pytest.approx(bytes_per_s, rel=1e-2)
 
 
+@pytest.mark.parametrize(("link", "bytes_per_s"), [("ethernet-1g", 0.95 * 125e6), ("ethernet-25g", 0.625e9)])
+def test_old_open_mpi_sends_5_gbit_over_a_connection_where_the_network_has_as_much(link, bytes_per_s):
+    """2 (n - 1) / n b over the connection, and 3 (n - 1) / n b through a core's memory to add it; copies aside."""
+    cluster = {"kind": "star", "num_hosts": 4, "link": link, "host": {"template": "single-socket", "gpu": "k40"}}
+    num_bytes, times = 2.0**30, {}
+    for transport in ("open-mpi-tcp", "tcp"):
+        (row,) = time_collective("all-reduce", cluster, "ring", 4, [num_bytes], transport)["rows"]
+        times[transport] = row["time_s"]
+    wire_s = 2 * 3 / 4 * num_bytes / bytes_per_s
+    assert times["open-mpi-tcp"] == pytest.approx(wire_s, rel=0.3)
+    assert times["open-mpi-tcp"] > wire_s
+    assert (times["open-mpi-tcp"] > 1.5 * times["tcp"]) == (link == "ethernet-25g")
+
+
 def test_staging_copies_out_and_in():
     cluster = {**STAR, "host": {"gpu": "k20x"}}
     staged = time_collective("all-reduce", cluster, "tree", 2, [6e9], transport="mpi")["rows"][0]["time_s"]
