@@ -238,7 +238,7 @@ class Collective:
             self._check(rank, 0)
         for rank in ranks[self._has_entered[ranks]].tolist():
             raise InputError(f"rank {rank} has entered this collective before", got=str(rank))
-        if len(ranks) > 1 and len(np.unique(ranks)) < len(ranks):
+        if len(ranks) > 1 and len(set(ranks.tolist())) < len(ranks):
             raise InputError(
                 f"a rank enters a collective once (got the ranks {ranks.tolist()})", got=str(ranks.tolist())
             )

@@ -13,6 +13,7 @@ from clustersim.errors import InputError
 from clustersim.results import Run
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.easily_missed import easily_missed
+from clustersim.simulate.garbage import seldom_collected
 from clustersim.simulate.jobs import play_together, setups_of, told_of_jobs
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
@@ -48,6 +49,7 @@ def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool
     return forecast(points[0].point, points[0].axes, exact=exact).run
 
 
+@seldom_collected()
 def forecast(
     point: Point,
     axes: Mapping[str, Any] | None = None,

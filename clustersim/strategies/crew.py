@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import simpy
@@ -82,6 +83,14 @@ class Meeting:
             self.last_s = now_s
 
 
+class Party(NamedTuple):
+    """Who goes through a schedule together: the node of each rank, and the ranks that are GPUs. Others are switches."""
+
+    schedule: Schedule
+    nodes: Sequence[Hashable]
+    gpus: Sequence[int]
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A collective of known time, which nobody waits to begin: when all had asked for it."""
@@ -113,7 +122,7 @@ class Crew:
         self._gpus, self._grid, self._programs = gpus, grid, programs
         self._ops: dict[int, tuple[Op, ...]] = {}
         self._num_micro = max(program.num_micro_batches for program in programs)
-        self._schedules: dict[tuple[str, int, str, float, int], tuple[Schedule, list[Hashable]]] = {}
+        self._parties: dict[tuple[str, int, str, float, int], Party] = {}
         self._algorithm, self._transport = algorithm, transport
         self._shares: dict[tuple[str, int, str, float], dict[int, float]] = {}
         self._devices: dict[int, GpuDevice] = {}  # of the ranks that have begun
@@ -414,22 +423,25 @@ class Crew:
     def _meeting(self, group: tuple[int, ...], iteration: int, op: Call) -> Meeting:
         key = (op.axis, group[0], iteration, op.key)
         if key not in self._meetings:
-            self._meetings[key] = Meeting(self._begin(group, op), len(group))
+            self._meetings[key] = Meeting(self._begin(self._party(group, op)), len(group))
         return self._meetings[key]
 
-    def _begin(self, group: tuple[int, ...], op: Call) -> Collective:
-        """Begin a collective of a group, in which nobody of it is yet; switches that add in it are."""
+    def _party(self, group: tuple[int, ...], op: Call) -> Party:
+        """Return how a group goes through a collective."""
         known = (op.axis, group[0], op.op, op.num_bytes, op.root)
-        if known not in self._schedules:
+        if known not in self._parties:
             topology, gpus = self._network.topology, np.roll(self._gpus[list(group)], -op.root)
             algorithm = self._algorithm_of(op)
             _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport.library)
-            nodes: list[Hashable] = [*gpus.tolist(), *switches(schedule, topology, gpus)]
-            self._schedules[known] = (schedule, nodes)
-        schedule, nodes = self._schedules[known]
-        collective = self._network.begin(schedule, nodes)
-        others = range(len(group), schedule.num_ranks)
-        if others:
+            nodes = [*map(Node, topology.gpus[gpus].tolist()), *switches(schedule, topology, gpus)]
+            self._parties[known] = Party(schedule, nodes, range(len(group)))
+        return self._parties[known]
+
+    def _begin(self, party: Party) -> Collective:
+        """Begin a collective, in which no GPU is yet; switches that add in it are."""
+        collective = self._network.begin(party.schedule, party.nodes)
+        if len(party.gpus) < party.schedule.num_ranks:
+            others = np.setdiff1d(np.arange(party.schedule.num_ranks), party.gpus)
             collective.enter_each(others, np.full(len(others), float(self._env.now)))
         return collective
 

@@ -8,13 +8,14 @@ from functools import partial
 import numpy as np
 import simpy
 
+from clustersim.collectives.side_by_side import side_by_side
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Network, TransferTimes
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import Grid
 from clustersim.program import Bucket
 from clustersim.program.ops import Call, Op, Send
-from clustersim.strategies.crew import Crew, Letter, Meeting
+from clustersim.strategies.crew import Crew, Letter, Meeting, Party
 from clustersim.strategies.day import Process
 from clustersim.strategies.folding import Folding
 from clustersim.strategies.job import Job
@@ -55,6 +56,7 @@ class FoldedCrew(Crew):
         self._num_begun = 0  # iterations of the first rank
         self._exchanging: set[int] = set()  # stages whose gradients may be on their way
         self._has_kept_together = True
+        self._beside_each_other: dict[tuple[str, int, str, float, int], Sequence[Party]] = {}
 
     def work(
         self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
@@ -158,40 +160,62 @@ class FoldedCrew(Crew):
 
     def _enter(self, rank: int, iteration: int, op: Call, after: simpy.Event | None) -> tuple[Meeting, simpy.Event]:
         """Enter a collective with all of the group, and those of the other groups of the stage beside it."""
-        others = np.arange(self._each)
         if op.axis != "tensor":
             self._exchanging.add(self._grid.stage(rank))
-            others = self._all
-        groups = list(dict.fromkeys(self._group(other, op.axis) for other in (rank + others).tolist()))
-        meeting = Meeting(self._begin(groups[0], op), 1)
+        parties = self._all_parties(rank, op)
+        meeting = Meeting(self._begin(parties[0]), 1)
         meeting.ask(float(self._env.now))
         behind = self._yet_to_be_done(rank, op.axis, after)
         if not behind:
-            done = self._come_together(rank, meeting, groups, op)
+            done = self._come_together(rank, meeting, parties, op)
         else:
             done = self._env.event()
-            self._after(behind, lambda: self._come_together(rank, meeting, groups, op), done)
+            self._after(behind, lambda: self._come_together(rank, meeting, parties, op), done)
         self._behind[op.axis, rank] = done
         return meeting, done
 
-    def _come_together(self, rank: int, meeting: Meeting, groups: Sequence[tuple[int, ...]], op: Call) -> simpy.Event:
+    def _all_parties(self, rank: int, op: Call) -> Sequence[Party]:
+        """Return how all groups of a rank's stage go through a collective, its own first.
+
+        Those that split layers do so side by side as one, where they stand to each other as twins.
+        """
+        known = (op.axis, rank, op.op, op.num_bytes, op.root)
+        if known not in self._beside_each_other:
+            others = np.arange(self._each) if op.axis == "tensor" else self._all
+            groups = dict.fromkeys(self._group(other, op.axis) for other in (rank + others).tolist())
+            parties = [self._party(group, op) for group in groups]
+            joined = _as_one(parties) if op.axis == "tensor" and self._fold.are_twins else None
+            self._beside_each_other[known] = parties if joined is None else [joined]
+        return self._beside_each_other[known]
+
+    def _come_together(self, rank: int, meeting: Meeting, parties: Sequence[Party], op: Call) -> simpy.Event:
         ends_s: list[float] = []
-        for number, group in enumerate(groups):
-            collective = self._begin(group, op) if number else meeting.collective
-            collective.finished.callbacks.append(partial(self._leave, ends_s, len(group)))
-            collective.enter(*range(len(group)))
+        for number, party in enumerate(parties):
+            collective = self._begin(party) if number else meeting.collective
+            collective.finished.callbacks.append(partial(self._leave, ends_s, party.gpus))
+            collective.enter(*party.gpus)
         done = meeting.collective.done(0)
-        self._hold(rank, groups[0], op, done)
+        self._hold(rank, self._group(rank, op.axis), op, done)
         return done
 
-    def _leave(self, ends_s: list[float], num_ranks: int, finished: simpy.Event) -> None:
-        """Note whether all ranks of a collective were done at the same time, and with those of groups beside it."""
-        own_s = _ends_s(finished)[:num_ranks]
+    def _leave(self, ends_s: list[float], gpus: Sequence[int], finished: simpy.Event) -> None:
+        """Note whether all GPUs of a collective were done at the same time, and with those of groups beside it."""
+        own_s = _ends_s(finished)[np.asarray(gpus)]
         ends_s.append(float(own_s[0]))
         self._compare(np.append(own_s, ends_s[0]))
 
     def _compare(self, instants_s: np.ndarray) -> None:
         self._has_kept_together &= bool(np.ptp(instants_s) <= 1e-11 * instants_s[0])
+
+
+def _as_one(parties: Sequence[Party]) -> Party | None:
+    """Return parties that have nothing to do with each other as one; None where their schedules are not alike."""
+    schedule = side_by_side([party.schedule for party in parties])
+    if schedule is None or len(parties) == 1:
+        return None
+    firsts = np.cumsum([0, *(party.schedule.num_ranks for party in parties)]).tolist()
+    gpus = [first + gpu for first, party in zip(firsts, parties, strict=False) for gpu in party.gpus]
+    return Party(schedule, [node for party in parties for node in party.nodes], gpus)
 
 
 def _ends_s(event: simpy.Event) -> np.ndarray:

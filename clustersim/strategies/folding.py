@@ -51,7 +51,8 @@ class Folding:
     `beside` are the places in a stage whose messages to another one are sent with those of its first rank. Where these
     share links with the exchange of gradients (`meets_exchange`), those of all places that are `exchanging` are sent
     while gradients may be on their way: messages of the last `num_late` micro-batches may still be when that begins.
-    `timed_bytes` [num_links] are those that the known collectives of an iteration send.
+    `timed_bytes` [num_links] are those that the known collectives of an iteration send. Groups that split layers
+    `are_twins` where they stand to each other as the GPUs of any other one do.
     """
 
     programs: tuple[Program, ...]
@@ -61,6 +62,7 @@ class Folding:
     meets_exchange: bool
     num_late: int
     timed_bytes: np.ndarray
+    are_twins: bool
     shortcut: str
 
 
@@ -108,9 +110,16 @@ def folding(
         meets_exchange=meets_exchange,
         num_late=_num_late(network, programs, links_between),
         timed_bytes=timed_bytes,
+        are_twins=_are_twins(network, gpus, grid, inside),
         shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played"
         + columns.told,
     )
+
+
+def _are_twins(network: Network, gpus: np.ndarray, grid: Grid, inside: Routes) -> bool:
+    """Say whether groups that split layers stand to each other as those of the first do."""
+    first, *others = [range(rank, rank + grid.tensor) for rank in range(0, grid.num_ranks, grid.tensor)]
+    return all(links_of_twins(network, gpus, inside, first, group) is not None for group in others)
 
 
 def _num_late(network: Network, programs: Sequence[Program], links: set[int]) -> int:
