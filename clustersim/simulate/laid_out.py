@@ -51,6 +51,7 @@ def jobs_of(job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Net
             own = _job_of(job, ranks, plan, partial(crew.work, ranks), num_settling)
             own.input_stage = None if jobs else job.input_stage
             own.plays_as_one = fold is not None
+            own.begins_as_ever = job.begins_as_ever and fold is not None and grid.pipeline == 1
             jobs.append(own)
     return jobs, crew
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ Tell = Callable[[float], None]
 
 _STEADY_ITERATIONS = 2
 _STEADY = "steady iterations multiplied: {played} of {num} were played, and the last two were the same to 1e-9"
+_FIRST = "the first iteration counts: all ranks end it together, as they begin every one, with nothing on its way"
 _ALONE = "steady iterations multiplied: 1 of {num} was played, with nothing on its way before it or after it"
 
 
@@ -37,14 +39,11 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     """Play the job of one replicate; a deterministic one only until its iterations repeat."""
     num_iterations = setup.point.num_iterations
     steady = setup.point.strategy.is_periodic and are_steady(setup.point.stragglers) and setup.point.input is None
-    if exact or not steady or num_iterations == 1:
+    if exact or not steady:
         return _play_all(setup, replicate, num_iterations, exact, tell)
-    if is_ever_alone(setup.laid_out) and (setup.laid_out is None or not setup.laid_out.num_settling):
-        played = _played(setup, replicate, 1, exact, 0.0, tell)
-        alone_s = period_s(played.jobs, setup.laid_out)
-        if alone_s is not None:
-            outcome = _outcome(played, setup.laid_out)
-            return outcome.repeated(num_iterations, alone_s, _ALONE.format(num=num_iterations))
+    one = _one_for_all(setup, replicate, tell)
+    if one is not None:
+        return one
     if num_iterations <= _STEADY_ITERATIONS:
         return _play_all(setup, replicate, num_iterations, exact, tell)
     outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, exact, tell)
@@ -53,6 +52,27 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     if not np.allclose(cycles_s[:, -2:], cycle_s, rtol=1e-12, atol=0.0):
         return _play_all(setup, replicate, num_iterations, exact, tell)
     return outcome.repeated(num_iterations, cycle_s, _STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations))
+
+
+def _one_for_all(setup: Setup, replicate: int, tell: Tell) -> Outcome | None:
+    """Return the outcome of one iteration that stands for all of a steady job; None where the others may differ.
+
+    It is the first where all ranks end that together, as they have begun it, and else the second.
+    """
+    num, laid_out = setup.point.num_iterations, setup.laid_out
+    if not is_ever_alone(laid_out) or (laid_out is not None and laid_out.num_settling):
+        return None
+    played = _played(setup, replicate, 1, False, 0.0, tell, begins_as_ever=True)
+    alone_s = period_s(played.jobs, laid_out)
+    is_first = not played.jobs[0].num_warm_up
+    if is_first and alone_s is None:
+        return None
+    outcome = _outcome(played, laid_out)
+    if is_first:
+        outcome = replace(outcome, shortcuts=(*outcome.shortcuts, _FIRST))
+    if num == 1:
+        return outcome
+    return None if alone_s is None else outcome.repeated(num, alone_s, _ALONE.format(num=num))
 
 
 def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: Tell) -> Outcome:
@@ -70,11 +90,20 @@ class _Played(NamedTuple):
     crew: Crew | None
 
 
-def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero_s: float, tell: Tell) -> _Played:
+def _played(
+    setup: Setup,
+    replicate: int,
+    num_iterations: int,
+    exact: bool,
+    zero_s: float,
+    tell: Tell,
+    begins_as_ever: bool = False,
+) -> _Played:
     """Return a job that has been played; the scenario's times count from `zero_s` on.
 
     Ranks that do the same are played as one where gradients meet among them alone, nothing is random, and they turn
-    out to have kept together.
+    out to have kept together. With `begins_as_ever`, no iteration is played before those that count where all ranks
+    do the same.
     """
     network = network_over(Environment(), setup.topology, setup.transport, exact)
     strategy, job = setup.point.strategy, job_on(network, setup, replicate, num_iterations, zero_s)
@@ -86,6 +115,7 @@ def _played(setup: Setup, replicate: int, num_iterations: int, exact: bool, zero
     def again() -> Network:
         return network_over(Environment(), setup.topology, setup.transport, exact)
 
+    job.begins_as_ever = begins_as_ever
     may_fold = not exact and not setup.point.stragglers and setup.point.input is None
     if may_fold and isinstance(strategy, AmongThemselves):
         folded = _played_by_crew(setup, job, again, tell)

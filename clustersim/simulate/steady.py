@@ -20,7 +20,8 @@ _SAME = 1e-12
 def period_s(jobs: Sequence[Job], laid_out: LaidOut | None) -> float | None:
     """Return how long the last iteration of jobs that have ended took, if every one after it is the same; else None.
 
-    `jobs` are all that share the network. There must be an iteration before the last one, and nothing random.
+    `jobs` are all that share the network. There must be nothing random. Before the first iteration, in which all begin
+    at once, nothing is on its way.
     """
     last = min(job.times.num_begun for job in jobs) - 1
     cycles_s = np.concatenate([job.times.end_s[:, last] - job.times.begin_s[:, last] for job in jobs])
@@ -28,7 +29,8 @@ def period_s(jobs: Sequence[Job], laid_out: LaidOut | None) -> float | None:
     if not np.allclose(cycles_s, found_s, rtol=_SAME, atol=0.0):
         return None
     first_s = min(_first_act_s(job, last, laid_out) for job in jobs)
-    before_s, after_s = (max(_idle_from_s(job, iteration) for job in jobs) for iteration in (last - 1, last))
+    before_s = max(_idle_from_s(job, last - 1) for job in jobs) if last else -np.inf
+    after_s = max(_idle_from_s(job, last) for job in jobs)
     return found_s if before_s <= first_s and after_s <= first_s + found_s else None
 
 

@@ -52,7 +52,8 @@ class Job:
     several GPUs, the ranks of the job have the same part of it, and other jobs the others; `work` plays what a rank
     does until its gradients are exchanged, and takes `num_settling` iterations to find its pace. Among all ranks these
     are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do the same at the same time, and the
-    first does it for all; as far as is known they do (`has_kept_together`).
+    first does it for all; as far as is known they do (`has_kept_together`). It `begins_as_ever` where ranks begin all
+    iterations as they do the first, at once.
     """
 
     env: simpy.Environment
@@ -84,6 +85,7 @@ class Job:
     ranks: np.ndarray | None = None
     plays_as_one: bool = False
     has_kept_together: bool = True
+    begins_as_ever: bool = False
     pushed: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
 

@@ -29,9 +29,9 @@ class Synchronous(Strategy):
     def iterations(self, job: Job) -> tuple[int, int]:
         """Return how many iterations come before those that count, and how many are played in all.
 
-        In the first all ranks begin together, as they never do again; and until prefetched samples can have filled.
+        In the first all ranks begin together, as most never do again; and until prefetched samples can have filled.
         """
-        before = 1 + job.num_filling
+        before = (0 if job.begins_as_ever else 1) + job.num_filling
         return before, before + job.num_iterations
 
     def num_after(self, job: Job) -> int:
