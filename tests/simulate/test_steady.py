@@ -35,6 +35,25 @@ def test_an_iteration_that_begins_to_send_before_the_one_before_is_done_stands_f
     assert period_s([job([4.0, 4.5], [5.0, 5.0], ready_s=1.0, idle_s=1.2)], None) is None
 
 
+def first(end_s: list[float], idle_s: float) -> SimpleNamespace:
+    """The first iteration of ranks that begin it at once, and when nothing of it is on its way any more."""
+    times = Timesheet.blank(len(end_s), 1, 1)
+    times.begin_s[:, 0], times.end_s[:, 0], times.ready_s[:, 0, 0] = 0.0, end_s, 1.0
+    times.computed_s[:] = times.exchanged_s[:] = idle_s
+    return SimpleNamespace(times=times, num_ranks=len(end_s), slowdown=lambda rank, iteration: 1.0)
+
+
+def test_a_first_iteration_that_ranks_end_together_comes_again() -> None:
+    assert period_s([first([5.0, 5.0], 5.0), first([5.0, 5.0], 4.0)], None) == 5.0
+
+
+@pytest.mark.parametrize(("end_s", "idle_s"), [([5.0, 5.5], 5.0), ([5.0, 5.0], 6.5)])
+def test_a_first_iteration_that_ends_apart_or_with_something_on_its_way_does_not(
+    end_s: list[float], idle_s: float
+) -> None:
+    assert period_s([first(end_s, idle_s)], None) is None
+
+
 @pytest.mark.parametrize(
     ("op", "computes_first", "is_alone"),
     [("broadcast", False, False), ("broadcast", True, True), ("all-gather", False, True)],

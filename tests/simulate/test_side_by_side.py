@@ -1,0 +1,84 @@
+"""Groups that split layers side by side, and no iteration before the first that counts: what they hold to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clustersim.network import Network
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import forecast
+from tests.simulate.two_ways import check_folded_is_exact, check_shortcut_is_exact
+
+FIRST = "the first iteration counts"
+OVER = {"sharding": "zero-1", "gather_overlap": True, "micro_batches": 2}
+
+
+def asked(layout: dict[str, Any], num_gpus: int = 32, host: str = "dgx-h100", **other: Any) -> dict[str, Any]:
+    """A small language model whose layers are split, and whose copies exchange beside that."""
+    return {
+        "model": "gpt-4x512x8-seq256",
+        "num_gpus": num_gpus,
+        "batch": {"global": 64},
+        "topology": {"kind": "star", "num_hosts": 8, "host": host, "link": "infiniband-hdr", "hop": "1 us"},
+        "transport": "nccl",
+        "strategy": {"kind": "all-reduce", "buckets": "4 MiB"},
+        "precision": "amp-bf16",
+        "parallelism": layout,
+        "num_iterations": 2,
+        **other,
+    }
+
+
+LAYOUTS: list[dict[str, Any]] = [
+    {"tensor": 4},
+    {"tensor": 4, **OVER},
+    {"tensor": 4, **OVER, "sequence_parallel": True},
+    {"tensor": 8, **OVER},  # switches of the hosts add
+    {"tensor": 2, **OVER, "sharding": "zero-2"},
+]
+
+
+@pytest.mark.parametrize("host", ["dgx-a100", "dgx-h100"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_groups_beside_what_copies_exchange_are_those_of_the_exact_run(layout: dict[str, Any], host: str) -> None:
+    check_folded_is_exact(asked(layout, host=host))
+
+
+@pytest.mark.parametrize("num_iterations", [1, 3])
+@pytest.mark.parametrize("layout", [{"sharding": "zero-3"}, *LAYOUTS[1:]])
+def test_the_first_iteration_is_every_one_where_all_ranks_do_the_same(
+    layout: dict[str, Any], num_iterations: int
+) -> None:
+    check_shortcut_is_exact(asked(layout, num_iterations=num_iterations), FIRST)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"parallelism": {"pipeline": 2, "micro_batches": 4}},  # stages end at different times
+        {"stragglers": [{"kind": "constant", "factor": 1.5, "of": [3]}]},
+    ],
+)
+def test_else_another_one_comes_before(other: dict[str, Any]) -> None:
+    found = forecast(load_scenario(asked({"tensor": 4}, **other)).points()[0].point)
+    assert not any(FIRST in shortcut for shortcut in found.shortcuts)
+
+
+@pytest.mark.parametrize("layout", [{"tensor": 4, **OVER}])
+def test_more_groups_make_no_more_collectives(layout: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def begin(network: Network, schedule: Any, *rest: Any) -> Any:
+        begun.append(schedule.num_ranks)
+        return true_begin(network, schedule, *rest)
+
+    true_begin = Network.begin
+    monkeypatch.setattr(Network, "begin", begin)
+    counts = []
+    for num_gpus in (16, 64):
+        begun.clear()
+        forecast(load_scenario(asked(layout, num_gpus)).points()[0].point)
+        counts.append(len(begun))
+    assert counts[0] == counts[1]
