@@ -140,7 +140,10 @@ def _num_late(network: Network, programs: Sequence[Program], links: set[int]) ->
 
 def _columns(network: Network, gpus: np.ndarray, grid: Grid, routes: Routes) -> Columns:
     """Return the places along `tensor` whose ranks exchange for others, who have links of their own that are alike."""
-    everybody, (first, *others) = Columns.each(grid.tensor), lots(routes, lambda rank: rank % grid.tensor) or [[]]
+    everybody = Columns.each(grid.tensor)
+    if grid.tensor == 1:
+        return everybody
+    first, *others = lots(routes, lambda rank: rank % grid.tensor) or [[]]
     ranks = [rank for rank in range(grid.num_ranks) if rank % grid.tensor in first]
     stands_in, links = list(everybody.stands_in), []
     for lot in others:

@@ -110,12 +110,17 @@ def group_pairs(grid: Grid, axes: Sequence[str]) -> Iterator[tuple[int, int]]:
 def are_alike(network: Network, routes: Routes, each: int) -> bool:
     """Say whether ways are alike for the ranks of a stage: rates and latencies, link by link."""
     links = network.topology.links
-    ways: dict[int, list[tuple[tuple[float, float], ...]]] = {}
+    _, kinds = np.unique(np.stack([links.bytes_per_s, links.latency_s]), axis=1, return_inverse=True)
+    kind_of = kinds.ravel().tolist()
+    ways: dict[int, list[list[int]]] = {}
     for (rank, _), route in routes.items():
-        way = tuple((float(links.bytes_per_s[link]), float(links.latency_s[link])) for link in route)
-        ways.setdefault(rank, []).append(way)
-    stages: dict[int, list[tuple[tuple[float, float], ...]]] = {}
-    return all(sorted(way) == stages.setdefault(rank // each, sorted(way)) for rank, way in ways.items())
+        ways.setdefault(rank, []).append([kind_of[link] for link in route])
+    stages: dict[int, list[list[int]]] = {}
+    for rank, way in ways.items():
+        way.sort()
+        if stages.setdefault(rank // each, way) != way:
+            return False
+    return True
 
 
 def _alone(network: Network, gpus: np.ndarray, call: tuple[str, float], transport: str) -> tuple[float, np.ndarray]:
