@@ -1,0 +1,111 @@
+"""Operations of a Llama or GPT as codes that train them have them: some in kernels of their own, some in PyTorch's.
+
+Counted as in `eager`, in elements of an activation, with w = 2 where they have 16 bits and casts of 1 + w; what is not
+listed is one pass.
+
+`megatron` is Megatron-LM with TransformerEngine, whose loss has several kernels (`cross_entropy.py` of
+`megatron/core/tensor_parallel`, without its fusion).
+
+`megatron-2023` is Megatron-LM's own transformer before it fused rotary positions and gates
+(`megatron/model/transformer.py` of microsoft/Megatron-DeepSpeed, commit 1e3fc81d, and FlagOpen/FlagScale, 2387bf46):
+
+- rotary positions of queries and keys (`apply_rotary_pos_emb` in `rotary_pos_embedding.py`, microsoft's commit
+  1bcd14d6): times the cosine, 2, halves exchanged, a negation, 1, and a copy, 2, times the sine, 2, and the sum, 3;
+  backward the two products, 4, a negation, 1, halves put together, 2, and the sum of both ways, 3.
+- queries, keys and values are views of one product's output, of which values are copied, and whose gradients are put
+  together backward, 2 each. They count with rotary positions, whose output has values in it.
+- a gate's halves are such views too (`torch.chunk`): 5 and 9 of its output as in `eager`, and 4 to put the gradients of
+  both together.
+- norms are Apex's: one kernel forward, backward one for the weight and one for what it writes, which read gradient and
+  input each (`csrc/layer_norm_cuda_kernel.cu` in NVIDIA/apex, commit 4b0ee252).
+- residual connections and biases as in `eager`, the loss as in `megatron`.
+
+`internlm` is InternLM's (`modeling_internlm.py`, `linear.py` and `embedding.py` of `internlm/model`, commits 02964250,
+0c673cc2 and 0417faba): rotary positions are written where they were read, by one kernel; norms, Apex's, read and
+backward write fp32, to which their input is cast and from which its gradient is; gates and residual connections are
+PyTorch's, and two products read what a feed-forward layer does. The gradients of queries, keys and values lie together
+as attention writes them, and the loss is one kernel, flash-attn's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from clustersim.workload.eager import GATES, LAYER_NORM, eager_around, eager_traffic, widths
+from clustersim.workload.encoder_kernels import Around
+from clustersim.workload.kernel_constants import Traffic
+from clustersim.workload.layer import Layer
+from clustersim.workload.precision import Precision
+
+Both = tuple[Traffic, Traffic]
+
+
+def megatron_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that Megatron-LM's loss over the vocabulary moves, None for what it has in one kernel.
+
+    Logits to fp32, their maximum, that subtracted, exp, sum, the share of the sum; backward times the output's
+    gradient, and back to 16 bits. 8 w and a cast forward, 2 w and a cast backward.
+    """
+    if layer.op != "loss":
+        return None
+    cast, wide = widths(number)
+    return _of_inputs(cast + 8 * wide, cast + 2 * wide)
+
+
+def megatron_2023_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that a layer of Megatron-LM of 2023 moves, by the list at the top of this file.
+
+    Rotary positions 10 inputs each way and 2 of the values forward, 2 of all three backward; a gate 5 and 13 outputs,
+    norms 2 and 5 inputs.
+    """
+    if layer.op in ("rms-norm", "layer-norm"):
+        return LAYER_NORM
+    if layer.op == "rotary":
+        return Traffic(input=8.0, output=2.0), Traffic(input=10.0, output=2.0)
+    if _is_gate(layer):
+        return Traffic(input=0.0, output=5.0), Traffic(input=0.0, output=13.0)
+    return eager_traffic(layer, number) if layer.op == "add" else megatron_traffic(layer, number)
+
+
+def internlm_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that a layer of InternLM moves: rotary positions 2 and 2, as they are turned in place.
+
+    A norm a cast, w + 1 forward, and a cast, 3 w + 2 backward: w + 1 for the weight, 2 w + 1 for what it writes.
+    """
+    if layer.op == "rms-norm":
+        cast, wide = widths(number)
+        return _of_inputs(cast + wide + 1, cast + 3 * wide + 2)
+    if layer.op == "rotary":
+        return _of_inputs(2.0, 2.0)
+    return eager_traffic(layer, number) if layer.op == "add" or _is_gate(layer) else None
+
+
+def _of_inputs(forward: float, backward: float) -> Both:
+    return Traffic(input=forward, output=0.0), Traffic(input=backward, output=0.0)
+
+
+def _is_gate(layer: Layer) -> bool:
+    return layer.op in GATES and layer.input_elements == 2 * layer.output_elements
+
+
+def _around_matrices(layer: Layer, number: Precision) -> Around:
+    """Return what is moved around matrices, where gradients of queries, keys and values come as they are needed."""
+    return eager_around(layer, number) if layer.op == "fully-connected" else Around()
+
+
+def _around_single_matrices(layer: Layer, number: Precision) -> Around:
+    """Return the same where matrices that read one input are a single one, which leaves one gradient of it."""
+    return _around_matrices(layer, number)._replace(backward_data=0.0)
+
+
+TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
+    "eager": eager_traffic,
+    "internlm": internlm_traffic,
+    "megatron": megatron_traffic,
+    "megatron-2023": megatron_2023_traffic,
+}
+AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
+    "eager": eager_around,
+    "internlm": _around_matrices,
+    "megatron-2023": _around_single_matrices,
+}
