@@ -13,7 +13,8 @@ listed is one pass.
   1bcd14d6): times the cosine, 2, halves exchanged, a negation, 1, and a copy, 2, times the sine, 2, and the sum, 3;
   backward the two products, 4, a negation, 1, halves put together, 2, and the sum of both ways, 3.
 - queries, keys and values are views of one product's output, of which values are copied, and whose gradients are put
-  together backward, 2 each. They count with rotary positions, whose output has values in it.
+  together backward, 2 each. Where several queries share keys and values, these are first written once for each query,
+  and backward added up. All of it counts with rotary positions, whose output has values in it.
 - a gate's halves are such views too (`torch.chunk`): 5 and 9 of its output as in `eager`, and 4 to put the gradients of
   both together.
 - norms are Apex's: one kernel forward, backward one for the weight and one for what it writes, which read gradient and
@@ -55,13 +56,12 @@ def megatron_traffic(layer: Layer, number: Precision) -> Both | None:
 def megatron_2023_traffic(layer: Layer, number: Precision) -> Both | None:
     """Return the elements that a layer of Megatron-LM of 2023 moves, by the list at the top of this file.
 
-    Rotary positions 10 inputs each way and 2 of the values forward, 2 of all three backward; a gate 5 and 13 outputs,
-    norms 2 and 5 inputs.
+    A gate 5 and 13 outputs, norms 2 and 5 inputs.
     """
     if layer.op in ("rms-norm", "layer-norm"):
         return LAYER_NORM
     if layer.op == "rotary":
-        return Traffic(input=8.0, output=2.0), Traffic(input=10.0, output=2.0)
+        return _views_and_positions(layer)
     if _is_gate(layer):
         return Traffic(input=0.0, output=5.0), Traffic(input=0.0, output=13.0)
     return eager_traffic(layer, number) if layer.op == "add" else megatron_traffic(layer, number)
@@ -78,6 +78,21 @@ def internlm_traffic(layer: Layer, number: Precision) -> Both | None:
     if layer.op == "rotary":
         return _of_inputs(2.0, 2.0)
     return eager_traffic(layer, number) if layer.op == "add" or _is_gate(layer) else None
+
+
+def _views_and_positions(layer: Layer) -> Both:
+    """Return the elements of rotary positions between one product of queries, keys and values and fused attention.
+
+    With q elements of queries and k of keys, as many as of values: positions 20 q each way, values copied 2 q or keys
+    and values written for each query 2 (k + q), and backward as much for these and 2 (q + 2 k) for all together.
+    """
+    keys = layer.output_elements - layer.input_elements
+    queries = layer.input_elements - keys
+    is_grouped = keys < queries
+    spread = 2 * (keys + queries) if is_grouped else 0.0
+    forward = 20 * queries + (spread if is_grouped else 2 * queries)
+    backward = 20 * queries + spread + 2 * (queries + 2 * keys)
+    return _of_inputs(forward / layer.input_elements, backward / layer.input_elements)
 
 
 def _of_inputs(forward: float, backward: float) -> Both:

@@ -40,10 +40,11 @@ def test_an_operation_moves_what_its_kernels_read_and_write(library, name, forwa
     assert moved(library, layer_of("llama-2-7b", name)) == pytest.approx([forward, backward])
 
 
-def test_values_of_few_heads_are_copied_by_what_there_is_of_them():
+def test_keys_and_values_that_queries_share_are_written_for_each_of_them_before_their_positions():
     """Llama 3.1 8B has 32 heads of queries, 8 of keys and as many of values."""
+    spread, together = 2 * (8 + 32), 2 * 48
     assert moved("megatron-2023", layer_of("llama-3.1-8b", "attention.rotary")) == pytest.approx(
-        [(40 * 10 + 8 * 2) / 48, (40 * 10 + 48 * 2) / 48]
+        [(2 * 32 * 10 + spread) / 48, (2 * 32 * 10 + spread + together) / 48]
     )
 
 
