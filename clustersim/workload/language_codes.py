@@ -7,7 +7,7 @@ listed is one pass.
 `megatron/core/tensor_parallel`, without its fusion).
 
 `megatron-2023` is Megatron-LM's own transformer before it fused rotary positions and gates
-(`megatron/model/transformer.py` of microsoft/Megatron-DeepSpeed, commit 1e3fc81d, and FlagOpen/FlagScale, 2387bf46):
+(`megatron/model/transformer.py` of FlagOpen/FlagScale, commit 2387bf46):
 
 - rotary positions of queries and keys (`apply_rotary_pos_emb` in `rotary_pos_embedding.py`, microsoft's commit
   1bcd14d6): times the cosine, 2, halves exchanged, a negation, 1, and a copy, 2, times the sine, 2, and the sum, 3;
@@ -20,6 +20,14 @@ listed is one pass.
 - norms are Apex's: one kernel forward, backward one for the weight and one for what it writes, which read gradient and
   input each (`csrc/layer_norm_cuda_kernel.cu` in NVIDIA/apex, commit 4b0ee252).
 - residual connections and biases as in `eager`, the loss as in `megatron`.
+
+`megatron-deepspeed` is the same as Megatron-DeepSpeed had it until July 2024 (microsoft/Megatron-DeepSpeed, commit
+1e3fc81d; pull request 409 made views of slices):
+
+- queries, keys and values are slices of one product's output (`split_tensor`). The gradient of each is written into
+  zeros as large as that output, 1 of it and 2 of the slice, and the three are added up, 6 of it: 11 in place of 2.
+- rotary positions end with a copy that puts what was turned together with nothing, 2 more, and backward the gradient of
+  that nothing is a tensor of zeros, 1, which is added, 3 (`rotary_pos_embedding.py`, commit 9de30d88).
 
 `internlm` is InternLM's (`modeling_internlm.py`, `linear.py` and `embedding.py` of `internlm/model`, commits 02964250,
 0c673cc2 and 0417faba): rotary positions are written where they were read, by one kernel; norms, Apex's, read and
@@ -61,10 +69,17 @@ def megatron_2023_traffic(layer: Layer, number: Precision) -> Both | None:
     if layer.op in ("rms-norm", "layer-norm"):
         return LAYER_NORM
     if layer.op == "rotary":
-        return _views_and_positions(layer)
+        return _views_and_positions(layer, turned=10.0, turned_back=10.0, together=2.0)
     if _is_gate(layer):
         return Traffic(input=0.0, output=5.0), Traffic(input=0.0, output=13.0)
     return eager_traffic(layer, number) if layer.op == "add" else megatron_traffic(layer, number)
+
+
+def megatron_deepspeed_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that a layer of Megatron-DeepSpeed moves, whose queries, keys and values are slices."""
+    if layer.op == "rotary":
+        return _views_and_positions(layer, turned=12.0, turned_back=14.0, together=11.0)
+    return megatron_2023_traffic(layer, number)
 
 
 def internlm_traffic(layer: Layer, number: Precision) -> Both | None:
@@ -80,18 +95,19 @@ def internlm_traffic(layer: Layer, number: Precision) -> Both | None:
     return eager_traffic(layer, number) if layer.op == "add" or _is_gate(layer) else None
 
 
-def _views_and_positions(layer: Layer) -> Both:
+def _views_and_positions(layer: Layer, turned: float, turned_back: float, together: float) -> Both:
     """Return the elements of rotary positions between one product of queries, keys and values and fused attention.
 
-    With q elements of queries and k of keys, as many as of values: positions 20 q each way, values copied 2 q or keys
-    and values written for each query 2 (k + q), and backward as much for these and 2 (q + 2 k) for all together.
+    With q elements of queries and k of keys, as many as of values: positions `turned` 2 q forward and `turned_back` 2 q
+    backward, values copied 2 q or keys and values written for each query 2 (k + q), and backward as much for these and
+    `together` (q + 2 k) for all three.
     """
     keys = layer.output_elements - layer.input_elements
     queries = layer.input_elements - keys
     is_grouped = keys < queries
     spread = 2 * (keys + queries) if is_grouped else 0.0
-    forward = 20 * queries + (spread if is_grouped else 2 * queries)
-    backward = 20 * queries + spread + 2 * (queries + 2 * keys)
+    forward = turned * 2 * queries + (spread if is_grouped else 2 * queries)
+    backward = turned_back * 2 * queries + spread + together * (queries + 2 * keys)
     return _of_inputs(forward / layer.input_elements, backward / layer.input_elements)
 
 
@@ -118,9 +134,11 @@ TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
     "internlm": internlm_traffic,
     "megatron": megatron_traffic,
     "megatron-2023": megatron_2023_traffic,
+    "megatron-deepspeed": megatron_deepspeed_traffic,
 }
 AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
     "eager": eager_around,
     "internlm": _around_matrices,
     "megatron-2023": _around_single_matrices,
+    "megatron-deepspeed": _around_single_matrices,
 }

@@ -59,11 +59,21 @@ LIBRARIES = {
     "internlm": convolution_products,
     "megatron": convolution_products,
     "megatron-2023": convolution_products,
+    "megatron-deepspeed": convolution_products,
     "xla": convolution_products,
     "unrolled": unrolled_products,
 }
 Library = Literal[
-    "cudnn", "cudnn-fused", "eager", "eager-2020", "internlm", "megatron", "megatron-2023", "xla", "unrolled"
+    "cudnn",
+    "cudnn-fused",
+    "eager",
+    "eager-2020",
+    "internlm",
+    "megatron",
+    "megatron-2023",
+    "megatron-deepspeed",
+    "xla",
+    "unrolled",
 ]
 
 _NAMES = ("name", "branch", "weights_of")
