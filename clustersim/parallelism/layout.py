@@ -145,6 +145,8 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         gather_overlap=layout.gather_overlap,
         by_tensors=layout.sharding_by == "tensors",
         around=_copies_around(layout, grid, whole),
+        awaited=layout.messages != "beside",
+        paired=layout.messages == "paired",
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]

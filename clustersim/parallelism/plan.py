@@ -51,7 +51,8 @@ class Rules:
     the whole of what a stage hands over, and each sends its share of it. `sample_bytes` are those of the samples of a
     pass, None where these are there. `gather_overlap` has updated weights gathered beside the first passes forward.
     `by_tensors` says that state is shared out in whole tensors, and not in slices of everything. `around` is what is
-    copied around the collectives of shared weights.
+    copied around the collectives of shared weights. Messages between stages that are `awaited` hold both ranks up, and
+    where they are `paired` one each way is on its way at the same time.
     """
 
     micro_batch: int
@@ -66,6 +67,8 @@ class Rules:
     gather_overlap: bool = False
     by_tensors: bool = False
     around: CopiesAround = NO_COPIES
+    awaited: bool = False
+    paired: bool = False
 
 
 @dataclass(frozen=True)
