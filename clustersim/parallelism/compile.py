@@ -274,13 +274,14 @@ class _Writer:
     def _send(self, what: str, number: int, to: int, micro: int) -> None:
         if 0 <= to < len(self.parts):
             size = self.parts[max(number, to)].entry_bytes / self._shares
-            self.ops.append(Send(Key(what, micro, to), to % self.grid.pipeline, size))
+            rules = self.rules
+            self.ops.append(Send(Key(what, micro, to), to % self.grid.pipeline, size, rules.awaited, rules.paired))
 
     def _receive(self, what: str, part: Part, number: int, source: int, micro: int) -> None:
         if not 0 <= source < len(self.parts):
             return
         size, key = self.parts[max(number, source)].entry_bytes, Key(what, micro, number)
-        self.ops.append(Receive(key, source % self.grid.pipeline, size / self._shares))
+        self.ops.append(Receive(key, source % self.grid.pipeline, size / self._shares, self.rules.awaited))
         if self._shares > 1 and self.rules.sent_whole:
             joined = Key(f"{what} joined", micro, number)
             self.ops += [Call(joined, "all-gather", "tensor", size), Wait(joined)]

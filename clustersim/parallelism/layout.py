@@ -148,6 +148,8 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         around=_copies_around(layout, grid, whole),
         kernels=_gradient_kernels(layout, grid, whole),
         num_passes=layout.num_passes,
+        awaited=layout.messages != "beside",
+        paired=layout.messages == "paired",
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]

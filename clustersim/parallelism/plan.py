@@ -53,7 +53,8 @@ class Rules:
     pass, None where these are there. `gather_overlap` has updated weights gathered beside the first passes forward.
     `by_tensors` says that state is shared out in whole tensors, and not in slices of everything. `around` is what is
     copied around the collectives of shared weights, `kernels` the seconds of a parameter in which gradients are summed,
-    cast, divided and read for their norm, and `num_passes` how many micro-batches there are.
+    cast, divided and read for their norm, and `num_passes` how many micro-batches there are. Messages between stages
+    that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the same time.
     """
 
     micro_batch: int
@@ -70,6 +71,8 @@ class Rules:
     around: CopiesAround = NO_COPIES
     kernels: Moved = NOTHING_MOVED
     num_passes: int = 1
+    awaited: bool = False
+    paired: bool = False
 
 
 @dataclass(frozen=True)

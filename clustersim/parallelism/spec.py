@@ -159,6 +159,12 @@ class Parallelism(Spec):
         "that are copied there and weights that come back (ZeRO-Offload), or `activations`, each layer's copied out "
         "behind its pass forward and fetched one layer ahead of its pass backward; or both (`optimizer+activations`)",
     )
+    messages: Literal["beside", "awaited", "paired"] = Field(
+        default="beside",
+        description="what stages hand over is sent `beside` compute, to a rank that has a buffer for it; or it is "
+        "`awaited`: it sets off when both ranks are there, and both wait until it has arrived (DeepSpeed's pipeline); "
+        "or `paired`, the same with what goes and comes between two stages at once (Megatron-LM's 1F1B)",
+    )
     sequence_parallel: bool = Field(
         default=False, description="GPUs that split layers also split what lies between those, along the sequence"
     )

@@ -48,7 +48,7 @@ def test_nccl_holds_a_multiprocessor_for_each_channel(cluster, num_gpus, algorit
 
 def test_no_other_library_holds_any():
     holding = [name for name in TRANSPORTS if holds_any(load_transport(name))]
-    assert holding == ["nccl", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
+    assert holding == ["nccl", "nccl-omni-path", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
     topology = load_topology(CLUSTERS["a100"])
     assert not held_share(topology, np.arange(8), load_transport("mpi-cuda"), "ring").any()
 
