@@ -160,6 +160,7 @@ RULES: Registry[Registry[Rule]] = Registry(
             "mpi-cuda": _MPI,
             "nccl": _NCCL,
             "nccl-sockets": _NCCL,
+            "nccl-omni-path": _NCCL,
             "tcp": _RINGS,
         }.items()
     },

@@ -19,7 +19,18 @@ Architecture = Literal[
     "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "hopper", "blackwell", "other"
 ]
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "amp-fp16", "amp-bf16", "amp-fp8"]
-Library = Literal["cuda-copies", "gloo", "ideal", "mpi", "mpi-adapter", "mpi-cuda", "nccl", "nccl-sockets", "tcp"]
+Library = Literal[
+    "cuda-copies",
+    "gloo",
+    "ideal",
+    "mpi",
+    "mpi-adapter",
+    "mpi-cuda",
+    "nccl",
+    "nccl-omni-path",
+    "nccl-sockets",
+    "tcp",
+]
 Rate = Annotated[Bandwidth, Field(gt=0)]
 Speed = Annotated[FlopRate, Field(gt=0)]
 Amount = Annotated[Size, Field(gt=0)]

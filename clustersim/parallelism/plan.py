@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround
+from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
 from clustersim.parallelism.pieces import Piece
 from clustersim.program import Bucket, Caps, Iteration, assign_buckets
@@ -51,7 +52,9 @@ class Rules:
     the whole of what a stage hands over, and each sends its share of it. `sample_bytes` are those of the samples of a
     pass, None where these are there. `gather_overlap` has updated weights gathered beside the first passes forward.
     `by_tensors` says that state is shared out in whole tensors, and not in slices of everything. `around` is what is
-    copied around the collectives of shared weights.
+    copied around the collectives of shared weights, `kernels` the seconds of a parameter in which gradients are summed,
+    cast, divided and read for their norm, and `num_passes` how many micro-batches there are. Messages between stages
+    that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the same time.
     """
 
     micro_batch: int
@@ -66,6 +69,10 @@ class Rules:
     gather_overlap: bool = False
     by_tensors: bool = False
     around: CopiesAround = NO_COPIES
+    kernels: Moved = NOTHING_MOVED
+    num_passes: int = 1
+    awaited: bool = False
+    paired: bool = False
 
 
 @dataclass(frozen=True)

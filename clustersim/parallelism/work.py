@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clustersim.parallelism.pieces import Piece
-from clustersim.workload import LayerTime, Workload, estimate_layers
+from clustersim.workload import Layer, LayerTime, Workload, estimate_layers
 from clustersim.workload.kernel_constants import constants_of
-from clustersim.workload.layer_times import Library
+from clustersim.workload.launches import with_waits
+from clustersim.workload.layer_times import OPERATOR_S, Library
 from clustersim.workload.precision import precision_on
 
 
@@ -18,19 +19,31 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
     A kernel of part of the shape takes its time by the kernel model, multiplied by what the undivided layer is known
     to take over its own estimate: fitting, profiles and published rates go on to the pieces. A layer without a shape,
     whose times a file gives, takes its share of them. A product that scatters in turns adds up what has come as well.
+    A process waits as long for a kernel of a piece as for one of the whole layer.
     """
     model = whole.model
     if all(piece.layer is layer for piece, layer in zip(pieces, model.layers, strict=True)):
         return whole.layers
-    shared = (whole.gpu, whole.batch, whole.precision)
-    divided = replace(model, layers=tuple(piece.block for piece in pieces))
-    parts, wholes = (
-        estimate_layers(each, *shared, library=library, layout=whole.layout).layers for each in (divided, model)
-    )
+    if whole.launch == "blocking":
+        alone = replace(whole, layers=with_waits(whole.layers, library, -1), launch="queued")
+        return with_waits(_divided(alone, pieces, library, 0.0), library)
+    return _divided(whole, pieces, library, OPERATOR_S)
+
+
+def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operator_s: float) -> tuple[LayerTime, ...]:
+    """Return the seconds of each piece, whose estimates are those of kernels issued each so many seconds."""
+    model = whole.model
+
+    def estimated(layers: tuple[Layer, ...]) -> tuple[LayerTime, ...]:
+        return estimate_layers(
+            replace(model, layers=layers), whole.gpu, whole.batch, whole.precision,
+            library=library, layout=whole.layout, operator_s=operator_s,
+        ).layers  # fmt: skip
+
+    parts, wholes = estimated(tuple(piece.block for piece in pieces)), estimated(model.layers)
     turns = parts
     if any(piece.num_turns > 1 for piece in pieces):
-        divided = replace(model, layers=tuple(piece.turn for piece in pieces))
-        turns = estimate_layers(divided, *shared, library=library, layout=whole.layout).layers
+        turns = estimated(tuple(piece.turn for piece in pieces))
     return tuple(
         LayerTime(
             piece.layer,

@@ -39,20 +39,28 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Begin to send to the rank of another stage, and go on at once."""
+    """Begin to send to the rank of another stage, and go on at once.
+
+    Where it is `awaited`, the message sets off when both ranks are there, and both wait until it has arrived. The rank
+    sends it before what comes next, but gradients after the activations that come next (DeepSpeed's `TrainSchedule`).
+    Where it is `paired`, a message that comes next from the same stage is on its way at the same time.
+    """
 
     key: Key
     stage: int
     num_bytes: float
+    awaited: bool = False
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Wait until a message from the rank of another stage is there."""
+    """Wait until a message from the rank of another stage is there; where it is `awaited`, that waits for this rank."""
 
     key: Key
     stage: int
     num_bytes: float
+    awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +152,10 @@ def _of_micro_batch(op: Op, number: int) -> Op:
     match op:
         case Compute(name, seconds, phase, _, called_s):
             return Compute(name, seconds, phase, number, called_s)
-        case Send(key, stage, num_bytes):
-            return Send(Key(key.what, number, key.place), stage, num_bytes)
-        case Receive(key, stage, num_bytes):
-            return Receive(Key(key.what, number, key.place), stage, num_bytes)
+        case Send(key, stage, num_bytes, awaited, paired):
+            return Send(Key(key.what, number, key.place), stage, num_bytes, awaited, paired)
+        case Receive(key, stage, num_bytes, awaited):
+            return Receive(Key(key.what, number, key.place), stage, num_bytes, awaited)
         case Call(key, what, axis, num_bytes, root, after, known_s):
             behind = after and after._replace(micro_batch=number)
             return Call(Key(key.what, number, key.place), what, axis, num_bytes, root, behind, known_s)
@@ -343,9 +351,9 @@ def _line(op: Op) -> str:
             within = f", {called_s:.6g} s of it in collectives" if called_s else ""
             return f"compute {phase} {micro_batch} {name}: {seconds:.6g} s{within}"
         case Send(key, stage, num_bytes):
-            return f"send {_name(key)} to stage {stage}: {num_bytes:.6g} B"
+            return f"send {_name(key)} to stage {stage}: {num_bytes:.6g} B{_together(op)}"
         case Receive(key, stage, num_bytes):
-            return f"receive {_name(key)} from stage {stage}: {num_bytes:.6g} B"
+            return f"receive {_name(key)} from stage {stage}: {num_bytes:.6g} B{_together(op)}"
         case Call(key, what, axis, num_bytes, root, after):
             rooted = f" from {root}" if what == "broadcast" else f" to {root}" if what == "reduce" else ""
             return f"begin {what} {_name(key)} along {axis}{rooted}{_behind(after)}: {num_bytes:.6g} B"
@@ -359,6 +367,12 @@ def _line(op: Op) -> str:
             return f"read {key.what} {key.micro_batch}"
         case Ready(bucket):
             return f"gradients ready: bucket {bucket}"
+
+
+def _together(op: Send | Receive) -> str:
+    if isinstance(op, Send) and op.paired:
+        return ", both awaiting it and what comes back"
+    return ", both awaiting it" if op.awaited else ""
 
 
 def _behind(after: Key | None) -> str:

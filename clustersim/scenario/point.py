@@ -15,6 +15,7 @@ from clustersim.failures import Failures
 from clustersim.hardware import TRANSPORTS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
+from clustersim.scenario.blocking import blocking_mistakes
 from clustersim.scenario.laid_out import layout_mistakes
 from clustersim.scenario.parts import Baseline, Batch, Positive, Published
 from clustersim.spec import Count, Spec, whole
@@ -207,6 +208,7 @@ class Point(Spec):
             *self._straggler_mistakes(),
             *(self._worker_mistakes() if is_known else ()),
             *self._sharding_mistakes(),
+            *blocking_mistakes(self),
             *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),

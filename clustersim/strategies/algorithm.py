@@ -18,15 +18,18 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept, known_of_gpus
 from clustersim.topology import Node, Topology
-from clustersim.topology.channels import channels
+from clustersim.topology.channels import Channels, channels
 
 _OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
 
 CHOICES = ("auto", NCCL_1, NCCL_2_4, *_OPEN_MPI)
 """What is no algorithm, and chooses one by size."""
 
-NCCL = ("nccl", "nccl-sockets")
-"""Transports whose rings and trees are several at once, one for each way out of a host."""
+NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
+"""Transports whose rings and trees are several at once, one for each way out of a host, but for `ONE_WAY`."""
+
+ONE_WAY = "nccl-omni-path"
+"""NCCL on adapters of Omni-Path: all channels leave a host by the same GPU, as if there were one."""
 
 _ITS_TRANSPORTS = dict.fromkeys((NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
     _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
@@ -60,7 +63,10 @@ def schedule_collective(
     if "dims" in options_of(member):
         known["dims"] = _dims(topology, len(gpus), dims)
     if transport in NCCL and len(gpus) > 1:
-        known |= {"rings": nccl_1_ring(gpus)[None]} if algorithm == NCCL_1 else _channels(topology, gpus)
+        if algorithm == NCCL_1:
+            known |= {"rings": nccl_1_ring(gpus)[None]}
+        else:
+            known |= _channels(topology, gpus) if transport != ONE_WAY else _one_channel(topology, gpus)
     schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
@@ -90,6 +96,15 @@ def algorithm_name(
 def _channels(topology: Topology, gpus: np.ndarray) -> dict[str, Any]:
     """Return NCCL's `rings` and `chains`."""
     found = channels(topology, gpus)
+    return {"rings": found.rings(), "chains": found.paths}
+
+
+@known_of_gpus
+def _one_channel(topology: Topology, gpus: np.ndarray) -> dict[str, Any]:
+    """Return NCCL's `rings` and `chains` where all go the way of the first between hosts."""
+    found = channels(topology, gpus)
+    if len(by_host(topology.gpu_hosts[gpus])) > 1:
+        found = Channels(found.paths[:1])
     return {"rings": found.rings(), "chains": found.paths}
 
 

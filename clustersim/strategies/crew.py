@@ -15,7 +15,7 @@ from clustersim.devices import GpuDevice, Pieces
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Network
 from clustersim.parallelism import PEERS, SHARERS, Grid
-from clustersim.parallelism.plan import SAMPLES
+from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, SAMPLES
 from clustersim.program import Bucket
 from clustersim.program.ops import (
     FORWARD,
@@ -46,6 +46,7 @@ _OF_COPIES = ("replicas", "data", SHARERS, PEERS)
 
 _CAUSES = {
     "bubble": "waited for the rank that sends it",
+    "handing over": "waited for the rank that gets it",
     "waiting": "waited for others of its group",
     "input": "its samples were not read and decoded yet",
 }
@@ -55,12 +56,13 @@ _TIMED = "collectives of GPUs that split layers as the time that one takes alone
 
 
 class Letter:
-    """A message on its way: when it set off, and the event of its arrival."""
+    """A message on its way: when it set off, and the events of its arrival and that the other rank waits for it."""
 
-    __slots__ = ("arrived", "sent_s")
+    __slots__ = ("arrived", "awaited", "sent_s")
 
     def __init__(self, env: simpy.Environment):
         self.arrived: simpy.Event = env.event()
+        self.awaited: simpy.Event = env.event()
         self.sent_s = float("inf")
 
 
@@ -166,7 +168,13 @@ class Crew:
         waits: dict[Key, tuple[Meeting | Known, simpy.Event]] = {}
         aside: dict[Key, simpy.Event] = {}  # copies and updates on the host
         ahead: list[Compute] = []  # one after the other, with nothing in between
+        unsent: Send | None = None  # what the other rank is to be there for
         for op in self._ops_of(self._grid.stage(rank)):
+            if unsent is not None and isinstance(op, Receive) and unsent.paired and op.stage == unsent.stage:
+                self._letter(rank, iteration, op.key).awaited.succeed()
+            if unsent is not None and not _comes_before(op, unsent):
+                yield from self._hand_over(job, place, rank, iteration, unsent)
+                unsent = None
             if isinstance(op, Compute):
                 ahead.append(op)
                 continue
@@ -178,10 +186,14 @@ class Crew:
                 if self._is_there_already(op, iteration):
                     continue
                 letter = self._letter(rank, iteration, op.key)
+                if op.awaited and not letter.awaited.triggered:
+                    letter.awaited.succeed()
                 if not letter.arrived.processed:
                     yield letter.arrived
                 del self._letters[self._called(rank, iteration, op.key)]
                 self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
+            elif isinstance(op, Send) and op.awaited:
+                unsent = op
             elif isinstance(op, Send):
                 self._send(job, place, rank, iteration, op)
             elif isinstance(op, Call):
@@ -206,6 +218,8 @@ class Crew:
                 hand_over(op.bucket, buckets[op.bucket])
         if ahead:
             yield from self._compute(job, place, rank, iteration, ahead)
+        if unsent is not None:
+            yield from self._hand_over(job, place, rank, iteration, unsent)
         times.computed_s[place, iteration] = env.now
         times.slowed_s[place, iteration] += job.devices[place].take_lost_s()
         send_for_samples(job, place)
@@ -275,6 +289,7 @@ class Crew:
         if now_s <= start_s:
             return
         turn_s, cause = min(max(set_off_s, start_s), now_s), _CAUSES[kind]
+        kind = "bubble" if kind == "handing over" else kind
         kind = "waiting" if kind == "bubble" and self._grid.tiled else kind  # tiles and paths are no pipeline
         if kind == "input":
             so_far_s = np.fmax(job.times.fetched_s[place, iteration], job.times.begin_s[place, iteration])
@@ -324,6 +339,17 @@ class Crew:
     def _send(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> None:
         """Let a message set off."""
         self._env.process(self._carry(job, place, rank, iteration, op))
+
+    def _hand_over(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> Process:
+        """Wait until the other rank is there, let a message set off, and wait until it has arrived."""
+        start_s = float(self._env.now)
+        letter = self._letter(self._grid.in_stage(rank, op.stage), iteration, op.key)
+        if not letter.awaited.processed:
+            yield letter.awaited
+        self._send(job, place, rank, iteration, op)
+        set_off_s = float(self._env.now)
+        yield letter.arrived
+        self._idle(job, place, iteration, rank, start_s, set_off_s, "handing over", op.key)
 
     def _carry(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> Process:
         """Send to the rank in the same place of another stage; a staged message goes through the hosts' memory."""
@@ -448,6 +474,16 @@ class Crew:
     def _algorithm_of(self, op: Call) -> str:
         """Return what is named for what copies add up and gather; the library chooses for everything else."""
         return self._algorithm if op.axis in _OF_COPIES and op.op != "broadcast" else "auto"
+
+
+def _comes_before(op: Op, unsent: Send) -> bool:
+    """Say whether a rank receives something before it sends what is unsent: activations before gradients.
+
+    What is paired is on its way at the same time, and whose wait is over first makes no difference.
+    """
+    if unsent.paired:
+        return False
+    return isinstance(op, Receive) and (op.key.what, unsent.key.what) == (ACTIVATIONS, GRADIENTS)
 
 
 def _ends_s(start_s: float, seconds: Sequence[float], pieces: Pieces, end_s: float) -> list[float]:

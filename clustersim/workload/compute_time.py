@@ -20,8 +20,9 @@ from clustersim.spec import Spec
 from clustersim.units import format_duration, format_size
 from clustersim.workload.catalogue import load_model
 from clustersim.workload.channels_last import Layout
+from clustersim.workload.launches import Launch, with_waits
 from clustersim.workload.layer import LayerTime, Model, Workload
-from clustersim.workload.layer_times import Estimate, Library, estimate_layers
+from clustersim.workload.layer_times import OPERATOR_S, Estimate, Library, estimate_layers
 from clustersim.workload.memory import memory_per_gpu
 from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS, precision_on
@@ -81,9 +82,19 @@ class ComputeSpec(Spec):
         "with the sum and the ReLU behind them in one kernel (16 bits, channels last); `eager`: as `cudnn`, and RMS "
         "norms, rotary positions, gates, residual sums and the loss in several kernels each, as PyTorch has them "
         "without `torch.compile`; `megatron`: as `cudnn`, with Megatron-LM's loss in several kernels and, where "
-        "attention is fused, TransformerEngine's choice of the kernel; `eager-2020` and `xla`: `cudnn`'s, and what "
+        "attention is fused, TransformerEngine's choice of the kernel; `megatron-2023`: Megatron-LM's own transformer "
+        "(FlagScale), with rotary positions and gates in several kernels too; `megatron-deepspeed`: the same as "
+        "Megatron-DeepSpeed had it until July 2024, which takes queries, keys and values in slices; `internlm`: "
+        "InternLM's; `eager-2020` and `xla`: `cudnn`'s, and what "
         "PyTorch 1.4 to 1.8, or a program that XLA compiled, moves around the products of an encoder such as BERT; "
         "`unrolled`: windows written out and a matrix product an image, as Caffe and Torch-7 have without cuDNN",
+    )
+
+    launch: Launch = Field(
+        default="queued",
+        description="how a process issues kernels: ahead of the GPU, that has them in a queue (`queued`), or each when "
+        "the one before is done (`blocking`; CUDA_LAUNCH_BLOCKING=1), so that nothing is beside compute and "
+        "`strategy.overlap` must be false",
     )
 
     @model_validator(mode="after")
@@ -94,6 +105,8 @@ class ComputeSpec(Spec):
             raise InputError(
                 "a profile has the times of the library it was measured with; drop library, or the profile"
             )
+        if self.profile and self.launch != "queued":
+            raise InputError("a profile has the times of kernels in a queue; drop launch, or the profile")
         return self
 
 
@@ -114,11 +127,17 @@ def build_workload(
     """
     number = precision_on(gpu, precision)
     given = given_times is not None and any(given_times)
+    is_blocking = compute.launch == "blocking"
     is_told = given or compute.profile or compute.single_gpu or compute.library != "cudnn"
     curve = None if is_told else find_curve(model, gpu, batch, precision)
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
-    estimate = estimate_layers(model, gpu, batch, precision, library=compute.library, layout=layout)
+    operator_s = 0.0 if is_blocking else OPERATOR_S
+    estimate = estimate_layers(
+        model, gpu, batch, precision, library=compute.library, layout=layout, operator_s=operator_s
+    )
     layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate, curve)
+    if is_blocking:
+        layers = with_waits(layers, compute.library)
     update_s = _measured_optimizer_s(model, optimizer, compute)
     return Workload(
         model=model,
@@ -131,6 +150,7 @@ def build_workload(
         assumptions=(*assumptions, *_compressed(model)),
         gpu=gpu,
         layout=layout,
+        launch=compute.launch,
     )
 
 

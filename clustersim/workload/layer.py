@@ -107,7 +107,8 @@ class LayerTime:
 class Workload:
     """One iteration's work on one GPU: layer times at this batch, what is exchanged, what must fit.
 
-    `layout` is the order of images in memory that its estimates stand on, `nchw` or `nhwc`.
+    `layout` is the order of images in memory that its estimates stand on, `nchw` or `nhwc`. Where kernels are not
+    `queued` but `blocking`, layers have what the process waits for each of theirs (`launches`).
     """
 
     model: Model
@@ -120,6 +121,7 @@ class Workload:
     gpu: Gpu
     assumptions: tuple[str, ...] = ()
     layout: Literal["nchw", "nhwc"] = "nchw"
+    launch: Literal["queued", "blocking"] = "queued"
 
     @property
     def forward_s(self) -> float:

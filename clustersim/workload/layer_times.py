@@ -19,7 +19,6 @@ from clustersim.workload.channels_last import (
     with_term,
 )
 from clustersim.workload.convolution_kernels import convolution_products, unrolled_products
-from clustersim.workload.eager import eager_traffic, megatron_traffic
 from clustersim.workload.eight_bits import PEAK_SHARE, eight_bit_product, in_eight_bits
 from clustersim.workload.encoder_kernels import (
     ENCODER_LIBRARIES,
@@ -41,13 +40,15 @@ from clustersim.workload.kernel_model import (
     rates_of,
     recurrent_products,
 )
+from clustersim.workload.language_codes import AROUND, TRAFFIC
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.local_kernels import local_products, transposed_local_products
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
 from clustersim.workload.training_share import in_training, training_share
 
 OPERATOR_S = 10e-6
-"""What a framework's thread takes to issue one operator. Assumed: eager PyTorch on a current host. One that waits for
+"""What a framework's thread takes to issue one operator. Assumed: eager PyTorch on a current host, whose sums, products
+and softmaxes were since timed at 8 to 10 us on an A100 (flagos-ai/Torch-FL, benchmarks/README.md). One that waits for
 each operator before it issues the next leaves longer gaps: MXNet's ResNet-50 on a V100 took 17 ms longer an
 iteration than its kernels are estimated to take, at every batch from 1 to 8."""
 
@@ -56,11 +57,25 @@ LIBRARIES = {
     "cudnn-fused": convolution_products,
     "eager": convolution_products,
     "eager-2020": convolution_products,
+    "internlm": convolution_products,
     "megatron": convolution_products,
+    "megatron-2023": convolution_products,
+    "megatron-deepspeed": convolution_products,
     "xla": convolution_products,
     "unrolled": unrolled_products,
 }
-Library = Literal["cudnn", "cudnn-fused", "eager", "eager-2020", "megatron", "xla", "unrolled"]
+Library = Literal[
+    "cudnn",
+    "cudnn-fused",
+    "eager",
+    "eager-2020",
+    "internlm",
+    "megatron",
+    "megatron-2023",
+    "megatron-deepspeed",
+    "xla",
+    "unrolled",
+]
 
 _NAMES = ("name", "branch", "weights_of")
 _sizes = attrgetter(*(each.name for each in fields(Layer) if each.name not in (*_NAMES, "shape")))
@@ -232,13 +247,11 @@ def _layer_time(
     if fused == "joined":
         return LayerTime(layer, 0.0, 0.0, 0.0, "estimated")
     traffic = constants.element_wise.get(layer.op, (_ONE_PASS, _TWO_PASSES))
-    if library == "eager":
-        traffic = eager_traffic(layer, number) or traffic
-    elif library == "megatron":
-        traffic = megatron_traffic(layer, number) or traffic
+    if library in TRAFFIC:
+        traffic = TRAFFIC[library](layer, number) or traffic
     if fused == "adds":
         traffic = with_term(traffic)
-    around, size = Around(), number.activation_bytes
+    around, size = AROUND[library](layer, number) if library in AROUND else Around(), number.activation_bytes
     if library in ENCODER_LIBRARIES:
         size = number_bytes(layer, number)
         traffic, around = encoder_traffic(layer, library) or traffic, around_products(layer, number, library)

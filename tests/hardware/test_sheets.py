@@ -197,6 +197,7 @@ def test_where_a_transport_has_its_buffers() -> None:
         "mpi-adapter": "host",
         "mpi-cuda": "gpu",
         "nccl": "gpu",
+        "nccl-omni-path": "gpu",
         "nccl-one-socket": "gpu",
         "nccl-roce": "gpu",
         "nccl-sockets": "gpu",

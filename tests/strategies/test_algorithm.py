@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from clustersim.errors import InputError
+from clustersim.simulate.collective import time_collective
 from clustersim.strategies.algorithm import algorithm_name, check_algorithm, schedule_collective
 from clustersim.topology import load_topology
 
@@ -46,7 +47,7 @@ def test_a_choice_of_open_mpi_needs_mpi():
         check_algorithm("all-reduce", "open-mpi-4.0", cluster, np.arange(8), "nccl")
 
 
-@pytest.mark.parametrize("transport", ["nccl", "nccl-sockets", "nccl-one-socket", "nccl-roce"])
+@pytest.mark.parametrize("transport", ["nccl", "nccl-sockets", "nccl-one-socket", "nccl-roce", "nccl-omni-path"])
 def test_what_nccl_chose_in_2019_is_there_for_all_that_choose_as_nccl(transport):
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "10 Gbit/s", "host": PCIE})
     check_algorithm("all-reduce", "nccl-2.4", cluster, np.arange(8), transport)
@@ -79,3 +80,28 @@ def test_nccl_1_goes_from_one_host_to_no_other():
         check_algorithm("all-reduce", "nccl-1", cluster, np.arange(8), "nccl")
     with pytest.raises(InputError, match=r"nccl-1 is how NCCL chooses; with the transport cuda-copies write auto"):
         check_algorithm("all-reduce", "nccl-1", cluster, np.arange(4), "cuda-copies")
+
+
+def taken_s(cluster, num_gpus: int, transport: str) -> float:
+    """Return how long an all-reduce of 4 GB takes."""
+    return time_collective("all-reduce", cluster, "auto", num_gpus, [4e9], transport)["rows"][0]["time_s"]
+
+
+@pytest.mark.parametrize(("gpus_of_host", "measured_s"), [(8, 1.530), (4, 1.505)])
+def test_omni_path_has_one_way_out_of_a_host(gpus_of_host, measured_s):
+    """4 GB round four hosts of Jean Zay (BigScience, experiments/bandwidth): the rate of a connection, not of adapters.
+
+    A connection carries 2 (n - 1) / n of all bytes, and with four channels each of the four would a quarter of them.
+    """
+    host = {"template": "dgx-a100", "num_gpus": gpus_of_host, "nics": 4}
+    cluster, num = {"kind": "star", "num_hosts": 4, "link": "100 Gbit/s", "host": host}, 4 * gpus_of_host
+    one, several = (taken_s(cluster, num, each) for each in ("nccl-omni-path", "nccl"))
+    assert one == pytest.approx(4e9 * 2 * (num - 1) / num / 5.06e9, rel=1e-2)
+    assert one == pytest.approx(measured_s, rel=2e-2)
+    assert several < one / 5
+
+
+def test_omni_path_changes_nothing_inside_a_host():
+    host = {"template": "dgx-a100", "nics": 4}
+    cluster = {"kind": "star", "num_hosts": 4, "link": "100 Gbit/s", "host": host}
+    assert taken_s(cluster, 8, "nccl-omni-path") == taken_s(cluster, 8, "nccl")

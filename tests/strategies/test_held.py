@@ -54,7 +54,7 @@ def test_nccl_1_has_one_block_of_threads():
 
 def test_no_other_library_holds_any():
     holding = [name for name in TRANSPORTS if holds_any(load_transport(name))]
-    assert holding == ["nccl", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
+    assert holding == ["nccl", "nccl-omni-path", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
     topology = load_topology(CLUSTERS["a100"])
     assert not held_share(topology, np.arange(8), load_transport("mpi-cuda"), "ring").any()
 

@@ -1,0 +1,46 @@
+"""What does not go with processes that wait for every kernel."""
+
+import pytest
+
+GPT = "model: gpt-12x768x12-seq128\nprecision: amp-fp16\nbatch: {global: 16}\n"
+TOPOLOGY = (
+    "topology: {kind: star, num_hosts: 1, link: 100 Gbit/s, hop: 600 ns, host: {template: dgx-a100}}\n"
+    "strategy: {kind: all-reduce, overlap: false}\n"
+)
+BLOCKING = GPT + TOPOLOGY + "compute: {launch: blocking}\n"
+
+
+def test_nothing_is_wrong_where_nothing_is_beside_compute(load):
+    assert load(BLOCKING)
+    assert load(BLOCKING + "parallelism: {tensor: 2, sharding: zero-1}")
+
+
+@pytest.mark.parametrize(
+    ("override", "what"),
+    [
+        ("strategy.overlap=true", "give overlap: false"),
+        ("parallelism.sharding=zero-3", "give sharding: zero-1 or zero-2"),
+        ("parallelism.gather_overlap=true", "give gather_overlap: false"),
+        ("parallelism.offload=optimizer", "give offload: none"),
+        ("parallelism.pipeline=2", "give messages: awaited or paired"),
+    ],
+)
+def test_what_would_be_beside_compute_is_refused(load, mistakes, override, what):
+    """The same is right where kernels are in a queue."""
+    text, key = (
+        BLOCKING + "parallelism: {tensor: 2, sharding: zero-1}",
+        override.partition("=")[0].replace("pipeline", "messages"),
+    )
+    (mistake,) = mistakes(text, (override,))
+    assert mistake.key == key
+    assert what in mistake.message
+    assert "compute.launch: blocking" in mistake.message
+    assert load(text, (override, "compute.launch=queued"))
+
+
+def test_messages_are_awaited_only_where_stages_come_to_them_in_the_same_order(load, mistakes):
+    text = GPT + TOPOLOGY + "parallelism: {pipeline: 2, micro_batches: 4, messages: awaited, schedule: zero-bubble}"
+    (mistake,) = mistakes(text)
+    assert mistake.key == "parallelism.messages"
+    assert "leave messages out, or take schedule: 1f1b" in mistake.message
+    assert load(text.replace("zero-bubble", "1f1b"))
