@@ -46,6 +46,12 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
     if (by := point.parallelism.sharding_by) != "slices":
         message = "a plan shares slices out; leave sharding_by out, and run the best with it"
         yield Mistake(message, key="parallelism.sharding_by", got=by, allowed="slices")
+    if (messages := point.parallelism.messages) != "beside":
+        message = "a plan has stages hand over beside compute; leave messages out, and run the best with it"
+        yield Mistake(message, key="parallelism.messages", got=messages, allowed="beside")
+    if (launch := point.compute.launch) != "queued":
+        message = "a plan tries layouts that have things beside compute; leave launch out, and run the best with it"
+        yield Mistake(message, key="compute.launch", got=launch, allowed="queued")
     if point.strategy.kind != "all-reduce":
         message = f"a plan is for copies that meet in all-reduces (the strategy is {point.strategy.kind})"
         yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")

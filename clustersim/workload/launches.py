@@ -7,8 +7,8 @@ has heard of the end of one, and has issued the next. A pass of a layer takes
     sum over its kernels of (time of the kernel + `WAITED_S`)
 
 where with a queue the process issues the next kernels meanwhile (`as_issued`). Kernels are counted in their source for
-`library: megatron`, `megatron-2023` and `megatron-deepspeed`, as Megatron-DeepSpeed has them; of any other library one
-for each product and one for each other pass, as many as operators are issued.
+`library: megatron` and its kin, as Megatron-DeepSpeed has them; of any other library one for each product and one for
+each other pass, as many as operators are issued.
 """
 
 from __future__ import annotations
@@ -68,13 +68,10 @@ _FUSED_SCORES, _FUSED_CONTEXT = Kernels(4, 1, 1), Kernels(2, 1, 0)
 mixed copied back; with a single sequence three of these copies are none. Backward three."""
 
 
-_COUNTED = ("megatron", "megatron-2023", "megatron-deepspeed")
-
-
 def kernels_of(time: LayerTime, library: str) -> Kernels:
     """Return how many kernels a layer has; of a library that was not counted one for each pass that takes time."""
     layer = time.layer
-    if library not in _COUNTED or layer.op not in MEGATRON:
+    if not library.startswith("megatron") or layer.op not in MEGATRON:
         return Kernels(bool(time.forward_s), bool(time.backward_data_s), bool(time.backward_weights_s))
     if is_fused(layer):
         return _FUSED_CONTEXT if layer.output_elements else _FUSED_SCORES

@@ -318,6 +318,14 @@ def test_all_copies_of_a_plan_share_out_slices(key: str, value: Any) -> None:
     assert f"leave {key} out" in str(error)
 
 
+def test_a_plan_has_everything_beside_compute_that_can_be() -> None:
+    strategy = {"kind": "all-reduce", "overlap": False}
+    awaited = {**SCENARIO, "parallelism": {"pipeline": 2, "messages": "awaited"}}
+    assert [each.key for each in refusal(awaited, [4]).mistakes] == ["parallelism.messages"]
+    blocking = {**SCENARIO, "strategy": strategy, "compute": {"launch": "blocking"}}
+    assert [each.key for each in refusal(blocking, [4]).mistakes] == ["compute.launch"]
+
+
 def test_sequences_are_not_divided_in_time() -> None:
     layout = {"time_chunks": 5, "pipeline": 2, "schedule": "gpipe"}
     error = refusal({**SCENARIO, "model": "lstm-lm", "parallelism": layout}, [2])
