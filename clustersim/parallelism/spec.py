@@ -28,9 +28,10 @@ def _how_much(value: Any) -> Any:
     return {True: "full", False: "none"}.get(value, value) if isinstance(value, bool) else value
 
 
+_Recompute = Literal["none", "selective", "full", "pointwise", "pointwise+attention"]
 Recompute = Annotated[
-    Literal["none", "selective", "full"],
-    BeforeValidator(_how_much, json_schema_input_type=Literal["none", "selective", "full"] | bool),
+    _Recompute,
+    BeforeValidator(_how_much, json_schema_input_type=_Recompute | bool),
 ]
 
 
@@ -140,7 +141,8 @@ class Parallelism(Spec):
         default="none",
         description="activations that are not kept but computed again in backward: `selective` (what attention has for "
         "each pair of tokens; of blocks with fused attention, which has nothing such, every second product and what is "
-        "none) or `full` (all but the input of each block)",
+        "none), `full` (all but the input of each block), or, in a transformer, `pointwise` (what is no product nor "
+        "attention: MaxText's `minimal_flash`) or `pointwise+attention` (what is no product: JAX's `checkpoint_dots`)",
     )
     offload: Literal["none", "optimizer", "activations", "optimizer+activations"] = Field(
         default="none",

@@ -17,6 +17,7 @@ from clustersim.parallelism.experts import OP
 from clustersim.parallelism.layout import begins_of, pieces_of
 from clustersim.parallelism.memory import block_starts, recomputed
 from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.pointwise import POINTWISE
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.turns import turned_ops
 from clustersim.parallelism.work import piece_times
@@ -61,7 +62,7 @@ class Split:
     @cached_property
     def again(self) -> dict[str, tuple[bool, ...]]:
         """For each kind of recomputation, whose forward pass is repeated [num_layers]."""
-        return {recompute: tuple(recomputed(self.layers, recompute)) for recompute in RECOMPUTES}
+        return {recompute: tuple(recomputed(self.layers, recompute)) for recompute in (*RECOMPUTES, *POINTWISE)}
 
 
 @dataclass(frozen=True, eq=False)

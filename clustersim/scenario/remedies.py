@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
+from clustersim.parallelism.pointwise import POINTWISE
 from clustersim.parallelism.spec import Sharding
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.planned import plan_mistakes
@@ -103,11 +104,16 @@ def _levels(point: Point) -> dict[str, list[Any]]:
     shardings = _SHARDINGS if point.grid.num_replicas > 1 else (layout.sharding,)
     further = {
         "sharding": shardings[shardings.index(layout.sharding) :],
-        "recompute": _RECOMPUTES[_RECOMPUTES.index(layout.recompute) :],
+        "recompute": _more(layout.recompute),
         "micro_batches": [now * size for size in sizes],
         "offload": [level for level in _OFFLOADS if set(layout.offload.split("+")) - {"none"} <= set(level.split("+"))],
     }
     return {key: [level for level in steps if _can_be(point, {key: level})] for key, steps in further.items()}
+
+
+def _more(recompute: str) -> tuple[str, ...]:
+    """Return what is computed again, and what may be in place of that which keeps less."""
+    return (recompute, "full") if recompute in POINTWISE else _RECOMPUTES[_RECOMPUTES.index(recompute) :]
 
 
 def _changed(point: Point, changes: Changes) -> Point:
