@@ -44,6 +44,8 @@ def choose(
     inside_bytes_per_s: float = math.inf,
     switch_bytes_per_s: float | None = None,
     plateau: float = 1.4,
+    num_channels: float = math.inf,
+    capability: int = 80,
 ) -> str:
     """Return the name of the algorithm that `transport` would choose for a collective.
 
@@ -51,7 +53,7 @@ def choose(
     NCCL's own estimate (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. All its rings together
     run at a bus rate of `bytes_per_s`, and would at `inside_bytes_per_s` if they left no host; a GPU's link to a switch
     that adds runs at `switch_bytes_per_s`, where there is one; `plateau` is that of `nccl.ring_plateau`, by default
-    Ampere's and later GPUs'.
+    Ampere's and later GPUs'; `num_channels` and `capability` are those of `nccl.Rates`.
     `mpi`: MPICH's rules by size and number of ranks, without those that know hosts. `gloo`: what its sources do.
     `tcp` and `ideal`: rings.
     Only `nccl` looks at `ranks_per_host` and at rates.
@@ -61,9 +63,9 @@ def choose(
     """
     check_collective(num_ranks, num_bytes)
     check_at_least_one("ranks_per_host", ranks_per_host)
-    rates = Rates(bytes_per_s, inside_bytes_per_s, switch_bytes_per_s, plateau)
+    rates = Rates(bytes_per_s, inside_bytes_per_s, switch_bytes_per_s, plateau, num_channels, capability)
     for name, rate in rates._asdict().items():
-        if rate is not None and not rate > 0:
+        if name != "capability" and rate is not None and not rate > 0:
             raise InputError(f"a rate must be above 0 (got {name} = {rate})", got=str(rate))
     return RULES[transport][op](Call(num_ranks, num_bytes, ranks_per_host, rates))
 

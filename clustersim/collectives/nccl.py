@@ -2,9 +2,10 @@
 
 Constants and formulas: NCCL 2.30, `src/graph/tuning.cc`. Kept: latencies by protocol and hop, the share of
 bandwidth that each protocol gets, the correction for trees of middling size, trees between two hosts at twice the
-rate of what leaves a host (each byte crosses once each way, where it crosses twice in a ring), and NVLS on one host.
-Simplified: one channel of the whole rate; NVLink inside a host; Ampere's limit for LL; LL128 allowed everywhere;
-no NVLS over several hosts, CollNet or PAT.
+rate of what leaves a host (each byte crosses once each way, where it crosses twice in a ring), what a channel carries
+at most, and NVLS on one host. Simplified: the rate is that of all channels at once; NVLink inside a host; Ampere's
+limit for LL; LL128 allowed everywhere; trees are NCCL's balanced ones wherever a host has two GPUs of the group; no
+NVLS over several hosts, CollNet or PAT.
 """
 
 from __future__ import annotations
@@ -21,6 +22,19 @@ _NVLINK_US = {"ring": (0.6, 1.9, 3.4), "tree": (0.6, 1.25, 4.0)}
 _NETWORK_US = {"ring": (2.7, 4.0, 14.0), "tree": (5.0, 8.5, 14.0)}
 _POST_US = (1.0, 1.0, 3.0)
 _LL_MAX_BYTES_PER_S = (87.7e9, 22.5e9, 19e9)  # on 1, 2 and more hosts
+
+_CHANNEL_GB_PER_S = {
+    "tree Simple": {0: (26.5, 18.5, 10.0), 80: (24.0, 23.6, 17.8), 90: (38.7, 41.4, 36.0), 100: (70.0, 42.8, 24.0)},
+    "tree LL128": {0: (20.0, 20.0, 20.0), 90: (36.7, 36.7, 29.0), 100: (55.6, 31.67, 20.0)},
+    "ring LL128": {0: (20.0, 20.0, 20.0), 90: (36.7, 36.7, 36.7), 100: (40.0, 40.0, 40.0)},
+}
+"""The most that a channel carries on 1, 2 and more hosts, by the compute capability (times 10) that it is from on.
+
+`perChMaxTreeBws`, `perChMaxTreeLL128Bws` and `perChMaxRingLL128Bws`; trees of all protocols have the first.
+"""
+
+_UNBALANCED_TREE = 0.85
+"""Share of a tree's rate that is left where one GPU of a host has all of its messages (`NCCL_TOPO_PATTERN_TREE`)."""
 
 _TREE_CORRECTION = {
     "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
@@ -66,13 +80,17 @@ class Rates(NamedTuple):
     """Bytes per second that NCCL counts on: of all its rings together, and what those would have inside one host.
 
     `switch_bytes_per_s` is that of a GPU's link to a switch that adds, times `NVLS_EFFICIENCY`, where there is one;
-    `plateau` is what `ring_plateau` says of the GPUs.
+    `plateau` is what `ring_plateau` says of the GPUs, `num_channels` how many NCCL's search finds
+    (`nccl_channels.found_channels`; infinitely many are held up by nothing) and `capability` the least compute
+    capability, times 10, of the GPUs.
     """
 
     bytes_per_s: float
     inside_bytes_per_s: float = math.inf
     switch_bytes_per_s: float | None = None
     plateau: float = 1.4
+    num_channels: float = math.inf
+    capability: int = 80
 
 
 class Ranks(NamedTuple):
@@ -91,10 +109,9 @@ def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: Rates) 
     if num_ranks == 1:
         return "ring"
     ranks = Ranks(num_ranks, num_hosts)
-    bus = rates.bytes_per_s
     seconds = {
-        "ring": nccl_all_reduce_seconds("ring", num_bytes, ranks, bus, rates.plateau),
-        "double-tree": nccl_all_reduce_seconds("tree", num_bytes, ranks, _tree_bus(num_hosts, rates)),
+        "ring": nccl_all_reduce_seconds("ring", num_bytes, ranks, rates),
+        "double-tree": nccl_all_reduce_seconds("tree", num_bytes, ranks, rates),
     }
     if rates.switch_bytes_per_s is not None and num_hosts == 1 and num_ranks >= _FEWEST_FOR_NVLS:
         seconds["nvls"] = nccl_nvls_seconds(num_bytes, num_ranks, rates.switch_bytes_per_s)
@@ -115,11 +132,9 @@ def _tree_bus(num_hosts: int, rates: Rates) -> float:
     return min(rates.inside_bytes_per_s, 2 * rates.bytes_per_s) if num_hosts == 2 else rates.bytes_per_s
 
 
-def nccl_all_reduce_seconds(
-    algorithm: str, num_bytes: float, ranks: Ranks, bytes_per_s: float, plateau: float = 1.4
-) -> float:
-    """Return NCCL's estimate for `ring` or `tree` with the protocol it would take, at a bus rate of `bytes_per_s`."""
-    return min(_seconds(algorithm, protocol, num_bytes, ranks, bytes_per_s, plateau) for protocol in PROTOCOLS)
+def nccl_all_reduce_seconds(algorithm: str, num_bytes: float, ranks: Ranks, rates: Rates) -> float:
+    """Return NCCL's estimate for `ring` or `tree` with the protocol it would take."""
+    return min(_seconds(algorithm, protocol, num_bytes, ranks, rates) for protocol in PROTOCOLS)
 
 
 def nccl_latency_us(algorithm: str, protocol: str, ranks: Ranks) -> float:
@@ -142,30 +157,38 @@ def nccl_latency_us(algorithm: str, protocol: str, ranks: Ranks) -> float:
     return base + (2 * (ranks.num_ranks - 1) - leaving) * max(inside, post) + leaving * outside
 
 
-def _seconds(
-    algorithm: str, protocol: str, num_bytes: float, ranks: Ranks, bytes_per_s: float, plateau: float
-) -> float:
+def _seconds(algorithm: str, protocol: str, num_bytes: float, ranks: Ranks, rates: Rates) -> float:
     latency_us = nccl_latency_us(algorithm, protocol, ranks)
     if algorithm == "ring" and protocol == "Simple" and ranks.num_hosts > 1 and num_bytes >= 64 * ranks.num_ranks:
-        latency_us *= plateau
-    rate = _ring_rate(protocol, ranks, bytes_per_s) if algorithm == "ring" else _tree_rate(protocol, ranks, bytes_per_s)
+        latency_us *= rates.plateau
+    rate = _ring_rate(protocol, ranks, rates) if algorithm == "ring" else _tree_rate(protocol, ranks, rates)
     if algorithm == "tree":
         rate *= _tree_correction(protocol, num_bytes)
     return latency_us * 1e-6 + num_bytes / rate
 
 
-def _ring_rate(protocol: str, ranks: Ranks, bytes_per_s: float) -> float:
+def _ring_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
     """Return buffer bytes per second: the bus rate that the protocol leaves, over 2 (n - 1) / n."""
-    bus = {"LL": min(_ll_limit(ranks), bytes_per_s / 2), "LL128": 0.92 * bytes_per_s, "Simple": bytes_per_s}[protocol]
+    whole = rates.bytes_per_s
+    ll128 = min(0.92 * whole, _channels_limit("ring LL128", ranks, rates))
+    bus = {"LL": min(_ll_limit(ranks), whole / 2), "LL128": ll128, "Simple": whole}[protocol]
     return bus * ranks.num_ranks / (2 * (ranks.num_ranks - 1))
 
 
-def _tree_rate(protocol: str, ranks: Ranks, bytes_per_s: float) -> float:
+def _tree_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
     """Return buffer bytes per second: half of the bus rate that the protocol leaves."""
-    tree = 0.92 * bytes_per_s
+    tree = min(0.92 * _tree_bus(ranks.num_hosts, rates), _channels_limit("tree Simple", ranks, rates))
     ll128 = tree * (7 / 9 if ranks.num_hosts == 1 else 120 / 128)
+    ll128 = min(ll128, _channels_limit("tree LL128", ranks, rates))
     bus = {"LL": min(_ll_limit(ranks), tree / 3.8), "LL128": ll128, "Simple": tree}[protocol]
-    return bus / 2
+    return bus / 2 * (_UNBALANCED_TREE if ranks.num_ranks == ranks.num_hosts else 1.0)
+
+
+def _channels_limit(what: str, ranks: Ranks, rates: Rates) -> float:
+    """Return the most bytes per second that all channels carry."""
+    since = _CHANNEL_GB_PER_S[what]
+    of_gpus = since[max(least for least in since if least <= rates.capability)]
+    return rates.num_channels * of_gpus[min(ranks.num_hosts, 3) - 1] * 1e9
 
 
 def _ll_limit(ranks: Ranks) -> float:

@@ -9,6 +9,8 @@ NCCL before 2.5 did, which looked for rings in another way.
 
 from __future__ import annotations
 
+import math
+
 _MOST = 32
 _INSIDE_GB_PER_S = {
     0: (40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0),
@@ -37,16 +39,28 @@ def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectu
     >>> nccl_channels(1, 240e9, 1, "ampere"), nccl_channels(8, 48e9, 2, "hopper"), nccl_channels(1, 3.1e9, 8, "volta")
     (24, 16, 2)
     """
+    num, speed = found_channels(num_ways, bytes_per_s, num_hosts, *architectures)
+    num = min(_MOST, 2 * num)
+    if compute_capability(*architectures) >= 90 and num_hosts > 1 and speed > 45 and num < 16:
+        num *= 2
+    return num
+
+
+def found_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectures: str) -> tuple[int, float]:
+    """Return the channels that NCCL's search finds, before all are doubled, and their speed in GB/s.
+
+    These are those that its estimate of rings and trees counts with (`clustersim.collectives.nccl`).
+
+    >>> found_channels(8, 24e9, 2, "ampere")
+    (8, 24.0)
+    """
     capability = compute_capability(*architectures)
     speeds = _INSIDE_GB_PER_S if num_hosts == 1 else _BETWEEN_GB_PER_S
     num_each, speed = _search(speeds[max(least for least in speeds if least <= capability)], bytes_per_s / 1e9)
     num = num_ways * num_each
     if speed >= _QUICK_GB_PER_S and not (capability > 80 and speed < 50 and num > 4):
-        num, speed = 2 * num, speed / 2
-    num = min(_MOST, 2 * num)
-    if capability >= 90 and num_hosts > 1 and speed > 45 and num < 16:
-        num *= 2
-    return num
+        return 2 * num, speed / 2
+    return num, speed
 
 
 def compute_capability(*architectures: str) -> int:
@@ -57,8 +71,10 @@ def compute_capability(*architectures: str) -> int:
 def _search(speeds: tuple[float, ...], rate: float) -> tuple[int, float]:
     """Return how many channels of one speed use the most of a rate, both in GB/s: the quickest of those that do.
 
-    One of the slowest speed where the rate is less than all.
+    One of the slowest speed where the rate is less than all, one of the quickest where nothing limits it.
     """
+    if math.isinf(rate):
+        return 1, speeds[0]
     best_num, best_speed = 0, 0.0
     for speed in speeds:
         if speed <= _LEAST_OF_BEST * best_speed:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod, sqrt
 
 from clustersim.parallelism.offload import most_kept
+from clustersim.parallelism.pointwise import POINTWISE, made_again
 from clustersim.parallelism.ring import BUFFERS
 from clustersim.parallelism.split import Piece
 from clustersim.parallelism.stages import JOINS, cut_points
@@ -244,13 +245,16 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
     models everything but the last block, whose backward pass comes next. `attention` repeats the products of an
     attention and what lies between them. So does `selective`; but in blocks whose attention is fused, and stores no
     scores, every second matrix product and what is no product, as torchtitan does
-    (`torchtitan/parallelisms/parallelize_llama.py`).
+    (`torchtitan/parallelisms/parallelize_llama.py`). `pointwise` and `pointwise+attention` are in
+    `clustersim.parallelism.pointwise`.
     """
     again = [False] * len(layers)
-    if recompute == "full":
+    if recompute == "full" or recompute in POINTWISE:
         starts = block_starts(layers)
         blocks = [range(start, end) for start, end in zip(starts, [*starts[1:], len(layers)], strict=True)]
         attending = [block for block in blocks if any(layers[number].op == "matmul" for number in block)]
+        if recompute in POINTWISE:
+            return made_again(layers, attending, with_attention=recompute == "pointwise+attention")
         for block in attending or blocks[:-1]:
             again[block.start : block.stop] = [True] * len(block)
     elif recompute == "attention":

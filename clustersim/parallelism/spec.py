@@ -24,7 +24,7 @@ KEYS_OF_KIND = {"one-weird-trick": ("scheme", "update_every_pass"), "local-field
 """Keys that mean something to one kind alone."""
 
 
-RecomputeKind = Literal["none", "attention", "selective", "full"]
+RecomputeKind = Literal["none", "attention", "selective", "full", "pointwise", "pointwise+attention"]
 
 
 def _how_much(value: Any) -> Any:
@@ -150,8 +150,9 @@ class Parallelism(Spec):
         default="none",
         description="activations that are not kept but computed again in backward: `attention` (its products and what "
         "is between them, Megatron-LM's `--recompute-activations`), `selective` (the same, but of blocks with fused "
-        "attention, which has nothing for each pair of tokens, every second product and what is none) or `full` (all "
-        "but the input of each block)",
+        "attention, which has nothing for each pair of tokens, every second product and what is none), `full` (all "
+        "but the input of each block), or, in a transformer, `pointwise` (what is no product nor attention: MaxText's "
+        "`minimal_flash`) or `pointwise+attention` (what is no product: JAX's `checkpoint_dots`)",
     )
     offload: Literal["none", "optimizer", "activations", "optimizer+activations"] = Field(
         default="none",

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
+from clustersim.parallelism.pointwise import POINTWISE
 from clustersim.parallelism.spec import Sharding
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.planned import plan_mistakes
@@ -111,7 +112,9 @@ def _levels(point: Point) -> dict[str, list[Any]]:
 
 
 def _recomputes(now: str) -> list[str]:
-    """Return what may be computed again in place of what is: as much, and more."""
+    """Return what may be computed again in place of what is: as much, and what keeps less."""
+    if now in POINTWISE:
+        return [now, "full"]
     return [now, *_RECOMPUTES[max(1, _RECOMPUTES.index(now) + 1 if now in _RECOMPUTES else 1) :]]
 
 

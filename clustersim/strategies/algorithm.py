@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
-from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, ring_plateau
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, Rates, ring_plateau
 from clustersim.collectives.nccl_1 import NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
-from clustersim.collectives.nccl_channels import nccl_channels
+from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
@@ -193,8 +193,8 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
 
 
 @known_of_gpus
-def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | None, float]:
-    """Return what NCCL chooses by: bus rates of all rings, of their hops inside hosts and of a switch; the plateau.
+def _rates(topology: Topology, gpus: np.ndarray) -> Rates:
+    """Return what NCCL chooses by: bus rates of all rings, of their hops inside hosts and of a switch; its channels.
 
     In one turn of the rings every link passes as many shares as hops go over it, of as many as there are rings.
     """
@@ -207,8 +207,16 @@ def _rates(topology: Topology, gpus: np.ndarray) -> tuple[float, float, float | 
         links, num_hops = np.unique(topology.routes(src[hops], dst[hops]).links, return_counts=True)
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
-    plateau = ring_plateau(*_architectures(topology, gpus))
-    return bus(np.full(len(src), True)), bus(inside), _switch_bytes_per_s(topology, gpus), plateau
+    whole, architectures = bus(np.full(len(src), True)), _architectures(topology, gpus)
+    num_hosts = len(by_host(topology.gpu_hosts[gpus]))
+    return Rates(
+        whole,
+        bus(inside),
+        _switch_bytes_per_s(topology, gpus),
+        ring_plateau(*architectures),
+        found_channels(len(rings), whole / len(rings), num_hosts, *architectures)[0],
+        compute_capability(*architectures),
+    )
 
 
 def _architectures(topology: Topology, gpus: np.ndarray) -> list[str]:
@@ -222,7 +230,7 @@ def num_channels(topology: Topology, gpus: np.ndarray) -> int:
     """Return how many channels NCCL runs a collective among GPUs [num_ranks] on."""
     num_ways = len(channels(topology, gpus).paths)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
-    rate = _rates(topology, gpus)[0] / num_ways
+    rate = _rates(topology, gpus).bytes_per_s / num_ways
     return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
 
 

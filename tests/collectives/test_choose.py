@@ -11,6 +11,7 @@ from clustersim.collectives.choose import RULES
 from clustersim.collectives.nccl import (
     PROTOCOLS,
     Ranks,
+    Rates,
     nccl_all_reduce_seconds,
     nccl_latency_us,
     nccl_nvls_seconds,
@@ -56,8 +57,36 @@ def test_latencies_are_those_of_nccl(num_hosts: int, algorithm: str, latencies_u
 
 
 def test_a_large_nccl_ring_runs_at_the_bus_rate() -> None:
-    seconds = nccl_all_reduce_seconds("ring", 1e12, Ranks(16, 2), 12e9)
+    seconds = nccl_all_reduce_seconds("ring", 1e12, Ranks(16, 2), Rates(12e9))
     assert 1e12 * 2 * 15 / 16 / seconds == pytest.approx(12e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("num_hosts", "capability", "gb_per_s"),
+    [(2, 70, 18.5), (3, 70, 10.0), (2, 80, 23.6), (4, 80, 17.8), (2, 90, 41.4), (1, 75, 26.5), (2, 100, 42.8)],
+)
+def test_a_large_tree_runs_at_half_of_what_its_channels_carry(num_hosts: int, capability: int, gb_per_s: float) -> None:
+    rates = Rates(1e15, num_channels=3, capability=capability)
+    seconds = nccl_all_reduce_seconds("tree", 1e15, Ranks(8 * num_hosts, num_hosts), rates)
+    assert 1e15 / seconds == pytest.approx(3 * gb_per_s * 1e9 / 2, rel=1e-3)
+
+
+def test_a_tree_of_hosts_with_one_gpu_counts_on_less() -> None:
+    one, two = (nccl_all_reduce_seconds("tree", 1e15, Ranks(4 * each, 4), Rates(10e9)) for each in (1, 2))
+    assert two / one == pytest.approx(0.85, rel=1e-3)
+
+
+def test_two_hosts_have_trees_with_few_adapters_and_rings_with_many() -> None:
+    """NCCL's authors: with eight adapters trees struggle to be better than rings (NVIDIA/nccl-tests, issue 196)."""
+    few, many = (
+        choose("all-reduce", "nccl", 16, 1e9, 8, num * rate, 240e9, None, 1.4, num, 80)
+        for num, rate in ((4, 12e9), (8, 24e9))
+    )
+    assert (few, many) == ("double-tree", "ring")
+
+
+def test_gpus_of_another_maker_count_as_the_oldest() -> None:
+    assert choose("all-reduce", "nccl", 16, 1e9, 8, 50e9, 240e9, num_channels=4, capability=0) == "double-tree"
 
 
 def test_nccl_takes_trees_for_small_buffers_on_many_hosts_and_rings_for_large_ones() -> None:

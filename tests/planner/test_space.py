@@ -46,6 +46,12 @@ def test_a_family_differs_in_what_is_recomputed_alone_and_the_least_comes_first(
         assert len({choice.layout.model_copy(update={"recompute": "none"}).model_dump_json() for choice in family}) == 1
 
 
+@pytest.mark.parametrize("recompute", ["pointwise", "pointwise+attention"])
+def test_what_compilers_compute_again_is_planned_where_it_is_asked_for(recompute: str) -> None:
+    families = list(Space({8: [8]}, 8, {"recompute": recompute}).families({}))
+    assert {choice.layout.recompute for family in families for choice in family} == {recompute}
+
+
 def test_what_cannot_be_is_counted_by_its_reason() -> None:
     tally: dict[str, int] = {}
     list(Space({8: [12]}, 8, {}).families(tally))

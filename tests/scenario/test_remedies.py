@@ -39,6 +39,11 @@ def told(**changes: Any) -> str:
         ("gpt2-large", {"pipeline": 2, "micro_batches": 8}, {"micro_batches": 16}),
         ("gpt2-xl", {"micro_batches": 2}, {"sharding": "zero-3", "micro_batches": 8}),
         ("megatron-8.3b", {"tensor": 8, "recompute": "full", "micro_batches": 64}, {"offload": "optimizer"}),
+        (
+            "gpt2-medium",
+            {"pipeline": 2, "schedule": "gpipe", "micro_batches": 4, "recompute": "pointwise"},
+            {"recompute": "full"},
+        ),
     ],
 )
 def test_the_change_that_is_told_makes_it_fit(model: str, layout: dict[str, Any], with_it: dict[str, Any]) -> None:

@@ -238,6 +238,13 @@ def test_a_gpt_named_as_fused_has_the_parameters_of_the_other_and_no_scores():
     assert not any(is_fused(layer) for layer in plain.layers)
 
 
+def test_a_gpt_without_dropout_is_the_fused_one_but_for_that():
+    with_it, without = (load_model(f"gpt-12x768x12-seq1024-fused{end}") for end in ("", "-no-dropout"))
+    assert [layer.name for layer in without.layers] == [each.name for each in with_it.layers if each.op != "dropout"]
+    with pytest.raises(InputError):
+        load_model("gpt-12x768x12-no-dropout")
+
+
 @pytest.mark.parametrize("name", ["gpt-12x768x11", "gpt-0x768x12", "gpt-12x768x0", "gpt-12x768x12-seq0"])
 def test_a_gpt_of_sizes_that_do_not_fit_each_other_is_refused(name):
     with pytest.raises(InputError, match="write gpt-LAYERSxFEATURESxHEADS, heads that divide the features"):

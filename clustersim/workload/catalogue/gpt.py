@@ -101,20 +101,21 @@ def megatron_core(name: str) -> Callable[[], Model]:
     return lambda: gpt(name, title, layers, features, heads, tokens, _MEGATRON_CORE, vocabulary, fused=True, tied=False)
 
 
-_ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?(-fused)?")
+_ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?(-fused)?(-no-dropout)?")
 
 
 def any_gpt(name: str) -> Callable[[], Model] | None:
     """Return what builds a GPT whose name gives its sizes, None where the name does not.
 
     `gpt-96x12288x96-seq2048-vocab51200` has 96 layers of 12,288 features and 96 heads; without more, 2048 tokens and
-    GPT-2's vocabulary. With `-fused` at the end attention is one kernel, which skips what the mask hides.
+    GPT-2's vocabulary. With `-fused` at the end attention is one kernel, which skips what the mask hides; after that
+    `-no-dropout` says that nothing is dropped.
 
     >>> any_gpt("gpt-12x768x12-seq1024")().num_parameters
     124439808
     """
     found = _ANY.fullmatch(name)
-    if found is None:
+    if found is None or (found[7] and not found[6]):
         return None
     layers, features, heads, tokens, vocabulary = (int(size) if size else 0 for size in found.groups()[:5])
     if not layers * features * heads or features % heads or (found[4] and not tokens) or (found[5] and not vocabulary):
@@ -122,8 +123,8 @@ def any_gpt(name: str) -> Callable[[], Model] | None:
         raise InputError(f"'{name}' is no GPT: write {allowed}", got=name, allowed=allowed)
     tokens, vocabulary = tokens or _TOKENS, vocabulary or _VOCABULARY
     title = f"GPT of {layers} layers, {features} features and {heads} heads"
-    fused = found[6] is not None
-    return lambda: gpt(name, title, layers, features, heads, tokens, "named by its sizes", vocabulary, fused)
+    sizes, fused, drops = (layers, features, heads, tokens), found[6] is not None, found[7] is None
+    return lambda: gpt(name, title, *sizes, "named by its sizes", vocabulary, fused, drops=drops)
 
 
 def gpt(
@@ -137,29 +138,31 @@ def gpt(
     vocabulary: int = _VOCABULARY,
     fused: bool = False,
     tied: bool = True,
+    drops: bool = True,
 ) -> Model:
     """Return a GPT with V h + P h + L (12 h^2 + 13 h) + 2 h parameters.
 
     V words and P positions of h features, L layers. The last product uses the embedding's matrix if it is `tied`, so
-    that its gradient is complete when the embedding's is, or has V h more; `fused` attention is one kernel.
+    that its gradient is complete when the embedding's is, or has V h more; `fused` attention is one kernel, and
+    alone can go without dropout (`drops`).
     """
     net = Builder(name, f"{title}, {tokens} tokens", sample="sequence", source=source)
     x = net.embedding("embedding", tokens, features, rows=[vocabulary, tokens])
-    x = net.dropout("drop", x)
+    x = net.dropout("drop", x) if drops else x
     for number in range(layers):
-        x = _block(net, f"h.{number}", x, heads, fused)
+        x = _block(net, f"h.{number}", x, heads, fused, drops)
     x = net.layer_norm("norm", x)
     net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=tied))
     return net.model()
 
 
-def _block(net: Builder, name: str, x: Tensor, heads: int, fused: bool) -> Tensor:
+def _block(net: Builder, name: str, x: Tensor, heads: int, fused: bool, drops: bool) -> Tensor:
     """Normalise before each branch, as GPT-2 does."""
     y = net.layer_norm(f"{name}.norm1", x)
     if fused:
-        y = causal_attention(net, f"{name}.attention", y, heads)
+        y = causal_attention(net, f"{name}.attention", y, heads, drops)
     else:
         y = attention(net, f"{name}.attention", y, heads, fused=True)
     x = net.add(f"{name}.attention.add", x, y)
-    y = feed_forward(net, f"{name}.feed_forward", net.layer_norm(f"{name}.norm2", x))
+    y = feed_forward(net, f"{name}.feed_forward", net.layer_norm(f"{name}.norm2", x), drops)
     return net.add(f"{name}.feed_forward.add", x, y)

@@ -1,0 +1,70 @@
+"""What is made again in backward where all products are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+import clustersim
+from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, recomputed, stage_memory
+from clustersim.parallelism.split import split_model
+from clustersim.workload import OptimizerSpec, load_model
+
+SCENARIO = {
+    "model": "gpt-2x256x4-seq128-fused",
+    "num_gpus": 1,
+    "batch": {"global": 4},
+    "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-a100", "link": "10 Gbit/s"},
+    "transport": "nccl",
+    "strategy": {"kind": "all-reduce"},
+    "precision": "amp-bf16",
+    "num_iterations": 1,
+}
+
+
+def repeated(model: str, recompute: str) -> list[str]:
+    layers = load_model(model).layers
+    return [layer.name for layer, each in zip(layers, recomputed(layers, recompute), strict=True) if each]
+
+
+@pytest.mark.parametrize(
+    ("recompute", "of_a_block"),
+    [
+        ("pointwise", "norm1 attention.rotary attention.add norm2 feed_forward.gate"),
+        (
+            "pointwise+attention",
+            "norm1 attention.rotary attention.scores attention.context attention.add norm2 feed_forward.gate",
+        ),
+    ],
+)
+def test_all_of_a_block_but_its_products_is_made_again_up_to_the_last(recompute: str, of_a_block: str) -> None:
+    """As JAX leaves out what nobody reads: a block's own output is the next one's input, which is kept."""
+    blocks = [name for name in repeated("llama-2-7b", recompute) if name.startswith("h.3.")]
+    assert blocks == [f"h.3.{name}" for name in of_a_block.split()]
+    assert len(repeated("llama-2-7b", recompute)) == 32 * len(blocks)
+
+
+@pytest.mark.parametrize("recompute", ["pointwise", "pointwise+attention"])
+def test_a_network_without_attention_repeats_nothing(recompute: str) -> None:
+    assert repeated("resnet50", recompute) == []
+
+
+@pytest.mark.parametrize("recompute", ["pointwise", "pointwise+attention"])
+def test_an_iteration_takes_as_much_longer_as_what_is_made_again_takes_forward(recompute: str) -> None:
+    layouts = ({"tensor": 1, "recompute": kind} for kind in ("none", recompute))
+    none, more = (clustersim.simulate({**SCENARIO, "parallelism": layout}) for layout in layouts)
+    again = set(repeated(str(SCENARIO["model"]), recompute))
+    longer = sum(forward_s for name, _, forward_s, *_ in none.layers if name in again)
+    assert more.iteration_s - none.iteration_s == pytest.approx(longer, rel=1e-9)
+
+
+def test_it_holds_less_than_keeping_all_and_more_than_keeping_inputs_of_blocks() -> None:
+    pieces = split_model(load_model("llama-2-7b"), 1, 2.0)
+    layers = [piece.layer for piece in pieces]
+    held = [
+        stage_memory(
+            [HeldPart(pieces, 1.0, block_starts(layers), recomputed(layers, kind))],
+            HeldRules(1, "amp-bf16", OptimizerSpec(kind="adam")),
+        )["activations"]
+        for kind in ("none", "pointwise", "pointwise+attention", "full")
+    ]
+    assert held[0] > held[1] >= held[2] > held[3]
