@@ -181,6 +181,7 @@ class _Writer:
                 self.ops += self.copies.back(layer)
                 self._layer_backward(part, layer, micro, puts_off)
                 if not puts_off:
+                    self._sum_up(part, layer, BACKWARD, micro)
                     self.exchange.grow(self.ops, part, layer, is_last)
 
     def _layer_forward(self, part: Part, layer: int, phase: str, micro: int) -> None:
@@ -224,8 +225,14 @@ class _Writer:
             for layer in reversed(unit):
                 time = part.times[layer]
                 self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro)
+                self._sum_up(part, layer, WEIGHTS, micro)
                 self.exchange.grow(self.ops, part, layer, is_last)
             self._share_out(part, unit, WEIGHTS, micro, is_last)
+
+    def _sum_up(self, part: Part, layer: int, phase: str, micro: int) -> None:
+        """Add the gradients of a layer to those of other micro-batches, if kernels of their own do."""
+        each_s = self.rules.kernels.of_micro_batch(self.rules.num_passes)
+        self._compute("sums of gradients", part.pieces[layer].layer.num_parameters * each_s, phase, micro)
 
     def _share_out(self, part: Part, unit: range, phase: str, micro: int, is_last: bool) -> None:
         """Copy the gradients of a unit together, if that is done, and let each replica get its share of their sum."""

@@ -12,7 +12,7 @@ from clustersim.parallelism.offload import HostUpdates
 from clustersim.parallelism.plan import REPLICAS, Part, Rules, StagePlan, buckets_of, iteration_of, with_merged_ops
 from clustersim.parallelism.whole_tensors import dealt, fullest_share
 from clustersim.program import Bucket, assign_buckets
-from clustersim.program.ops import UPDATE, Call, Compute, Key, Op, Pass, Program, Ready, Wait
+from clustersim.program.ops import BACKWARD, UPDATE, Call, Compute, Key, Op, Pass, Program, Ready, Wait
 
 
 @dataclass
@@ -133,10 +133,10 @@ class Exchange:
         if self.rules.sharding is not None:
             return self._sharded(ops, buckets, ready)
         for number in reversed(range(len(buckets))):
-            ops.insert(ready[number], Ready(number))
+            ops[ready[number] : ready[number]] = [*self._before(buckets[number]), Ready(number)]
         ops += [Wait(key) for key in self.reduced]
         program = Program(self.stage, with_merged_ops(ops))
-        return StagePlan(program, iteration_of(program, buckets, self.update_s))
+        return StagePlan(program, iteration_of(program, buckets, self.update_s + self._after_s(1.0)))
 
     def _sharded(self, ops: list[Op | Pass], buckets: list[Bucket], ready: list[int]) -> StagePlan:
         """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
@@ -144,11 +144,11 @@ class Exchange:
         if replicas > 1 and rules.sharding == "zero-1":
             for number in reversed(range(len(buckets))):
                 key, size = Key("shares of gradients", 0, number), buckets[number].num_bytes
-                ops[ready[number] : ready[number]] = (
-                    self._summed(key, size) if rules.by_tensors else self._added_up(key, self.axis, size)
-                )
+                summed = self._summed(key, size) if rules.by_tensors else self._added_up(key, self.axis, size)
+                ops[ready[number] : ready[number]] = [*self._before(buckets[number]), *summed]
         ops += [Wait(key) for key in self.reduced]
-        ops.append(Compute(UPDATE, self.update_s * self._updated_share(), UPDATE, 0))
+        share = self._updated_share()
+        ops.append(Compute(UPDATE, self.update_s * share + self._after_s(share), UPDATE, 0))
         if rules.sharding != "zero-3" and self.grid.num_sharers > 1:
             call_of = self._broadcasts() if rules.by_tensors else self._gathers(buckets)
             if rules.gather_overlap:
@@ -158,6 +158,16 @@ class Exchange:
                 ops += [*calls, *(Wait(call.key) for call in calls)]
         program = Program(self.stage, with_merged_ops(ops))
         return StagePlan(program, iteration_of(program, [], 0.0))
+
+    def _before(self, bucket: Bucket) -> list[Op]:
+        """Return what is done with the gradients of a bucket before copies exchange them."""
+        seconds = self.rules.kernels.before * bucket.num_bytes / self.rules.gradient_bytes
+        return [Compute("gradients", seconds, BACKWARD, self.rules.num_passes - 1)] if seconds else []
+
+    def _after_s(self, share: float) -> float:
+        """Return how long gradients are moved after that, all that the GPU has and the share that it updates."""
+        kernels = self.rules.kernels
+        return sum(size for _, size, _ in self.grown) * (kernels.after + share * kernels.share)
 
     def _summed(self, key: Key, num_bytes: float) -> list[Op]:
         """Return how all replicas get the whole sum of some gradients."""

@@ -12,6 +12,7 @@ from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
 from clustersim.parallelism.experts import along_experts, updated_share
+from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved, moved_seconds
 from clustersim.parallelism.grid import REPLICAS, Grid
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
 from clustersim.parallelism.memory import (
@@ -147,6 +148,8 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         around=_copies_around(layout, grid, whole),
         awaited=layout.messages != "beside",
         paired=layout.messages == "paired",
+        kernels=_gradient_kernels(layout, grid, whole),
+        num_passes=layout.num_passes,
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
@@ -221,6 +224,15 @@ def _copies_around(layout: Parallelism, grid: Grid, whole: Workload) -> CopiesAr
     number = PRECISIONS[whole.precision]
     sizes = number.operand_bytes, whole.gradient_bytes_per_parameter
     return copies_around(layout.sharding_copies, whole.gpu, number.units, *sizes)
+
+
+def _gradient_kernels(layout: Parallelism, grid: Grid, whole: Workload) -> Moved:
+    """Return the seconds of a parameter of the kernels that move gradients."""
+    if layout.gradient_kernels == "none":
+        return NOTHING_MOVED
+    number = PRECISIONS[whole.precision]
+    sizes = number.operand_bytes, whole.gradient_bytes_per_parameter
+    return moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, grid.num_replicas)
 
 
 def _rules_without_degrees(training: Training) -> Rules:

@@ -241,9 +241,10 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
     """Return whose forward pass is repeated in backward [num_layers].
 
     `full` repeats every block of a transformer, but neither its embedding nor its last layer, as Megatron-LM; of other
-    models everything but the last block, whose backward pass comes next. `selective` repeats the products of an
-    attention and what lies between them; in blocks whose attention is fused, and stores no scores, every second matrix
-    product and what is no product, as torchtitan does (`torchtitan/parallelisms/parallelize_llama.py`).
+    models everything but the last block, whose backward pass comes next. `attention` repeats the products of an
+    attention and what lies between them. So does `selective`; but in blocks whose attention is fused, and stores no
+    scores, every second matrix product and what is no product, as torchtitan does
+    (`torchtitan/parallelisms/parallelize_llama.py`).
     """
     again = [False] * len(layers)
     if recompute == "full":
@@ -252,6 +253,9 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
         attending = [block for block in blocks if any(layers[number].op == "matmul" for number in block)]
         for block in attending or blocks[:-1]:
             again[block.start : block.stop] = [True] * len(block)
+    elif recompute == "attention":
+        for first, last in _attentions(layers):
+            again[first : last + 1] = [True] * (last + 1 - first)
     elif recompute == "selective":
         for first, last in _attentions(layers):
             again[first : last + 1] = [not is_fused(layers[first])] * (last + 1 - first)

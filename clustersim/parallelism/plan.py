@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround
+from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
 from clustersim.parallelism.pieces import Piece
 from clustersim.program import Bucket, Caps, Iteration, assign_buckets
@@ -52,7 +53,8 @@ class Rules:
     pass, None where these are there. `gather_overlap` has updated weights gathered beside the first passes forward.
     `by_tensors` says that state is shared out in whole tensors, and not in slices of everything. `around` is what is
     copied around the collectives of shared weights. Messages between stages that are `awaited` hold both ranks up, and
-    where they are `paired` one each way is on its way at the same time.
+    where they are `paired` one each way is on its way at the same time. `kernels` are the seconds of a parameter in
+    which gradients are summed, cast, divided and read for their norm; there are `num_passes` micro-batches.
     """
 
     micro_batch: int
@@ -69,6 +71,8 @@ class Rules:
     around: CopiesAround = NO_COPIES
     awaited: bool = False
     paired: bool = False
+    kernels: Moved = NOTHING_MOVED
+    num_passes: int = 1
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from clustersim.errors import InputError, Mistake
 from clustersim.parallelism.borders import Tiles
 from clustersim.parallelism.copies import ShardingCopies
+from clustersim.parallelism.gradient_kernels import GradientKernels
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.nearest import product_mistake
 from clustersim.spec import Count, Spec
@@ -23,14 +24,17 @@ KEYS_OF_KIND = {"one-weird-trick": ("scheme", "update_every_pass"), "local-field
 """Keys that mean something to one kind alone."""
 
 
+RecomputeKind = Literal["none", "attention", "selective", "full"]
+
+
 def _how_much(value: Any) -> Any:
     """Read `recompute: true` as all of it."""
     return {True: "full", False: "none"}.get(value, value) if isinstance(value, bool) else value
 
 
 Recompute = Annotated[
-    Literal["none", "selective", "full"],
-    BeforeValidator(_how_much, json_schema_input_type=Literal["none", "selective", "full"] | bool),
+    RecomputeKind,
+    BeforeValidator(_how_much, json_schema_input_type=RecomputeKind | bool),
 ]
 
 
@@ -136,11 +140,18 @@ class Parallelism(Spec):
         "weights into tensors of their own and gradients into one buffer: FSDP2), or, as with `zero-2`, gradients "
         "alone into a `flat` tensor that weights are views of (FSDP1)",
     )
+    gradient_kernels: GradientKernels = Field(
+        default="none",
+        description="whose kernels move gradients beside products, collectives and the update, where all GPUs have all "
+        "of them: nobody's (`none`), PyTorch's sums over micro-batches (`autograd`), or the sums, casts, divisions "
+        "and norms of `deepspeed-bf16` (its BF16_Optimizer), `internlm` or `megatron`",
+    )
     recompute: Recompute = Field(
         default="none",
-        description="activations that are not kept but computed again in backward: `selective` (what attention has for "
-        "each pair of tokens; of blocks with fused attention, which has nothing such, every second product and what is "
-        "none) or `full` (all but the input of each block)",
+        description="activations that are not kept but computed again in backward: `attention` (its products and what "
+        "is between them, Megatron-LM's `--recompute-activations`), `selective` (the same, but of blocks with fused "
+        "attention, which has nothing for each pair of tokens, every second product and what is none) or `full` (all "
+        "but the input of each block)",
     )
     offload: Literal["none", "optimizer", "activations", "optimizer+activations"] = Field(
         default="none",
@@ -242,7 +253,7 @@ class Parallelism(Spec):
             return False
         one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
         is_shared_out = self.sharding is not None or self.sharding_over is not None or self.sharding_by != "slices"
-        is_shared_out = is_shared_out or self.sharding_copies != "none"
+        is_shared_out = is_shared_out or self.sharding_copies != "none" or self.gradient_kernels != "none"
         whole = one_pass and not is_shared_out and self.recompute == "none" and not self.sequence_parallel
         beside = self.offload == "none" and not self.tensor_overlap and not self.gather_overlap
         return whole and beside and self.grid(num_gpus).data == num_gpus

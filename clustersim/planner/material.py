@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from clustersim.parallelism.layout import begins_of, pieces_of
 from clustersim.parallelism.memory import block_starts, recomputed
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.ring import in_ring, ring_ops
+from clustersim.parallelism.spec import RecomputeKind
 from clustersim.parallelism.turns import turned_ops
 from clustersim.parallelism.work import piece_times
 from clustersim.planner.links import Group, LeastTimes
-from clustersim.planner.space import RECOMPUTES, Choice
+from clustersim.planner.space import Choice
 from clustersim.program import Caps, Copies, assign_buckets
 from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
 from clustersim.scenario import Point
@@ -61,7 +62,7 @@ class Split:
     @cached_property
     def again(self) -> dict[str, tuple[bool, ...]]:
         """For each kind of recomputation, whose forward pass is repeated [num_layers]."""
-        return {recompute: tuple(recomputed(self.layers, recompute)) for recompute in RECOMPUTES}
+        return {recompute: tuple(recomputed(self.layers, recompute)) for recompute in get_args(RecomputeKind)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,6 +63,7 @@ def _laid_out_mistakes(point: Point) -> list[Mistake]:
         mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
     return [
         *mistakes,
+        *_kernel_mistakes(point),
         *_pipedream_mistakes(point),
         *_time_chunk_mistakes(point),
         *beside_layout_mistakes(point),
@@ -93,6 +94,27 @@ def _sharding_mistakes(point: Point) -> list[Mistake]:
             message = f"{key} does not go with {other}: {why}; leave one of the two out"
             mistakes.append(Mistake(message, key=key, got=got, allowed=f"no {key}, or no {other}"))
     return mistakes
+
+
+def _kernel_mistakes(point: Point) -> list[Mistake]:
+    """Return why no GPU keeps the gradients that kernels would sum over micro-batches."""
+    layout, kernels = point.parallelism, point.parallelism.gradient_kernels
+    beside = {
+        f"sharding: {layout.sharding}": layout.sharding in ("zero-2", "zero-3"),
+        f"offload: {layout.offload}": layout.offloads("optimizer"),
+        "schedule: pipedream": layout.schedule == "pipedream",
+    }
+    return [
+        Mistake(
+            f"gradient_kernels: {kernels} moves the sums that every GPU keeps of all its gradients, which with {other} "
+            "it does not; leave gradient_kernels out",
+            key="gradient_kernels",
+            got=kernels,
+            allowed=f"none, or without {other}",
+        )
+        for other, is_given in beside.items()
+        if is_given and kernels != "none"
+    ]
 
 
 def _apart_from(point: Point) -> list[tuple[str, str]]:

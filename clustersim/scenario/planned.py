@@ -40,6 +40,9 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
     if (copies := point.parallelism.sharding_copies) != "none":
         message = "a plan copies nothing around collectives; leave sharding_copies out, and run the best with it"
         yield Mistake(message, key="parallelism.sharding_copies", got=copies, allowed="none")
+    if (kernels := point.parallelism.gradient_kernels) != "none":
+        message = "a plan moves gradients in collectives alone; leave gradient_kernels out, and run the best with it"
+        yield Mistake(message, key="parallelism.gradient_kernels", got=kernels, allowed="none")
     if (by := point.parallelism.sharding_by) != "slices":
         message = "a plan shares slices out; leave sharding_by out, and run the best with it"
         yield Mistake(message, key="parallelism.sharding_by", got=by, allowed="slices")

@@ -103,11 +103,16 @@ def _levels(point: Point) -> dict[str, list[Any]]:
     shardings = _SHARDINGS if point.grid.num_replicas > 1 else (layout.sharding,)
     further = {
         "sharding": shardings[shardings.index(layout.sharding) :],
-        "recompute": _RECOMPUTES[_RECOMPUTES.index(layout.recompute) :],
+        "recompute": _recomputes(layout.recompute),
         "micro_batches": [now * size for size in sizes],
         "offload": [level for level in _OFFLOADS if set(layout.offload.split("+")) - {"none"} <= set(level.split("+"))],
     }
     return {key: [level for level in steps if _can_be(point, {key: level})] for key, steps in further.items()}
+
+
+def _recomputes(now: str) -> list[str]:
+    """Return what may be computed again in place of what is: as much, and more."""
+    return [now, *_RECOMPUTES[max(1, _RECOMPUTES.index(now) + 1 if now in _RECOMPUTES else 1) :]]
 
 
 def _changed(point: Point, changes: Changes) -> Point:

@@ -31,6 +31,8 @@ def without_effect(point: Point) -> Iterator[str]:
         yield "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
     if "sharding_copies" in asked and layout.sharding_copies != "none" and grid.num_sharers == 1:
         yield "parallelism.sharding_copies changes nothing: nobody shares anything out (one sharer)"
+    if layout.gradient_kernels == "autograd" and layout.num_passes == 1:
+        yield "parallelism.gradient_kernels changes nothing: autograd adds nothing up where there is one micro-batch"
     given = point.strategy.model_fields_set
     if "copies" in given and grid.num_replicas == 1 and getattr(point.strategy, "copies", "") not in ("auto", "none"):
         yield "strategy.copies changes nothing: there is one copy of the model, which sends no gradients"

@@ -82,7 +82,10 @@ class ComputeSpec(Spec):
         "with the sum and the ReLU behind them in one kernel (16 bits, channels last); `eager`: as `cudnn`, and RMS "
         "norms, rotary positions, gates, residual sums and the loss in several kernels each, as PyTorch has them "
         "without `torch.compile`; `megatron`: as `cudnn`, with Megatron-LM's loss in several kernels and, where "
-        "attention is fused, TransformerEngine's choice of the kernel; `eager-2020` and `xla`: `cudnn`'s, and what "
+        "attention is fused, TransformerEngine's choice of the kernel; `megatron-2023`: Megatron-LM's own transformer "
+        "(FlagScale), with rotary positions and gates in several kernels too; `megatron-deepspeed`: the same as "
+        "Megatron-DeepSpeed had it until July 2024, which takes queries, keys and values in slices; `internlm`: "
+        "InternLM's; `eager-2020` and `xla`: `cudnn`'s, and what "
         "PyTorch 1.4 to 1.8, or a program that XLA compiled, moves around the products of an encoder such as BERT; "
         "`unrolled`: windows written out and a matrix product an image, as Caffe and Torch-7 have without cuDNN",
     )

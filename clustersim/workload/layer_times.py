@@ -19,7 +19,6 @@ from clustersim.workload.channels_last import (
     with_term,
 )
 from clustersim.workload.convolution_kernels import convolution_products, unrolled_products
-from clustersim.workload.eager import eager_traffic, megatron_traffic
 from clustersim.workload.eight_bits import PEAK_SHARE, eight_bit_product, in_eight_bits
 from clustersim.workload.encoder_kernels import (
     ENCODER_LIBRARIES,
@@ -41,6 +40,7 @@ from clustersim.workload.kernel_model import (
     rates_of,
     recurrent_products,
 )
+from clustersim.workload.language_codes import AROUND, TRAFFIC
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.local_kernels import local_products, transposed_local_products
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
@@ -57,11 +57,25 @@ LIBRARIES = {
     "cudnn-fused": convolution_products,
     "eager": convolution_products,
     "eager-2020": convolution_products,
+    "internlm": convolution_products,
     "megatron": convolution_products,
+    "megatron-2023": convolution_products,
+    "megatron-deepspeed": convolution_products,
     "xla": convolution_products,
     "unrolled": unrolled_products,
 }
-Library = Literal["cudnn", "cudnn-fused", "eager", "eager-2020", "megatron", "xla", "unrolled"]
+Library = Literal[
+    "cudnn",
+    "cudnn-fused",
+    "eager",
+    "eager-2020",
+    "internlm",
+    "megatron",
+    "megatron-2023",
+    "megatron-deepspeed",
+    "xla",
+    "unrolled",
+]
 
 _NAMES = ("name", "branch", "weights_of")
 _sizes = attrgetter(*(each.name for each in fields(Layer) if each.name not in (*_NAMES, "shape")))
@@ -233,13 +247,11 @@ def _layer_time(
     if fused == "joined":
         return LayerTime(layer, 0.0, 0.0, 0.0, "estimated")
     traffic = constants.element_wise.get(layer.op, (_ONE_PASS, _TWO_PASSES))
-    if library == "eager":
-        traffic = eager_traffic(layer, number) or traffic
-    elif library == "megatron":
-        traffic = megatron_traffic(layer, number) or traffic
+    if library in TRAFFIC:
+        traffic = TRAFFIC[library](layer, number) or traffic
     if fused == "adds":
         traffic = with_term(traffic)
-    around, size = Around(), number.activation_bytes
+    around, size = AROUND[library](layer, number) if library in AROUND else Around(), number.activation_bytes
     if library in ENCODER_LIBRARIES:
         size = number_bytes(layer, number)
         traffic, around = encoder_traffic(layer, library) or traffic, around_products(layer, number, library)

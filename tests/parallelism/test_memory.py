@@ -238,6 +238,19 @@ def test_full_recomputation_of_another_network_repeats_all_but_the_last_block() 
     assert not any(again[last:])
 
 
+@pytest.mark.parametrize(
+    ("name", "repeated"),
+    [("gpt2-small", {"scores", "softmax", "drop_weights", "context"}), ("llama-2-7b", {"scores", "context"})],
+)
+def test_recomputation_of_attention_repeats_its_products_and_what_is_between(name: str, repeated: set[str]) -> None:
+    """As `selective` does where attention stores scores, and where it is fused all the same."""
+    layers = load_model(name).layers
+    again = [layer.name for layer, each in zip(layers, recomputed(layers, "attention"), strict=True) if each]
+    blocks = len({layer.name.split(".")[1] for layer in layers if layer.name.startswith("h.")})
+    assert len(again) == blocks * len(repeated)
+    assert {name.split(".")[-1] for name in again} == repeated
+
+
 def test_selective_recomputation_repeats_what_attention_has_of_each_pair_of_tokens() -> None:
     layers = load_model("gpt2-small").layers
     again = [layer.name for layer, each in zip(layers, recomputed(layers, "selective"), strict=True) if each]

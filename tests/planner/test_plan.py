@@ -309,7 +309,9 @@ def test_a_plan_keeps_everything_on_the_gpus() -> None:
     assert "leave offload out" in str(error)
 
 
-@pytest.mark.parametrize(("key", "value"), [("sharding_over", 2), ("sharding_by", "tensors")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("sharding_over", 2), ("sharding_by", "tensors"), ("gradient_kernels", "autograd")]
+)
 def test_all_copies_of_a_plan_share_out_slices(key: str, value: Any) -> None:
     error = refusal({**SCENARIO, "parallelism": {"sharding": "zero-1", key: value}}, [4])
     assert error.mistakes[0].key == f"parallelism.{key}"

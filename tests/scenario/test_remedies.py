@@ -92,6 +92,11 @@ def test_copies_that_do_not_fit_are_told_of_smaller_micro_batches_and_of_plans()
     assert "clustersim plan" not in served
 
 
+def test_who_repeats_attention_is_told_to_repeat_more() -> None:
+    message = told(model="megatron-175b", parallelism={"tensor": 8, "recompute": "attention"})
+    assert "even parallelism {recompute: full, micro_batches: 64, offload: optimizer+activations} takes " in message
+
+
 def test_a_change_that_does_not_go_with_the_strategy_is_not_told() -> None:
     gossip = {"kind": "gossip", "asynchronous": True}
     assert "it fits with" not in told(batch={"per_gpu": 64}, strategy=gossip)

@@ -38,6 +38,7 @@ def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
         ({"data": 8, "sharding": "zero-3"}, {"buckets": "layer"}, "strategy.buckets"),
         ({"data": 1, "pipeline": 8, "micro_batches": 2}, {"copies": "pytorch"}, "strategy.copies"),
         ({"tensor": 8, "sharding": "zero-3", "sharding_copies": "flat"}, {}, "parallelism.sharding_copies"),
+        ({"data": 8, "gradient_kernels": "autograd"}, {}, "parallelism.gradient_kernels"),
     ],
 )
 def test_a_key_that_changes_nothing_is_told(layout: dict[str, Any], strategy: dict[str, Any], key: str) -> None:

@@ -5,7 +5,8 @@ import pytest
 from clustersim.hardware import load_gpu
 from clustersim.workload import PRECISIONS, estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.eager import eager_traffic, megatron_traffic
+from clustersim.workload.eager import eager_traffic
+from clustersim.workload.language_codes import megatron_traffic
 
 
 def layer(op: str):

@@ -1,0 +1,108 @@
+"""What codes move of gradients through a GPU's memory beside products, collectives and the optimizer's update.
+
+Counted in their sources, in bytes of a parameter, with w of a weight as layers read it and g of a gradient as it is
+summed: `each` behind every micro-batch, `further` behind all but the first; `before` copies exchange them and `after`
+it, of all that a GPU has, and `share` of what it updates, once an iteration:
+
+- `autograd`: PyTorch adds what a further pass gives to the gradient that is there, two reads and a write
+  (`accumulateGrad` in torch/csrc/autograd/functions/accumulate_grad.h).
+- `deepspeed-bf16`: DeepSpeed's BF16_Optimizer (deepspeed/runtime/bf16_optimizer.py, commit 06e39a56) casts a pass's
+  gradients to fp32, w + 4, and adds them to sums, 12 (`update_hp_grads`). Sums are cast to 16 bits, 4 + w, divided,
+  2 w, and after the exchange cast back, w + 4 (`allreduce_bucket` in deepspeed/runtime/engine.py); all of them are
+  read for their norm, 4, and set to zero, 4; updated weights are cast, 4 + w (`update_lp_params`).
+- `internlm`: InternLM's hybrid ZeRO optimizer (internlm/solver/optimizer/hybrid_zero_optim.py and utils.py, commits
+  01e7fd61 and 099e1cd2) leaves sums to autograd, puts them into a bucket, 2 g, divides them, 2 g, and copies them
+  back, 2 g. Of what it updates it casts gradients to fp32 and reads them for their norm, g + 8, puts them together,
+  2 g, casts them to fp32, g + 4, scales and clips them, 8, and casts updated weights, 4 + w.
+- `megatron`: Megatron-LM's products add to a buffer of sums (`gradient_accumulation_fusion`), which is divided by the
+  number of copies before they exchange it, 2 g, and set to zero for the next iteration, g
+  (`start_grad_sync` in megatron/core/distributed/param_and_grad_buffer.py, commit 00119989, `reduce_model_grads` in
+  megatron/optimizer/distrib_optimizer.py of 2023). What a GPU updates is read for its norm, g, cast to fp32 if it is
+  not, g + 4, and updated weights are cast, 4 + w.
+
+Left out: clipping where a code does so only beyond a limit; checks for what is no number; what a product reads of the
+sums that it adds to, beside which it multiplies; launches; sums of weights that are no product's, which Megatron-LM
+adds by kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+from clustersim.hardware.sheet import Gpu
+from clustersim.workload.kernel_constants import constants_of
+
+GradientKernels = Literal["none", "autograd", "deepspeed-bf16", "internlm", "megatron"]
+_FP32 = 4.0
+
+
+class Moved(NamedTuple):
+    """Of a parameter: bytes, or seconds, that are moved at each of the times above."""
+
+    each: float = 0.0
+    further: float = 0.0
+    before: float = 0.0
+    after: float = 0.0
+    share: float = 0.0
+
+    def of_micro_batch(self, num: int) -> float:
+        """Return what one of `num` micro-batches moves, in the mean of all."""
+        return self.each + self.further * (num - 1) / num
+
+
+NOTHING_MOVED = Moved()
+
+
+def _autograd(_: float, gradient: float) -> Moved:
+    return Moved(further=3 * gradient)
+
+
+def _deepspeed_bf16(weight: float, _: float) -> Moved:
+    cast = weight + _FP32
+    return Moved(each=cast + 3 * _FP32, before=cast + 2 * weight, after=cast + 2 * _FP32, share=cast)
+
+
+def _internlm(weight: float, gradient: float) -> Moved:
+    norm, cast, scaled = gradient + 2 * _FP32, gradient + _FP32, 2 * _FP32
+    share = norm + 2 * gradient + cast + scaled + _FP32 + weight
+    return Moved(further=3 * gradient, before=4 * gradient, after=2 * gradient, share=share)
+
+
+def _megatron(weight: float, gradient: float) -> Moved:
+    cast = gradient + _FP32 if gradient != _FP32 else 0.0
+    return Moved(before=2 * gradient, after=gradient, share=gradient + cast + _FP32 + weight)
+
+
+_OF_KIND: Mapping[str, Callable[[float, float], Moved]] = {
+    "none": lambda weight, gradient: NOTHING_MOVED,
+    "autograd": _autograd,
+    "deepspeed-bf16": _deepspeed_bf16,
+    "internlm": _internlm,
+    "megatron": _megatron,
+}
+
+
+def moved_bytes(kind: GradientKernels, weight_bytes: float, gradient_bytes: float) -> Moved:
+    """Return the bytes of a parameter that a code moves.
+
+    >>> moved_bytes("deepspeed-bf16", 2, 4)
+    Moved(each=18.0, further=0.0, before=10.0, after=14.0, share=6.0)
+    >>> moved_bytes("autograd", 2, 2)
+    Moved(each=0.0, further=6, before=0.0, after=0.0, share=0.0)
+    """
+    return _OF_KIND[kind](weight_bytes, gradient_bytes)
+
+
+def moved_seconds(
+    kind: GradientKernels, gpu: Gpu, units: str, weight_bytes: float, gradient_bytes: float, num_copies: int
+) -> Moved:
+    """Return the seconds of a parameter, at the memory rate that element-wise kernels reach.
+
+    One copy has nothing to exchange, and so nothing `before` it.
+    """
+    rate = constants_of(gpu, units).memory_efficiency * gpu.memory_bytes_per_s
+    moved = moved_bytes(kind, weight_bytes, gradient_bytes)
+    if num_copies == 1:
+        moved = moved._replace(before=0.0)
+    return Moved(*(each / rate for each in moved))

@@ -1,0 +1,144 @@
+"""Operations of a Llama or GPT as codes that train them have them: some in kernels of their own, some in PyTorch's.
+
+Counted as in `eager`, in elements of an activation, with w = 2 where they have 16 bits and casts of 1 + w; what is not
+listed is one pass.
+
+`megatron` is Megatron-LM with TransformerEngine, whose loss has several kernels (`cross_entropy.py` of
+`megatron/core/tensor_parallel`, without its fusion).
+
+`megatron-2023` is Megatron-LM's own transformer before it fused rotary positions and gates
+(`megatron/model/transformer.py` of FlagOpen/FlagScale, commit 2387bf46):
+
+- rotary positions of queries and keys (`apply_rotary_pos_emb` in `rotary_pos_embedding.py`, microsoft's commit
+  1bcd14d6): times the cosine, 2, halves exchanged, a negation, 1, and a copy, 2, times the sine, 2, and the sum, 3;
+  backward the two products, 4, a negation, 1, halves put together, 2, and the sum of both ways, 3.
+- queries, keys and values are views of one product's output, of which values are copied, and whose gradients are put
+  together backward, 2 each. Where several queries share keys and values, these are first written once for each query,
+  and backward added up. All of it counts with rotary positions, whose output has values in it.
+- a gate's halves are such views too (`torch.chunk`): 5 and 9 of its output as in `eager`, and 4 to put the gradients of
+  both together.
+- norms are Apex's: one kernel forward, backward one for the weight and one for what it writes, which read gradient and
+  input each (`csrc/layer_norm_cuda_kernel.cu` in NVIDIA/apex, commit 4b0ee252).
+- residual connections and biases as in `eager`, the loss as in `megatron`.
+
+`megatron-deepspeed` is the same as Megatron-DeepSpeed had it until July 2024 (microsoft/Megatron-DeepSpeed, commit
+1e3fc81d; pull request 409 made views of slices):
+
+- queries, keys and values are slices of one product's output (`split_tensor`). The gradient of each is written into
+  zeros as large as that output, 1 of it and 2 of the slice, and the three are added up, 6 of it: 11 in place of 2.
+- rotary positions end with a copy that puts what was turned together with nothing, 2 more, and backward the gradient of
+  that nothing is a tensor of zeros, 1, which is added, 3 (`rotary_pos_embedding.py`, commit 9de30d88).
+
+`internlm` is InternLM's (`modeling_internlm.py`, `linear.py` and `embedding.py` of `internlm/model`, commits 02964250,
+0c673cc2 and 0417faba): rotary positions are written where they were read, by one kernel; norms, Apex's, read and
+backward write fp32, to which their input is cast and from which its gradient is; gates and residual connections are
+PyTorch's, and two products read what a feed-forward layer does. The gradients of queries, keys and values lie together
+as attention writes them, and the loss is one kernel, flash-attn's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from clustersim.workload.eager import GATES, LAYER_NORM, eager_around, eager_traffic, widths
+from clustersim.workload.encoder_kernels import Around
+from clustersim.workload.kernel_constants import Traffic
+from clustersim.workload.layer import Layer
+from clustersim.workload.precision import Precision
+
+Both = tuple[Traffic, Traffic]
+
+
+def megatron_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that Megatron-LM's loss over the vocabulary moves, None for what it has in one kernel.
+
+    Logits to fp32, their maximum, that subtracted, exp, sum, the share of the sum; backward times the output's
+    gradient, and back to 16 bits. 8 w and a cast forward, 2 w and a cast backward.
+    """
+    if layer.op != "loss":
+        return None
+    cast, wide = widths(number)
+    return _of_inputs(cast + 8 * wide, cast + 2 * wide)
+
+
+def megatron_2023_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that a layer of Megatron-LM of 2023 moves, by the list at the top of this file.
+
+    A gate 5 and 13 outputs, norms 2 and 5 inputs.
+    """
+    if layer.op in ("rms-norm", "layer-norm"):
+        return LAYER_NORM
+    if layer.op == "rotary":
+        return _views_and_positions(layer, turned=10.0, turned_back=10.0, together=2.0)
+    if _is_gate(layer):
+        return Traffic(input=0.0, output=5.0), Traffic(input=0.0, output=13.0)
+    return eager_traffic(layer, number) if layer.op == "add" else megatron_traffic(layer, number)
+
+
+def megatron_deepspeed_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that a layer of Megatron-DeepSpeed moves, whose queries, keys and values are slices."""
+    if layer.op == "rotary":
+        return _views_and_positions(layer, turned=12.0, turned_back=14.0, together=11.0)
+    return megatron_2023_traffic(layer, number)
+
+
+def internlm_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that a layer of InternLM moves: rotary positions 2 and 2, as they are turned in place.
+
+    A norm a cast, w + 1 forward, and a cast, 3 w + 2 backward: w + 1 for the weight, 2 w + 1 for what it writes.
+    """
+    if layer.op == "rms-norm":
+        cast, wide = widths(number)
+        return _of_inputs(cast + wide + 1, cast + 3 * wide + 2)
+    if layer.op == "rotary":
+        return _of_inputs(2.0, 2.0)
+    return eager_traffic(layer, number) if layer.op == "add" or _is_gate(layer) else None
+
+
+def _views_and_positions(layer: Layer, turned: float, turned_back: float, together: float) -> Both:
+    """Return the elements of rotary positions between one product of queries, keys and values and fused attention.
+
+    With q elements of queries and k of keys, as many as of values: positions `turned` 2 q forward and `turned_back` 2 q
+    backward, values copied 2 q or keys and values written for each query 2 (k + q), and backward as much for these and
+    `together` (q + 2 k) for all three.
+    """
+    keys = layer.output_elements - layer.input_elements
+    queries = layer.input_elements - keys
+    is_grouped = keys < queries
+    spread = 2 * (keys + queries) if is_grouped else 0.0
+    forward = turned * 2 * queries + (spread if is_grouped else 2 * queries)
+    backward = turned_back * 2 * queries + spread + together * (queries + 2 * keys)
+    return _of_inputs(forward / layer.input_elements, backward / layer.input_elements)
+
+
+def _of_inputs(forward: float, backward: float) -> Both:
+    return Traffic(input=forward, output=0.0), Traffic(input=backward, output=0.0)
+
+
+def _is_gate(layer: Layer) -> bool:
+    return layer.op in GATES and layer.input_elements == 2 * layer.output_elements
+
+
+def _around_matrices(layer: Layer, number: Precision) -> Around:
+    """Return what is moved around matrices, where gradients of queries, keys and values come as they are needed."""
+    return eager_around(layer, number) if layer.op == "fully-connected" else Around()
+
+
+def _around_single_matrices(layer: Layer, number: Precision) -> Around:
+    """Return the same where matrices that read one input are a single one, which leaves one gradient of it."""
+    return _around_matrices(layer, number)._replace(backward_data=0.0)
+
+
+TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
+    "eager": eager_traffic,
+    "internlm": internlm_traffic,
+    "megatron": megatron_traffic,
+    "megatron-2023": megatron_2023_traffic,
+    "megatron-deepspeed": megatron_deepspeed_traffic,
+}
+AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
+    "eager": eager_around,
+    "internlm": _around_matrices,
+    "megatron-2023": _around_single_matrices,
+    "megatron-deepspeed": _around_single_matrices,
+}

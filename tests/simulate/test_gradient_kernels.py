@@ -1,0 +1,131 @@
+"""Kernels that sum, cast, divide and measure gradients: bytes at the memory rate, each at its time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim.errors import InputError
+from clustersim.parallelism.gradient_kernels import moved_bytes
+from clustersim.workload.kernel_constants import constants_of
+from tests.simulate.test_sharding_copies import COPIES, scenario, setup_of
+from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
+
+KINDS = ("autograd", "deepspeed-bf16", "internlm", "megatron")
+
+
+def parameter_s(layout: dict[str, Any], **other: Any) -> float:
+    """Return the seconds in which a byte of every parameter of a GPU is moved."""
+    setup = setup_of(layout, **other)
+    gpu = setup.reference.gpu
+    rate = constants_of(gpu, "tensor").memory_efficiency * gpu.memory_bytes_per_s
+    held = sum(piece.layer.num_parameters for part in setup.laid_out.parts for piece in part.pieces)
+    return held / rate
+
+
+def spent_s(layout: dict[str, Any], **other: Any) -> tuple[float, float]:
+    """Return the seconds of backward passes, and of the update, that a GPU's kernels of gradients take."""
+    spent = []
+    for kind in ("none", layout["gradient_kernels"]):
+        plan = setup_of({**layout, "gradient_kernels": kind}, **other).laid_out.plans[0]
+        phases = plan.program.phase_s()
+        spent.append((phases["backward"], phases.get("update", 0.0) + plan.iteration.update_s))
+    return spent[1][0] - spent[0][0], spent[1][1] - spent[0][1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("layout", "num"),
+    [
+        ({"sharding": "zero-1"}, 1),
+        ({"sharding": "zero-1"}, 4),
+        ({"sharding": None}, 4),
+        ({"sharding": "zero-1", "tensor": 2}, 4),
+    ],
+)
+def test_an_iteration_moves_the_bytes_that_the_code_does(kind: str, layout: dict[str, Any], num: int) -> None:
+    """Behind every micro-batch, behind all but one, before copies exchange and after that, and of what is updated."""
+    layout = {**layout, "micro_batches": num, "gradient_kernels": kind}
+    backward_s, update_s = spent_s(layout)
+    byte_s, moved = parameter_s(layout), moved_bytes(kind, 2, 4)
+    share = layout.get("tensor", 1) / COPIES if layout["sharding"] else 1
+    in_backward = moved.each * num + moved.further * (num - 1) + moved.before
+    assert backward_s == pytest.approx(in_backward * byte_s, rel=1e-6)
+    assert update_s == pytest.approx((moved.after + moved.share * share) * byte_s, rel=1e-6)
+
+
+def test_deepspeeds_sums_in_fp32_move_18_bytes_a_micro_batch() -> None:
+    assert moved_bytes("deepspeed-bf16", 2, 4).each == (2 + 4) + (4 + 4 + 4)
+
+
+def test_one_copy_casts_and_divides_nothing_for_others() -> None:
+    backward_s, _ = spent_s({"sharding": "zero-1", "gradient_kernels": "internlm"}, num_gpus=1)
+    assert backward_s == 0
+
+
+def test_gradients_of_16_bits_are_summed_in_as_many() -> None:
+    layout = {"sharding": "zero-1", "micro_batches": 2, "gradient_kernels": "autograd"}
+    backward_s, update_s = spent_s(layout, gradient_precision="bf16")
+    assert backward_s == pytest.approx(3 * 2 * parameter_s(layout), rel=1e-6)
+    assert update_s == 0
+
+
+def test_passes_put_off_sum_what_they_make() -> None:
+    """Gradients of weights that a schedule puts off are summed then."""
+    layout = {"sharding": None, "pipeline": 2, "micro_batches": 4, "gradient_kernels": "deepspeed-bf16", "data": 2}
+    plans = [setup_of({**layout, "schedule": each}).laid_out.plans[0] for each in ("1f1b", "zero-bubble")]
+    sums = [sum(plan.program.phase_s().values()) for plan in plans]
+    plain = [
+        setup_of({**layout, "schedule": each, "gradient_kernels": "none"}).laid_out.plans[0].program
+        for each in ("1f1b", "zero-bubble")
+    ]
+    added = [with_s - sum(program.phase_s().values()) for with_s, program in zip(sums, plain, strict=True)]
+    assert added[0] > 0
+    assert added[1] == pytest.approx(added[0], rel=1e-6)
+
+
+def test_copies_that_share_nothing_out_have_them_too() -> None:
+    plain, with_kernels = (
+        clustersim.simulate(scenario({"sharding": None, "gradient_kernels": kind})).iteration_s
+        for kind in ("none", "deepspeed-bf16")
+    )
+    moved = moved_bytes("deepspeed-bf16", 2, 4)
+    layout = {"sharding": None, "gradient_kernels": "deepspeed-bf16"}
+    assert with_kernels - plain == pytest.approx(sum(moved) * parameter_s(layout), rel=0.05)
+
+
+def test_they_are_waited_for() -> None:
+    runs = [
+        clustersim.simulate(scenario({"sharding": "zero-1", "micro_batches": 2, "gradient_kernels": kind}))
+        for kind in ("none", "autograd", "deepspeed-bf16")
+    ]
+    none_s, autograd_s, deepspeed_s = (run.iteration_s for run in runs)
+    assert none_s < autograd_s < deepspeed_s
+
+
+@pytest.mark.parametrize("layout", [{"tensor": 2}, {"pipeline": 2, "micro_batches": 4, "schedule": "zero-bubble"}])
+def test_shortcuts_are_exact_with_them(layout: dict[str, Any], tmp_path: Path) -> None:
+    file = scenario({**layout, "sharding": "zero-1", "gradient_kernels": "deepspeed-bf16"}, num_gpus=8)
+    file["topology"] = {"kind": "star", "num_hosts": 1, "host": "dgx-a100", "link": "100 Gbit/s", "hop": "1 us"}
+    check_folded_is_exact(file)
+    check_traces_are_exact(file, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("layout", "other"),
+    [
+        ({"sharding": "zero-2"}, "sharding: zero-2"),
+        ({"sharding": "zero-3"}, "sharding: zero-3"),
+        ({"sharding": "zero-1", "offload": "optimizer"}, "offload: optimizer"),
+        (
+            {"sharding": None, "pipeline": 2, "data": 2, "micro_batches": 4, "schedule": "pipedream"},
+            "schedule: pipedream",
+        ),
+    ],
+)
+def test_they_are_refused_where_no_gpu_keeps_sums_of_all_its_gradients(layout: dict[str, Any], other: str) -> None:
+    with pytest.raises(InputError, match=f"autograd moves the sums .* which with {other} it does not"):
+        setup_of({**layout, "gradient_kernels": "autograd"})

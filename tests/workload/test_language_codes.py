@@ -1,0 +1,94 @@
+"""What codes that train language models move through memory beside products."""
+
+import pytest
+
+from clustersim.hardware import load_gpu
+from clustersim.workload import PRECISIONS, Layer, estimate_layers, load_model
+from clustersim.workload.eager import eager_around
+from clustersim.workload.language_codes import AROUND, TRAFFIC
+from clustersim.workload.layer_times import LIBRARIES
+
+BF16 = PRECISIONS["amp-bf16"]
+
+
+def layer_of(model: str, name: str) -> Layer:
+    return next(layer for layer in load_model(model).layers if layer.name == f"h.0.{name}")
+
+
+def moved(library: str, layer: Layer, precision: str = "amp-bf16") -> list[float]:
+    """Return the elements that a layer moves forward and backward, in tensors as large as what it writes."""
+    traffic = TRAFFIC[library](layer, PRECISIONS[precision])
+    assert traffic is not None
+    return [each.elements(layer.input_elements, layer.output_elements) / layer.output_elements for each in traffic]
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "forward", "backward"),
+    [
+        ("megatron-2023", "attention.rotary", (2 * 10 + 2) / 3, (2 * 10 + 6) / 3),  # queries, keys; values; all three
+        ("megatron-deepspeed", "attention.rotary", (2 * 12 + 2) / 3, (2 * 14 + 3 * 11) / 3),
+        ("megatron-2023", "feed_forward.gate", 5, 13),
+        ("megatron-deepspeed", "feed_forward.gate", 5, 13),
+        ("megatron-2023", "norm1", 2, 5),
+        ("megatron-2023", "attention.add", 3, 3),
+        ("internlm", "attention.rotary", 2 * 2 / 3, 2 * 2 / 3),
+        ("internlm", "feed_forward.gate", 5, 9),
+        ("internlm", "norm1", 6, 11),
+        ("internlm", "attention.add", 3, 3),
+    ],
+)
+def test_an_operation_moves_what_its_kernels_read_and_write(library, name, forward, backward):
+    """Of a Llama whose queries, keys and values are as wide: rotary positions write all three."""
+    assert moved(library, layer_of("llama-2-7b", name)) == pytest.approx([forward, backward])
+
+
+def test_keys_and_values_that_queries_share_are_written_for_each_of_them_before_their_positions():
+    """Llama 3.1 8B has 32 heads of queries, 8 of keys and as many of values."""
+    spread, together = 2 * (8 + 32), 2 * 48
+    assert moved("megatron-2023", layer_of("llama-3.1-8b", "attention.rotary")) == pytest.approx(
+        [(2 * 32 * 10 + spread) / 48, (2 * 32 * 10 + spread + together) / 48]
+    )
+
+
+def test_in_fp32_a_norm_of_internlm_casts_nothing():
+    assert moved("internlm", layer_of("llama-2-7b", "norm1"), "fp32") == [2, 5]
+
+
+def test_the_loss_is_megatrons_in_both_its_years_and_one_kernel_with_internlm():
+    loss = load_model("llama-2-7b").layers[-1]
+    assert moved("megatron-2023", loss) == moved("megatron", loss) == [19, 7]
+    assert moved("megatron-deepspeed", loss) == [19, 7]
+    assert TRAFFIC["internlm"](loss, BF16) is None
+
+
+def test_a_bias_costs_one_more_read_of_the_outputs_gradient():
+    with_bias, without = layer_of("mpt-7b", "attention.qkv"), layer_of("llama-2-7b", "attention.qkv")
+    assert eager_around(with_bias, BF16).backward_weights == 2 * with_bias.output_elements
+    assert eager_around(without, BF16).backward_weights == 0
+
+
+def test_two_matrices_that_read_one_input_leave_two_gradients_to_add_unless_they_are_one():
+    gate_and_up = layer_of("llama-2-7b", "feed_forward.in")
+    found = {library: AROUND[library](gate_and_up, BF16).backward_data for library in AROUND}
+    summed = 3 * 2 * gate_and_up.input_elements
+    assert found == {"eager": summed, "internlm": summed, "megatron-2023": 0, "megatron-deepspeed": 0}
+
+
+@pytest.mark.parametrize("model", ["llama-2-7b", "llama-3.1-8b"])
+def test_gradients_of_queries_keys_and_values_are_moved_six_times_in_pytorch(model):
+    products = [layer_of(model, f"attention.{name}") for name in ("scores", "context")]
+    queries = products[1].output_elements
+    assert sum(eager_around(each, BF16).backward_data for each in products) == 2 * 6 * queries
+    assert all(AROUND[library](products[0], BF16).backward_data == 0 for library in AROUND if library != "eager")
+
+
+def test_every_code_is_a_library_and_none_is_quicker_than_one_kernel_but_where_it_writes_in_place():
+    model, gpu = load_model("llama-2-7b"), load_gpu("a100")
+    one = estimate_layers(model, gpu, 1, "amp-bf16").layers
+    for library in TRAFFIC:
+        assert library in LIBRARIES
+        layers = estimate_layers(model, gpu, 1, "amp-bf16", library=library).layers
+        quicker = {
+            after.layer.op for before, after in zip(one, layers, strict=True) if after.backward_s < before.backward_s
+        }
+        assert quicker <= ({"rotary"} if library == "internlm" else {"loss"} if library == "megatron" else set())
