@@ -24,6 +24,8 @@ def without_effect(point: Point) -> Iterator[str]:
         yield "parallelism.balance changes nothing: all layers lie on one stage (pipeline is 1)"
     if "balance" in asked and grid.pipeline > 1 and layout.stages is not None:
         yield "parallelism.balance changes nothing: stages says how many layers each has"
+    if "messages" in asked and layout.messages != "beside" and grid.pipeline == 1:
+        yield "parallelism.messages changes nothing: all layers lie on one stage (pipeline is 1)"
     one_pass = grid.pipeline == 1 and layout.num_passes == 1
     if "schedule" in asked and layout.schedule in ("gpipe", "1f1b") and one_pass:
         yield "parallelism.schedule changes nothing: there is one micro-batch on one stage"

@@ -31,6 +31,7 @@ def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
     [
         ({"data": 8, "expert_imbalance": 1.5}, {}, "parallelism.expert_imbalance"),
         ({"data": 8, "balance": "memory"}, {}, "parallelism.balance"),
+        ({"data": 8, "messages": "awaited"}, {}, "parallelism.messages"),
         ({"pipeline": 2, "stages": [6, 8], "balance": "time"}, {}, "parallelism.balance"),
         ({"data": 8, "schedule": "gpipe"}, {}, "parallelism.schedule"),
         ({"data": 8, "sharding": "zero-2"}, {"overlap": False}, "strategy.overlap"),
