@@ -45,6 +45,7 @@ from clustersim.parallelism.turns import in_turns
 from clustersim.parallelism.whole_tensors import fullest_share
 from clustersim.parallelism.work import piece_times
 from clustersim.program.buckets import Caps
+from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 from clustersim.program.ops import UPDATE, Key, Read
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
 from clustersim.workload.layer_times import Library
@@ -59,7 +60,8 @@ class Training:
 
     `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether they set off during
     backward. `work_at` gives the undivided layers' times at another batch, where a layout has layers at several.
-    `copied_bytes` are those of a sample on its way to a GPU, where samples have to be waited for.
+    `copied_bytes` are those of a sample on its way to a GPU, where samples have to be waited for; `buffers` are what is
+    held for exchanges.
     """
 
     whole: Workload
@@ -69,6 +71,7 @@ class Training:
     overlap: bool
     work_at: Callable[[int], Workload] | None = None
     copied_bytes: float | None = None
+    buffers: ExchangeBuffers = NOTHING_BESIDE
 
 
 @dataclass(frozen=True)
@@ -314,7 +317,8 @@ def _parts(
         own, repeated = tuple(pieces[first:end]), tuple(again[first:end])
         kept: tuple[float, ...] = ()
         if layout.offloads(ACTIVATIONS):
-            each = kept_by_layer(HeldPart(own, 0.0, units, repeated), training.whole.precision)
+            casts_all = casts_model(layout, grid)
+            each = kept_by_layer(HeldPart(own, 0.0, units, repeated), training.whole.precision, casts_all)
             kept = tuple(training.whole.batch * num_bytes for num_bytes in each)
         parts.append(Part(first, own, tuple(times[first:end]), repeated, units, entry, kept))
     return parts
@@ -329,7 +333,7 @@ def _update_s(whole: Workload, parts: Sequence[Part]) -> float:
 def _memory(parts: Sequence[Part], slots: list[Slot], rules: HeldRules) -> tuple[dict[str, float], dict[str, float]]:
     """Return what a rank of a stage holds, and what it has in its host's memory."""
     held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
-    own = [part_activations(part, rules.precision) for part in held]
+    own = [part_activations(part, rules.precision, rules.casts_all) for part in held]
     peak = fullest_pass(slots, [each.kept for each in own], [each.again for each in own])
     in_flight = kept_by(slots)[peak].tolist()
     if any(slot.phase == UPDATE for slot in slots):
@@ -346,7 +350,8 @@ def _held(parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Sl
 
     Where what layers keep goes to the host, what is on the GPU of it does not grow with the micro-batches in flight.
     """
-    own = [part_activations(HeldPart(part.pieces, 0.0, part.units, part.again), rules.precision) for part in parts]
+    held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
+    own = [part_activations(part, rules.precision, rules.casts_all) for part in held]
     each = (1 + SLACK) * rules.micro_batch
     kept = tuple(0.0 if rules.offload_activations else each * part.kept for part in own)
     again = tuple(each * part.again for part in own)
@@ -367,7 +372,23 @@ def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRule
         offload_activations=layout.offloads(ACTIVATIONS),
         gradient_bytes=_gradient_bytes(whole),
         weight_share=whole.model.weight_share,
+        casts_all=casts_model(layout, grid),
+        from_fp32=gathers_from_fp32(layout),
+        buffers=training.buffers,
     )
+
+
+def casts_model(layout: Parallelism, grid: Grid) -> bool:
+    """Say whether a model is cast as a whole, as those do who divide it or share out what copies have.
+
+    Copies that have all of it are taken to be trained under autocast.
+    """
+    return layout.kind == "grid" and (grid.num_ranks > grid.data or layout.sharding is not None)
+
+
+def gathers_from_fp32(layout: Parallelism) -> bool:
+    """Say whether shares of weights are kept in fp32 alone and cast as they are gathered: FSDP's, whose copies tell."""
+    return layout.sharding == "zero-3" and layout.sharding_copies != "none"
 
 
 def _gradient_bytes(whole: Workload) -> float:

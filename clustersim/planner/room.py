@@ -11,10 +11,20 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from clustersim.parallelism.experts import updated_share
-from clustersim.parallelism.memory import HeldPart, HeldRules, PartActivations, part_activations, stage_state
+from clustersim.parallelism.layout import casts_model
+from clustersim.parallelism.memory import (
+    HeldPart,
+    HeldRules,
+    PartActivations,
+    part_activations,
+    stage_state,
+    whole_gradient_bytes,
+)
 from clustersim.planner.material import Material, Split
 from clustersim.planner.shapes import StageShape, stage_shapes
 from clustersim.planner.space import Choice
+from clustersim.program.exchange_buffers import ExchangeBuffers
+from clustersim.scenario.buffers import channels_of, layout_buffers
 from clustersim.workload.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
 
 
@@ -25,6 +35,7 @@ class Rooms:
         self._material = material
         self._known_parts: dict[Hashable, PartActivations] = {}
         self._known_states: dict[Hashable, float] = {}
+        self._num_channels = channels_of(material.point)
 
     def fullest_bytes(self, choice: Choice) -> float:
         """Return the bytes that a rank of the fullest stage holds; raise InputError where there is no such layout."""
@@ -45,10 +56,11 @@ class Rooms:
         """Return what a part keeps of one sample."""
         blocks = tuple(_blocks(split, first, end))
         again = split.again[choice.layout.recompute][first:end]
-        key = choice.cut, split.kinds[first:end], blocks, again
+        casts_all = casts_model(choice.layout, choice.grid)
+        key = choice.cut, split.kinds[first:end], blocks, again, casts_all
         if key not in self._known_parts:
             part = HeldPart(split.pieces[first:end], 1.0, blocks, again)
-            self._known_parts[key] = part_activations(part, self._material.point.precision)
+            self._known_parts[key] = part_activations(part, self._material.point.precision, casts_all)
         return self._known_parts[key]
 
     def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...]) -> float:
@@ -56,16 +68,23 @@ class Rooms:
         sharding, replicas = choice.layout.sharding, choice.grid.num_replicas
         kinds = tuple(split.kinds[first:end] for first, end in spans)
         starts = tuple(tuple(_blocks(split, *span)) for span in spans)
-        key = choice.cut, kinds, starts, sharding, replicas if sharding else 1
+        buffers = self._buffers(choice)
+        key = choice.cut, kinds, starts, sharding, replicas if sharding else 1, buffers
         if key not in self._known_states:
             parts = [
                 HeldPart(split.pieces[first:end], 1.0, blocks, ())
                 for (first, end), blocks in zip(spans, starts, strict=True)
             ]
             share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
-            state = sum(stage_state(parts, self._rules(sharding, share)).values())
-            self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES
+            rules = self._rules(sharding, share)
+            state = sum(stage_state(parts, rules).values())
+            exchanged = sum(buffers.held(whole_gradient_bytes(parts, rules)).values())
+            self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES + exchanged
         return self._known_states[key]
+
+    def _buffers(self, choice: Choice) -> ExchangeBuffers:
+        strategy = self._material.strategy(choice)
+        return layout_buffers(self._material.point, choice.layout, choice.grid, strategy, self._num_channels)
 
     def _rules(self, sharding: str | None, share: float) -> HeldRules:
         point = self._material.point
