@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_turn_bytes
 from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
@@ -317,8 +318,7 @@ def _parts(
         own, repeated = tuple(pieces[first:end]), tuple(again[first:end])
         kept: tuple[float, ...] = ()
         if layout.offloads(ACTIVATIONS):
-            casts_all = casts_model(layout, grid)
-            each = kept_by_layer(HeldPart(own, 0.0, units, repeated), training.whole.precision, casts_all)
+            each = kept_by_layer(HeldPart(own, 0.0, units, repeated), _held_rules(layout, grid, training))
             kept = tuple(training.whole.batch * num_bytes for num_bytes in each)
         parts.append(Part(first, own, tuple(times[first:end]), repeated, units, entry, kept))
     return parts
@@ -333,7 +333,7 @@ def _update_s(whole: Workload, parts: Sequence[Part]) -> float:
 def _memory(parts: Sequence[Part], slots: list[Slot], rules: HeldRules) -> tuple[dict[str, float], dict[str, float]]:
     """Return what a rank of a stage holds, and what it has in its host's memory."""
     held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
-    own = [part_activations(part, rules.precision, rules.casts_all) for part in held]
+    own = [part_activations(part, rules) for part in held]
     peak = fullest_pass(slots, [each.kept for each in own], [each.again for each in own])
     in_flight = kept_by(slots)[peak].tolist()
     if any(slot.phase == UPDATE for slot in slots):
@@ -351,7 +351,7 @@ def _held(parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Sl
     Where what layers keep goes to the host, what is on the GPU of it does not grow with the micro-batches in flight.
     """
     held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
-    own = [part_activations(part, rules.precision, rules.casts_all) for part in held]
+    own = [part_activations(part, rules) for part in held]
     each = (1 + SLACK) * rules.micro_batch
     kept = tuple(0.0 if rules.offload_activations else each * part.kept for part in own)
     again = tuple(each * part.again for part in own)
@@ -374,21 +374,9 @@ def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRule
         weight_share=whole.model.weight_share,
         casts_all=casts_model(layout, grid),
         from_fp32=gathers_from_fp32(layout),
+        loss_bytes=loss_turn_bytes(training.library, grid),
         buffers=training.buffers,
     )
-
-
-def casts_model(layout: Parallelism, grid: Grid) -> bool:
-    """Say whether a model is cast as a whole, as those do who divide it or share out what copies have.
-
-    Copies that have all of it are taken to be trained under autocast.
-    """
-    return layout.kind == "grid" and (grid.num_ranks > grid.data or layout.sharding is not None)
-
-
-def gathers_from_fp32(layout: Parallelism) -> bool:
-    """Say whether shares of weights are kept in fp32 alone and cast as they are gathered: FSDP's, whose copies tell."""
-    return layout.sharding == "zero-3" and layout.sharding_copies != "none"
 
 
 def _gradient_bytes(whole: Workload) -> float:

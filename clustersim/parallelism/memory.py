@@ -33,6 +33,7 @@ from clustersim.workload import PRECISIONS, Layer, Model, OptimizerSpec, Precisi
 from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.memory import (
     CONTEXT_BYTES,
+    LOSS_BYTES,
     PRODUCTS,
     SLACK,
     WORKSPACE_BYTES,
@@ -87,7 +88,8 @@ class HeldRules:
 
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
     `casts_all` says that a model is cast as a whole (`numbers_of`), `from_fp32` that what is gathered of shares are
-    copies of fp32 weights, cast for that (FSDP's `MixedPrecision`), and `buffers` are those of exchanges.
+    copies of fp32 weights, cast for that (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the turn of
+    the loss (`loss_turn_bytes`), and `buffers` are those of exchanges.
     With `offload` the optimizer's state lies in the host's memory, with `offload_activations` so does what layers keep;
     `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it (None: all).
     """
@@ -105,6 +107,7 @@ class HeldRules:
     versions: int = 1
     casts_all: bool = False
     from_fp32: bool = False
+    loss_bytes: float = 2 * LOSS_BYTES
     buffers: ExchangeBuffers = NOTHING_BESIDE
 
     def share_of(self, *levels: str) -> float:
@@ -119,10 +122,10 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
     matrix, with gradients and state of its own. One part of a whole model, one micro-batch in flight and nothing shared
     out is what `memory_per_gpu` says.
     """
-    own = [part_activations(part, rules.precision, rules.casts_all) for part in parts]
+    own = [part_activations(part, rules) for part in parts]
     if rules.offload_activations:
         kept = kept_on_gpu(parts, rules) + max(each.again for each in own)
-        passing = max((_passing(part, rules.precision, rules.casts_all, lets_go=False) for part in parts), default=0.0)
+        passing = max((_passing(part, rules, lets_go=False) for part in parts), default=0.0)
     else:
         kept = sum(
             each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
@@ -163,7 +166,7 @@ def host_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]
         held["gradients"] = share * _gradient_bytes(rules)
         held["optimizer"] = share * rules.optimizer.state_bytes_per_parameter
     if rules.offload_activations:
-        kept = sum(part_activations(part, rules.precision, rules.casts_all).kept * part.in_flight for part in parts)
+        kept = sum(part_activations(part, rules).kept * part.in_flight for part in parts)
         held["activations"] = kept * rules.micro_batch
     return held
 
@@ -173,26 +176,26 @@ def kept_on_gpu(parts: Sequence[HeldPart], rules: HeldRules) -> float:
     most = 0.0
     for part in parts:
         units = [range(start, end) for start, end in part.spans]
-        kept = kept_by_layer(part, rules.precision, rules.casts_all)
+        kept = kept_by_layer(part, rules)
         most = max(most, most_kept(kept, units, part.again))
     return most
 
 
-def part_activations(part: HeldPart, precision: str, casts_all: bool = False) -> PartActivations:
+def part_activations(part: HeldPart, rules: HeldRules) -> PartActivations:
     """Return the bytes of activations that a part keeps, makes again for one block, and writes at most at once."""
     if not part.pieces:
         return PartActivations(0.0, 0.0, 0.0)
     model, owners = _with_gathers(part.pieces)
-    entry, kept = _kept(part, model, owners, precision, casts_all)
+    entry, kept = _kept(part, model, owners, rules)
     stored, working = entry, 0.0  # what comes into the part, and then its blocks
     for start, end in part.spans:
         dropped = _dropped(part, start, end)
         stored += sum(kept[number] for number in range(start, end) if number not in dropped)
         working = max(working, sum(kept[number] for number in dropped))
-    return PartActivations(stored, working, _passing(part, precision, casts_all, working))
+    return PartActivations(stored, working, _passing(part, rules, working))
 
 
-def _passing(part: HeldPart, precision: str, casts_all: bool, made_again: float = 0.0, lets_go: bool = True) -> float:
+def _passing(part: HeldPart, rules: HeldRules, made_again: float = 0.0, lets_go: bool = True) -> float:
     """Return `PartActivations.passing` where `made_again` is made again for one block.
 
     What is made again is not let go of, nor anything where `lets_go` is False.
@@ -203,46 +206,48 @@ def _passing(part: HeldPart, precision: str, casts_all: bool, made_again: float 
     dropped = [_dropped(part, start, end) for start, end in part.spans]
     repeats = [bool(own) for own, (start, end) in zip(dropped, part.spans, strict=True) for _ in range(start, end)]
     every = set().union(*dropped)
-    kept = _kept_of_owners(part, model, owners, precision, casts_all)
+    kept = _kept_of_owners(part, model, owners, rules)
     kept = [size if lets_go and owner not in every else 0.0 for owner, size in zip(owners, kept, strict=True)]
-    passing = passing_bytes(model.layers, written_bytes(model, numbers_of(precision, casts_all)), kept)
+    written = [
+        rules.loss_bytes / 2 if layer.op == "loss" else size
+        for layer, size in zip(
+            model.layers, written_bytes(model, numbers_of(rules.precision, rules.casts_all)), strict=True
+        )
+    ]
+    passing = passing_bytes(model.layers, written, kept)
     return max(
         more + 2 * BUFFERS * part.pieces[owner].block_bytes - (0.0 if repeats[owner] else made_again)
         for owner, more in zip(owners, passing, strict=True)  # values and keys go round, which are as large
     )
 
 
-def kept_by_layer(part: HeldPart, precision: str, casts_all: bool = False) -> tuple[float, ...]:
+def kept_by_layer(part: HeldPart, rules: HeldRules) -> tuple[float, ...]:
     """Return the bytes of one sample that a part's input and each of its layers leave for backward [num_layers + 1].
 
     They are none of a layer whose output is made again; their sum is what `part_activations` says is kept.
     """
     if not part.pieces:
         return (0.0,)
-    entry, kept = _kept(part, *_with_gathers(part.pieces), precision, casts_all)
+    entry, kept = _kept(part, *_with_gathers(part.pieces), rules)
     for start, end in part.spans:
         for number in _dropped(part, start, end):
             kept[number] = 0.0
     return (entry, *kept)
 
 
-def _kept(
-    part: HeldPart, model: Model, owners: Sequence[int], precision: str, casts_all: bool
-) -> tuple[float, list[float]]:
+def _kept(part: HeldPart, model: Model, owners: Sequence[int], rules: HeldRules) -> tuple[float, list[float]]:
     """Return the bytes of one sample of what comes into a part, and of what each piece keeps or makes again."""
     kept = [0.0] * len(part.pieces)
-    for owner, size in zip(owners, _kept_of_owners(part, model, owners, precision, casts_all), strict=True):
+    for owner, size in zip(owners, _kept_of_owners(part, model, owners, rules), strict=True):
         kept[owner] += size
-    return entry_bytes(model, precision, casts_all), kept
+    return entry_bytes(model, rules.precision, rules.casts_all), kept
 
 
-def _kept_of_owners(
-    part: HeldPart, model: Model, owners: Sequence[int], precision: str, casts_all: bool
-) -> list[float]:
+def _kept_of_owners(part: HeldPart, model: Model, owners: Sequence[int], rules: HeldRules) -> list[float]:
     """Return what each layer of a part keeps, those of gathered inputs too, as what is repeated of it has it."""
-    kept = list(kept_bytes(model, precision, casts_all))
+    kept = list(kept_bytes(model, rules.precision, rules.casts_all))
     again = [part.again[owner] if part.again else False for owner in owners]
-    return kept_of_products(model.layers, again, kept, PRECISIONS[precision].activation_bytes)
+    return kept_of_products(model.layers, again, kept, PRECISIONS[rules.precision].activation_bytes)
 
 
 def block_starts(layers: Sequence[Layer]) -> list[int]:

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_turn_bytes
 from clustersim.parallelism.experts import updated_share
-from clustersim.parallelism.layout import casts_model
 from clustersim.parallelism.memory import (
     HeldPart,
     HeldRules,
@@ -56,11 +56,11 @@ class Rooms:
         """Return what a part keeps of one sample."""
         blocks = tuple(_blocks(split, first, end))
         again = split.again[choice.layout.recompute][first:end]
-        casts_all = casts_model(choice.layout, choice.grid)
-        key = choice.cut, split.kinds[first:end], blocks, again, casts_all
+        rules = self._rules(choice)
+        key = choice.cut, split.kinds[first:end], blocks, again, rules.casts_all
         if key not in self._known_parts:
             part = HeldPart(split.pieces[first:end], 1.0, blocks, again)
-            self._known_parts[key] = part_activations(part, self._material.point.precision, casts_all)
+            self._known_parts[key] = part_activations(part, rules)
         return self._known_parts[key]
 
     def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...]) -> float:
@@ -76,7 +76,7 @@ class Rooms:
                 for (first, end), blocks in zip(spans, starts, strict=True)
             ]
             share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
-            rules = self._rules(sharding, share)
+            rules = self._rules(choice, share)
             state = sum(stage_state(parts, rules).values())
             exchanged = sum(buffers.held(whole_gradient_bytes(parts, rules)).values())
             self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES + exchanged
@@ -86,16 +86,19 @@ class Rooms:
         strategy = self._material.strategy(choice)
         return layout_buffers(self._material.point, choice.layout, choice.grid, strategy, self._num_channels)
 
-    def _rules(self, sharding: str | None, share: float) -> HeldRules:
-        point = self._material.point
+    def _rules(self, choice: Choice, share: float = 1.0) -> HeldRules:
+        point, layout, grid = self._material.point, choice.layout, choice.grid
         return HeldRules(
             micro_batch=0,
             precision=point.precision,
             optimizer=point.optimizer,
-            sharding=sharding,
+            sharding=layout.sharding,
             share=share,
             gradient_bytes=point.gradient_bytes,
             weight_share=self._material.setup.model.weight_share,
+            casts_all=casts_model(layout, grid),
+            from_fp32=gathers_from_fp32(layout),
+            loss_bytes=loss_turn_bytes(point.compute.library, grid),
         )
 
 

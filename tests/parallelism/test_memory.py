@@ -98,7 +98,7 @@ def test_full_recomputation_keeps_the_input_of_each_layer() -> None:
 
 
 def test_full_recomputation_makes_one_block_again_at_a_time() -> None:
-    kept, again = (part_activations(transformer_layers(1, each, False, 8), "fp16") for each in (None, "full"))
+    kept, again = (part_activations(transformer_layers(1, each, False, 8), rules()) for each in (None, "full"))
     assert kept.kept - again.kept == pytest.approx(8 * (34 + SCORES - 2) * SBH)
     assert (kept.again, again.again) == (0, pytest.approx((34 + SCORES - 2) * SBH))
 
@@ -107,7 +107,7 @@ def test_while_the_loss_has_its_turn_no_block_is_made_again() -> None:
     """The most is there then where the vocabulary is large: 50,257 logits a token in fp32, read and written."""
     model = gpt("g", "G", layers=8, features=FEATURES, heads=HEADS, tokens=TOKENS)
     pieces = split_model(model, 1, 2.0)
-    kept, again = (part_activations(part_of(pieces, each), "fp16") for each in (None, "full"))
+    kept, again = (part_activations(part_of(pieces, each), rules()) for each in (None, "full"))
     assert again.again + again.passing == pytest.approx(kept.passing) == pytest.approx(2 * 4 * 50_257 * TOKENS)
 
 
