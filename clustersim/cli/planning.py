@@ -40,6 +40,10 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row a layout.")] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes; one a core if 0.", min=0)] = 0,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep what is simulated in a file, and simulate nothing that is in it."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Find the best layouts of a scenario's model: degrees, micro-batches, schedule, sharding, recomputation.
@@ -60,6 +64,7 @@ def plan(
             overrides=settings or [],
             across_hosts=across_hosts,
             workers=workers,
+            resume=resume,
             progress=tell,
         )
     if csv is not None:
@@ -74,6 +79,8 @@ def plan(
             typer.echo(f"csv: {csv}")
     if found.stopped:
         typer.echo(f"interrupted: the best of {found.num_simulated} layouts that had been simulated", err=True)
+        if resume is not None:
+            typer.echo(f"the same command goes on from {resume}", err=True)
         raise SystemExit(INTERRUPTED)
 
 

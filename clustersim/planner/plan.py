@@ -11,6 +11,7 @@ from clustersim import __version__
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, unknown_name
 from clustersim.planner.bound import least_iteration_s, least_passes_s
+from clustersim.planner.journal import Journal
 from clustersim.planner.material import Material
 from clustersim.planner.nowhere import no_layout, nowhere_fits
 from clustersim.planner.objective import NAMES, Objective, dollars_per_sample, joules_per_sample
@@ -113,6 +114,7 @@ def plan(
     overrides: Sequence[str] = (),
     across_hosts: bool = False,
     workers: int = 0,
+    resume: str | Path | None = None,
     progress: Progress = lambda share, what: None,
 ) -> Plan:
     """Return the best layouts of a scenario's model on each of some numbers of GPUs.
@@ -120,20 +122,23 @@ def plan(
     What the scenario gives under `parallelism` stays as it is, and everything else there is tried. `batches` are
     those over all GPUs, the scenario's own if there is none. GPUs that split layers share a host unless
     `across_hosts`. `workers` is how many processes simulate, as many as there are cores where it is 0; what comes out
-    is the same for any number.
+    is the same for any number. What is simulated is kept in the file `resume`, and what is there already of the same
+    question is not simulated again.
     """
     if objective not in NAMES:
         raise unknown_name("objective", objective, NAMES)
     check_number("top", top, least=1, is_whole=True)
     check_number("workers", workers, least=0, is_whole=True)
     question = ask(scenario, num_gpus, batches, overrides, across_hosts)
-    return _Planning(question, objective, top, progress).plan(workers)
+    return _Planning(question, objective, top, progress, resume).plan(workers)
 
 
 class _Planning:
     """A plan while it is made."""
 
-    def __init__(self, question: Question, objective: str, top: int, progress: Progress):
+    def __init__(
+        self, question: Question, objective: str, top: int, progress: Progress, resume: str | Path | None = None
+    ):
         self._question, self._top, self._tell = question, top, progress
         self._workloads = Workloads()
         self._materials = {
@@ -146,6 +151,8 @@ class _Planning:
         self._discarded: dict[str, int] = {}
         self._least_room: tuple[float, Choice] | None = None
         self._search, self._tuned = Search(), list[Played]()
+        largest = self._materials[max(question.num_gpus)]
+        self._journal = None if resume is None else Journal.open(resume, largest)
 
     def plan(self, workers: int) -> Plan:
         """Return the plan, of what there is if somebody stops it; raise InputError where no layout fits."""
@@ -182,9 +189,9 @@ class _Planning:
         """Simulate what may be among the best, and then other ways of the best of these."""
         point, objective, search = self._question.point, self._objective, self._search
         bounded = best_bound_first(ranked, objective, self._least_s)
-        play_best_first(point, bounded, objective, self._top, pool, self._tell, search)
+        play_best_first(point, bounded, objective, self._top, pool, self._tell, search, self._journal)
         if search.played:
-            self._tuned = tuned(point, search.played, objective, self._with_bound, pool)
+            self._tuned = tuned(point, search.played, objective, self._with_bound, pool, self._journal)
 
     def _best_of_each(self, played: Sequence[Played]) -> list[Played]:
         """Return the best way of exchanging gradients of each layout, the best layout first."""
