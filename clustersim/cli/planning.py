@@ -30,6 +30,10 @@ def plan(
     batch: Annotated[
         str | None, typer.Option(metavar="N[,N]...", help="Samples over all GPUs to try; the scenario's if absent.")
     ] = None,
+    also: Annotated[
+        str | None,
+        typer.Option(metavar="KEY[,KEY]...", help="Compare sharding_over too: how many copies share out."),
+    ] = None,
     across_hosts: Annotated[
         bool, typer.Option("--across-hosts", help="Let GPUs of several hosts split a layer.")
     ] = False,
@@ -63,6 +67,7 @@ def plan(
             batches=() if batch is None else _numbers(batch, "--batch"),
             overrides=settings or [],
             across_hosts=across_hosts,
+            also=[] if also is None else [part.strip() for part in also.split(",")],
             workers=workers,
             resume=resume,
             progress=tell,

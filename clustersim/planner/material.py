@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from clustersim.hardware import load_gpu
-from clustersim.parallelism import AXES, REPLICAS, Grid, Training
+from clustersim.parallelism import AXES, REPLICAS, SHARERS, Grid, Training
 from clustersim.parallelism.experts import OP
 from clustersim.parallelism.layout import begins_of, pieces_of
 from clustersim.parallelism.memory import block_starts, recomputed
@@ -180,6 +180,15 @@ class Material:
         """Return the groups of ranks of a stage that have the same parameters."""
         return self.groups_of_stage(choice, REPLICAS, stage)
 
+    def groups_met(self, choice: Choice, axis: str, stage: int) -> tuple[Group, ...]:
+        """Return the groups of ranks of a stage that share something out (`SHARERS`), or have the same share (`PEERS`).
+
+        Where all copies share out, those are all that have the same parameters, and each rank by itself.
+        """
+        grid = choice.grid
+        key = "met", grid.sizes, grid.shared_over, axis, stage
+        return self._once(key, lambda: _met(grid, self.replica_groups(choice, stage), axis))
+
     def expert_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same experts."""
         return self.groups_of_stage(choice, ("context", "data"), stage)
@@ -308,6 +317,13 @@ def _groups(grid: Grid, axes: Sequence[str]) -> tuple[Group, ...]:
     size = prod(box.shape[axis] for axis in own)
     rows = np.moveaxis(box, own, range(-len(own), 0)).reshape(-1, size)
     return tuple(tuple(row) for row in rows.tolist())
+
+
+def _met(grid: Grid, replicas: Sequence[Group], axis: str) -> tuple[Group, ...]:
+    """Return the groups that replicas are in along an axis of programs, each once."""
+    if grid.shared_over is None:
+        return tuple(replicas) if axis == SHARERS else ((replicas[0][0],),)
+    return tuple(dict.fromkeys(grid.met(rank, axis) for group in replicas for rank in group))
 
 
 def point_of(point: Point, choice: Choice) -> Point:

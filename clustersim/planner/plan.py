@@ -113,6 +113,7 @@ def plan(
     batches: Sequence[int] = (),
     overrides: Sequence[str] = (),
     across_hosts: bool = False,
+    also: Sequence[str] = (),
     workers: int = 0,
     resume: str | Path | None = None,
     progress: Progress = lambda share, what: None,
@@ -121,15 +122,15 @@ def plan(
 
     What the scenario gives under `parallelism` stays as it is, and everything else there is tried. `batches` are
     those over all GPUs, the scenario's own if there is none. GPUs that split layers share a host unless
-    `across_hosts`. `workers` is how many processes simulate, as many as there are cores where it is 0; what comes out
-    is the same for any number. What is simulated is kept in the file `resume`, and what is there already of the same
-    question is not simulated again.
+    `across_hosts`; `sharding_over` is compared too where it is in `also`. `workers` is how many processes simulate, as
+    many as there are cores where it is 0; what comes out is the same for any number. What is simulated is kept in the
+    file `resume`, and what is there already of the same question is not simulated again.
     """
     if objective not in NAMES:
         raise unknown_name("objective", objective, NAMES)
     check_number("top", top, least=1, is_whole=True)
     check_number("workers", workers, least=0, is_whole=True)
-    question = ask(scenario, num_gpus, batches, overrides, across_hosts)
+    question = ask(scenario, num_gpus, batches, overrides, across_hosts, also)
     return _Planning(question, objective, top, progress, resume).plan(workers)
 
 

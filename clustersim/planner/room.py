@@ -65,7 +65,7 @@ class Rooms:
 
     def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...]) -> float:
         """Return what a stage holds beside its activations."""
-        sharding, replicas = choice.layout.sharding, choice.grid.num_replicas
+        sharding, replicas = choice.layout.sharding, choice.grid.num_sharers
         kinds = tuple(split.kinds[first:end] for first, end in spans)
         starts = tuple(tuple(_blocks(split, *span)) for span in spans)
         buffers = self._buffers(choice)

@@ -34,9 +34,6 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
     if (offload := point.parallelism.offload) != "none":
         message = "a plan keeps everything on the GPUs; leave offload out, and run the best with it"
         yield Mistake(message, key="parallelism.offload", got=offload, allowed="none")
-    if (over := point.parallelism.sharding_over) is not None:
-        message = "a plan lets all copies share out what they have; leave sharding_over out, and run the best with it"
-        yield Mistake(message, key="parallelism.sharding_over", got=str(over), allowed="all copies")
     if (copies := point.parallelism.sharding_copies) != "none":
         message = "a plan copies nothing around collectives; leave sharding_copies out, and run the best with it"
         yield Mistake(message, key="parallelism.sharding_copies", got=copies, allowed="none")

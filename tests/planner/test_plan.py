@@ -309,11 +309,44 @@ def test_a_plan_keeps_everything_on_the_gpus() -> None:
     assert "leave offload out" in str(error)
 
 
-@pytest.mark.parametrize(("key", "value"), [("sharding_over", 2), ("sharding_by", "tensors")])
-def test_all_copies_of_a_plan_share_out_slices(key: str, value: Any) -> None:
-    error = refusal({**SCENARIO, "parallelism": {"sharding": "zero-1", key: value}}, [4])
-    assert error.mistakes[0].key == f"parallelism.{key}"
-    assert f"leave {key} out" in str(error)
+def test_copies_of_a_plan_share_out_slices() -> None:
+    error = refusal({**SCENARIO, "parallelism": {"sharding": "zero-1", "sharding_by": "tensors"}}, [4])
+    assert error.mistakes[0].key == "parallelism.sharding_by"
+    assert "leave sharding_by out" in str(error)
+
+
+HYBRID = {
+    **SCENARIO,
+    "batch": {"global": 16},
+    "topology": {**SCENARIO["topology"], "num_hosts": 2},
+    "parallelism": {"tensor": 1, "pipeline": 1, "micro_batches": 1, "recompute": "none", "sharding": "zero-3"},
+}
+
+
+def test_groups_of_copies_that_share_out_are_compared_where_that_is_asked_and_win_between_slow_hosts() -> None:
+    """Within a host of DGX-1 weights are gathered over NVLink, and over 10 Gbit/s only shares of gradients meet."""
+    all_copies = plan(HYBRID, [16], workers=1)
+    assert all(entry.choice.layout.sharding_over is None for entry in all_copies.best)
+    compared = plan(HYBRID, [16], also=["sharding_over"], workers=1)
+    best = compared.best[0]
+    assert best.choice.layout.sharding_over == 8
+    assert best.choice.text() == "data 16, zero-3 over 8"
+    assert best.iteration_s < all_copies.best[0].iteration_s
+    assert {entry.choice.layout.sharding_over for entry in compared.best} == {None, 2, 4, 8}
+    assert best.memory_bytes > all_copies.best[0].memory_bytes
+
+
+def test_a_number_of_copies_that_share_out_may_be_given() -> None:
+    given = {"sharding": "zero-2", "sharding_over": 4, "tensor": 1, "pipeline": 1}
+    found = plan({**HYBRID, "parallelism": given}, [16], workers=1)
+    assert {entry.choice.layout.sharding_over for entry in found.best} == {4}
+    everyone = plan({**HYBRID, "parallelism": {**given, "sharding_over": 16}}, [16], workers=1)
+    assert {entry.choice.layout.sharding_over for entry in everyone.best} == {None}
+    assert "sharding_over" in str(refusal({**HYBRID, "parallelism": {**given, "sharding_over": 3}}, [16]))
+
+
+def test_what_is_not_compared_on_request_is_told_with_what_is() -> None:
+    assert "known: sharding_over" in str(refusal(SCENARIO, [4], also=["sharding_by"]))
 
 
 def test_sequences_are_not_divided_in_time() -> None:
