@@ -32,7 +32,7 @@ def plan(
     ] = None,
     also: Annotated[
         str | None,
-        typer.Option(metavar="KEY[,KEY]...", help="Compare sharding_over too: how many copies share out."),
+        typer.Option(metavar="KEY[,KEY]...", help="Compare these too: sharding_over, offload."),
     ] = None,
     across_hosts: Annotated[
         bool, typer.Option("--across-hosts", help="Let GPUs of several hosts split a layer.")

@@ -144,7 +144,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         gradient_bytes=whole.gradient_bytes_per_parameter,
         weight_bytes=number.operand_bytes,
         sent_whole=not layout.sequence_parallel,
-        offload=_offload(layout, training),
+        offload=offload_of(layout, training),
         sample_bytes=_sample_bytes(layout, training),
         gather_overlap=layout.gather_overlap,
         by_tensors=layout.sharding_by == "tensors",
@@ -176,7 +176,7 @@ def _share(pieces: Sequence[Piece], layout: Parallelism, grid: Grid) -> float:
     return fullest_share(sizes, grid.num_sharers, layout.gather_overlap)
 
 
-def _offload(layout: Parallelism, training: Training) -> Offload:
+def offload_of(layout: Parallelism, training: Training) -> Offload:
     """Return what goes to the hosts; gradients of one micro-batch need not wait for those of others.
 
     Beside what the optimizer moves in fp32, the host reads gradients as they came and writes weights as they go.

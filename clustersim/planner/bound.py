@@ -162,6 +162,7 @@ class _Exchange:
         self._load = material.load(choice, stage)
         self._algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
         self._update_s = whole.optimizer_s * self._load.share
+        self._host_s = material.host_update_s(choice, stage)
         copies, counted = material.copies(choice), zip(self._load.buckets, self._load.num_gradients, strict=True)
         copied_s = [moved_s(2 * size, material.gpu, number) for size, number in counted]
         self._into_s, self._back_s = copies.into * sum(copied_s), copies.back * sum(copied_s)
@@ -178,7 +179,7 @@ class _Exchange:
         """
         sharding, replicas = self._choice.layout.sharding, self._choice.grid.num_replicas
         if replicas == 1:
-            return passed_s + self._update_s
+            return passed_s + (self._update_s if self._host_s is None else self._host_s)
         passed_s += self._into_s
         if sharding in ("zero-2", "zero-3"):
             met_s = self._streamed_s(passed_s)
@@ -186,6 +187,8 @@ class _Exchange:
             op = "reduce-scatter" if sharding else "all-reduce"
             apart_s = min(starts_s) + self._all_of_experts_s(op, self._load.experts)
             met_s = max(self._met_s(op, passed_s, starts_s), passed_s, apart_s)
+        if self._host_s is not None:
+            return met_s + self._host_s
         if sharding is None:
             return met_s + self._back_s + self._update_s
         own = (1 + self._load.expert_share * (self._choice.grid.expert - 1)) / self._choice.grid.num_sharers

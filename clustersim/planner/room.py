@@ -7,6 +7,7 @@ each is asked for once.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from clustersim.parallelism.memory import (
     stage_state,
     whole_gradient_bytes,
 )
+from clustersim.parallelism.offload import ACTIVATIONS
+from clustersim.planner.away import activation_bytes, with_offload
 from clustersim.planner.material import Material, Split
 from clustersim.planner.shapes import StageShape, stage_shapes
 from clustersim.planner.space import Choice
@@ -45,12 +48,23 @@ class Rooms:
         shapes = stage_shapes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
         ends = (*begins[1:], len(split.pieces))
         spans = list(zip(begins, ends, strict=True))
-        activations = [self._activations(choice, split, *span) for span in spans]
+        stages = range(grid.pipeline)
+        if layout.offloads(ACTIVATIONS):
+            held = [self._held_away(choice, split, spans[stage :: grid.pipeline], stage) for stage in stages]
+        else:
+            own = [self._activations(choice, split, *span) for span in spans]
+            held = [choice.micro_batch * _most_bytes(own[stage :: grid.pipeline], shapes[stage]) for stage in stages]
         return max(
-            self._state_bytes(choice, split, tuple(spans[stage :: grid.pipeline]))
-            + (1 + SLACK) * choice.micro_batch * _most_bytes(activations[stage :: grid.pipeline], shapes[stage])
-            for stage in range(grid.pipeline)
+            self._state_bytes(choice, split, tuple(spans[stage :: grid.pipeline]), stage) + (1 + SLACK) * held[stage]
+            for stage in stages
         )
+
+    def _held_away(self, choice: Choice, split: Split, spans: Sequence[tuple[int, int]], stage: int) -> float:
+        """Return the bytes of a stage's activations where what layers keep goes to the host."""
+        again = split.again[choice.layout.recompute]
+        parts = [HeldPart(split.pieces[a:b], 1.0, _blocks(split, a, b), again[a:b]) for a, b in spans]
+        rules = replace(self._rules(choice), micro_batch=choice.micro_batch)
+        return activation_bytes(parts, with_offload(rules, self._material, choice, stage))
 
     def _activations(self, choice: Choice, split: Split, first: int, end: int) -> PartActivations:
         """Return what a part keeps of one sample."""
@@ -63,13 +77,24 @@ class Rooms:
             self._known_parts[key] = part_activations(part, rules)
         return self._known_parts[key]
 
-    def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...]) -> float:
+    def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...], stage: int) -> float:
         """Return what a stage holds beside its activations."""
         sharding, replicas = choice.layout.sharding, choice.grid.num_sharers
+        away = (
+            () if choice.layout.offload == "none" else (choice.layout.offload, choice.layout.micro_batches == 1, stage)
+        )
         kinds = tuple(split.kinds[first:end] for first, end in spans)
         starts = tuple(tuple(_blocks(split, *span)) for span in spans)
         buffers = self._buffers(choice)
-        key = choice.cut, kinds, starts, sharding, replicas if sharding else 1, buffers
+        key = (
+            choice.cut,
+            kinds,
+            starts,
+            sharding,
+            replicas if sharding else 1,
+            buffers,
+            away,
+        )
         if key not in self._known_states:
             parts = [
                 HeldPart(split.pieces[first:end], 1.0, blocks, ())
@@ -77,6 +102,8 @@ class Rooms:
             ]
             share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
             rules = self._rules(choice, share)
+            if away:
+                rules = with_offload(rules, self._material, choice, stage)
             state = sum(stage_state(parts, rules).values())
             exchanged = sum(buffers.held(whole_gradient_bytes(parts, rules)).values())
             self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES + exchanged

@@ -9,6 +9,7 @@ from math import gcd
 from typing import Any, get_args
 
 from clustersim.parallelism import Grid, Parallelism
+from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.spec import Recompute, Sharding
 from clustersim.workload import Model
 from clustersim.workload.fused_attention import is_fused
@@ -26,7 +27,7 @@ GATHERED = ("zero-1", "zero-2")
 LONG_TOKENS = 4096
 """From how many tokens on sequences are divided: what a GPU keeps of a shorter one is little beside its weights."""
 
-ALSO = ("sharding_over",)
+ALSO = ("sharding_over", "offload")
 """Keys that are compared where that is asked for."""
 
 Cut = tuple[int, bool, bool, int, int, str]
@@ -86,6 +87,8 @@ class Choice:
         if layout.sharding:
             over = self.grid.num_sharers
             parts.append(layout.sharding + (f" over {over}" if over < self.grid.num_replicas else ""))
+        if layout.offload != "none":
+            parts.append(f"offload {layout.offload}")
         if layout.recompute != "none":
             parts.append(f"recompute {layout.recompute}")
         if layout.sequence_parallel:
@@ -191,7 +194,8 @@ class Space:
     def _families_of(self, num_gpus: int, batch: int, known: Mapping[str, Any]) -> Iterator[list[Choice]]:
         others = {key: value for key, value in self.fixed.items() if key in ("balance", "stages", "expert_imbalance")}
         sequences = self._given("sequence_parallel", (False, True) if known["tensor"] > 1 else (False,))
-        for sharding, over in self._shared_over(known):
+        for sharding, over, offload in self._shared_out(known):
+            gathers = sharding in GATHERED and OPTIMIZER not in offload and self.fixed.get("gather_overlap", False)
             for sequence in sequences:
                 for method in self._methods(known):
                     least, *more = self._given("recompute", RECOMPUTES)
@@ -201,8 +205,9 @@ class Space:
                         **method,
                         sharding=sharding,
                         sharding_over=over,
+                        offload=offload,
                         sequence_parallel=sequence,
-                        gather_overlap=sharding in GATHERED and self.fixed.get("gather_overlap", False),
+                        gather_overlap=gathers,
                         tensor_overlap=sequence and known["tensor"] > 1 and self.fixed.get("tensor_overlap", False),
                         recompute=least,
                     )
@@ -213,6 +218,15 @@ class Space:
         """Return what copies may share out: nothing where there is one."""
         several = known["data"] * known.get("expert", 1) * known.get("context", 1) > 1
         return self._given("sharding", self.shardings if several else (None,))
+
+    def _shared_out(self, known: Mapping[str, Any]) -> Iterator[tuple[Sharding | None, int | None, str]]:
+        """Go through what copies share out, over how many of them, and what lies in the hosts' memory meanwhile."""
+        levels = get_args(Parallelism.model_fields["offload"].annotation) if "offload" in self.also else ("none",)
+        for sharding, over in self._shared_over(known):
+            for offload in self._given("offload", levels):
+                by_host = OPTIMIZER in offload.split("+") and (over or (sharding and known.get("expert", 1) > 1))
+                if not by_host and not (ACTIVATIONS in offload and known["schedule"] == "zero-bubble"):
+                    yield sharding, over, offload
 
     def _shared_over(self, known: Mapping[str, Any]) -> Iterator[tuple[Sharding | None, int | None]]:
         """Go through what copies may share out and over how many of them, all if None: so it is with experts.

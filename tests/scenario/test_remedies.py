@@ -68,7 +68,6 @@ def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"parallelism": {"tensor": 8, "offload": "activations"}},
         {"parallelism": {"pipeline": 8, "schedule": "pipedream", "micro_batches": 8}},
         {"parallelism": {"tensor": 8}, "strategy": {"kind": "server", "servers": {"on": "workers"}}},
         {"parallelism": {"tensor": 8}, "stragglers": [{"kind": "constant", "factor": 2, "of": [0]}]},
