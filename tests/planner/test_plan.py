@@ -238,7 +238,9 @@ def test_where_nothing_fits_what_would_have_to_lie_in_the_hosts_is_told_and_fits
     scenario = {**SCENARIO, "model": model, "optimizer": "adam", "topology": topology}
     scenario |= {"num_gpus": 1, "batch": {"global": batch}}
     told = ", ".join(f"{key}: {value}" for key, value in way.items())
-    assert f"; with {told} that one fits, as --also offload compares; " in str(refusal({**scenario, "parallelism": given}, [1]))
+    assert f"; with {told} that one fits, as --also offload compares; " in str(
+        refusal({**scenario, "parallelism": given}, [1])
+    )
     assert load_scenario({**scenario, "parallelism": {**given, "recompute": "full", **way}}).points()
 
 
