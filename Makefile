@@ -19,6 +19,7 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy tools
 	$(VENV)/bin/lint-imports
 
 test-torch: $(VENV)/.installed-torch

@@ -101,8 +101,10 @@ def fit(chip: Chip, kernels: Sequence[Kernel], evaluations: int) -> np.ndarray:
     shares = np.full(len(SHARES), 0.7)
     start = np.log([*asdict(SHAPE_START).values(), *shares])
     upper = np.log([*asdict(SHAPE_LIMIT).values(), *np.ones_like(shares)])
-    lower = np.where([name == "memory_efficiency" for name in NAMES], np.log(0.3), np.log(1e-3))
-    free = [index for index, name in enumerate(NAMES) if name not in chip.fixed and _matters(chip, name)]
+    is_memory = np.array([name == "memory_efficiency" for name in NAMES])
+    lower = np.where(is_memory, np.log(0.3), np.log(1e-3))
+    told = [index for index, name in enumerate(NAMES) if name not in chip.fixed and _matters(chip, name)]
+    free = np.array(told, dtype=np.int64)
 
     def residuals(values: np.ndarray) -> np.ndarray:
         vector = start.copy()
@@ -111,7 +113,7 @@ def fit(chip: Chip, kernels: Sequence[Kernel], evaluations: int) -> np.ndarray:
         return np.concatenate([softened, PULL * (values - start[free])])
 
     solution = least_squares(
-        residuals, start[free], bounds=(lower[free], upper[free]), diff_step=1e-3, max_nfev=evaluations
+        residuals, start[free], bounds=(lower[free], upper[free]), diff_step=np.array(1e-3), max_nfev=evaluations
     )
     vector = start.copy()
     vector[free] = solution.x
@@ -128,7 +130,8 @@ def _matters(chip: Chip, name: str) -> bool:
 def soft(error: np.ndarray, scale: float = 0.2) -> np.ndarray:
     """Return errors whose squares grow linearly beyond `scale`."""
     size: np.ndarray = scale * np.sqrt(2 * (np.sqrt(1 + (error / scale) ** 2) - 1))
-    return np.sign(error) * size
+    softened: np.ndarray = np.sign(error) * size
+    return softened
 
 
 def folds(kernels: Sequence[Kernel], keys: Sequence[object]) -> np.ndarray:

@@ -47,8 +47,12 @@ def fit_hopper(timed: Sequence[tuple[Kernel, ...]], volta: np.ndarray) -> np.nda
 
     upper = np.log([LIMIT.get(name, 1.0) for name in FREE])
     start[free] = np.minimum(start[free], upper - 0.05)
+
+    def residuals(values: np.ndarray) -> np.ndarray:
+        return operator_errors(whole(values), timed)
+
     solution = least_squares(
-        lambda values: operator_errors(whole(values), timed), start[free],
+        residuals, start[free],
         bounds=(np.full(len(free), -5.0), upper), loss="soft_l1", f_scale=0.2,
     )  # fmt: skip
     return whole(solution.x)
@@ -58,8 +62,8 @@ def ampere_from(hopper: np.ndarray) -> np.ndarray:
     """Return the A100's vector: Hopper's, but for the larger share of peak that its slower cores allow convolutions."""
     vector = hopper.copy()
     share = supplied("ga100-tensor") / supplied("gh100-tensor")
-    for name in PHASES:
-        index = NAMES.index(name)
+    for phase in PHASES:
+        index = NAMES.index(phase)
         vector[index] = min(0.0, vector[index] + np.log(share))
     for name in ("convolution_tile_half", "matmul_tile_half"):
         vector[NAMES.index(name)] = np.log(TILE_HALF["ga100-tensor"])

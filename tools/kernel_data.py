@@ -76,7 +76,7 @@ def _convolutions(row: dict[str, str], gpu: Gpu, precision: str) -> Iterator[Ker
     shape = _convolution(
         int(row["C"]), int(row["K"]), height, width, kernel_h, kernel_w, pad_h, pad_w, stride_h, stride_w
     )
-    key = ("convolution", *shape.values())
+    key: tuple[int | str, ...] = ("convolution", *shape.values())
     for phase, column in PHASE_COLUMNS.items():
         if row[column] and not (phase == "backward_data" and shape["channels"] <= 3):
             yield Kernel(gpu, precision, "convolution", shape, int(row["N"]), phase, float(row[column]) * 1e-3, key)
@@ -141,7 +141,8 @@ def operators(folder: Path, network: str) -> Iterator[tuple[str, float, float, f
     """Yield an H100's operators in order: name, seconds, elements read (the first tensor), elements written."""
     for row in _rows(folder / "triosim-h100" / f"{network}_b128_trace.csv"):
         sizes = [float(row[key].strip("[]").split(";")[0] or 0) for key in ("InputSize", "OutputSize")]
-        yield row["OperatorName"].rsplit(" ", 1)[-1], float(row["Operator_cudatimenooverlap"]) * 1e-6, *sizes
+        seconds = float(row["Operator_cudatimenooverlap"]) * 1e-6
+        yield row["OperatorName"].rsplit(" ", 1)[-1], seconds, sizes[0], sizes[1]
 
 
 def h100_convolutions(folder: Path, network: str) -> list[tuple[Kernel, ...]]:
@@ -157,7 +158,7 @@ def h100_convolutions(folder: Path, network: str) -> list[tuple[Kernel, ...]]:
     backward = [seconds for name, seconds, _, _ in times if name == "ConvolutionBackward0"][::-1]
     found: list[tuple[Kernel, ...]] = []
     for index, (layer, *seconds) in enumerate(zip(layers, forward, backward, strict=True)):
-        key = ("convolution", *layer.shape.values())
+        key: tuple[int | str, ...] = ("convolution", *layer.shape.values())
 
         def kernel(phase: Phase, taken: float, layer: Layer = layer, key: tuple[int | str, ...] = key) -> Kernel:
             return Kernel(gpu, "tf32", "convolution", dict(layer.shape), 128, phase, taken, key)

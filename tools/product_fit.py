@@ -98,7 +98,7 @@ def fit_products(kernels: Sequence[Kernel], known: KernelConstants, free: Sequen
         return result
 
     bounds = (np.log(LOWER[:number]), np.log(UPPER[:number]))
-    return made(least_squares(residuals, np.log(START[:number]), bounds=bounds, diff_step=1e-3).x)
+    return made(least_squares(residuals, np.log(START[:number]), bounds=bounds, diff_step=np.array(1e-3)).x)
 
 
 def _weights(kernels: Sequence[Kernel]) -> np.ndarray:

@@ -30,6 +30,10 @@ def plan(
     batch: Annotated[
         str | None, typer.Option(metavar="N[,N]...", help="Samples over all GPUs to try; the scenario's if absent.")
     ] = None,
+    also: Annotated[
+        str | None,
+        typer.Option(metavar="KEY[,KEY]...", help="Compare these too: sharding_over, offload."),
+    ] = None,
     across_hosts: Annotated[
         bool, typer.Option("--across-hosts", help="Let GPUs of several hosts split a layer.")
     ] = False,
@@ -40,6 +44,10 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row a layout.")] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes; one a core if 0.", min=0)] = 0,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep what is simulated in a file, and simulate nothing that is in it."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Find the best layouts of a scenario's model: degrees, micro-batches, schedule, sharding, recomputation.
@@ -59,7 +67,9 @@ def plan(
             batches=() if batch is None else _numbers(batch, "--batch"),
             overrides=settings or [],
             across_hosts=across_hosts,
+            also=[] if also is None else [part.strip() for part in also.split(",")],
             workers=workers,
+            resume=resume,
             progress=tell,
         )
     if csv is not None:
@@ -74,6 +84,8 @@ def plan(
             typer.echo(f"csv: {csv}")
     if found.stopped:
         typer.echo(f"interrupted: the best of {found.num_simulated} layouts that had been simulated", err=True)
+        if resume is not None:
+            typer.echo(f"the same command goes on from {resume}", err=True)
         raise SystemExit(INTERRUPTED)
 
 

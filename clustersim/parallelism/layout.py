@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_turn_bytes
 from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
@@ -46,6 +47,7 @@ from clustersim.parallelism.turns import in_turns
 from clustersim.parallelism.whole_tensors import fullest_share
 from clustersim.parallelism.work import piece_times
 from clustersim.program.buckets import Caps
+from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 from clustersim.program.ops import UPDATE, Key, Read
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
 from clustersim.workload.layer_times import Library
@@ -60,7 +62,8 @@ class Training:
 
     `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether they set off during
     backward. `work_at` gives the undivided layers' times at another batch, where a layout has layers at several.
-    `copied_bytes` are those of a sample on its way to a GPU, where samples have to be waited for.
+    `copied_bytes` are those of a sample on its way to a GPU, where samples have to be waited for; `buffers` are what is
+    held for exchanges.
     """
 
     whole: Workload
@@ -70,6 +73,7 @@ class Training:
     overlap: bool
     work_at: Callable[[int], Workload] | None = None
     copied_bytes: float | None = None
+    buffers: ExchangeBuffers = NOTHING_BESIDE
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         gradient_bytes=whole.gradient_bytes_per_parameter,
         weight_bytes=number.operand_bytes,
         sent_whole=not layout.sequence_parallel,
-        offload=_offload(layout, training),
+        offload=offload_of(layout, training),
         sample_bytes=_sample_bytes(layout, training),
         gather_overlap=layout.gather_overlap,
         by_tensors=layout.sharding_by == "tensors",
@@ -177,7 +181,7 @@ def _share(pieces: Sequence[Piece], layout: Parallelism, grid: Grid) -> float:
     return fullest_share(sizes, grid.num_sharers, layout.gather_overlap)
 
 
-def _offload(layout: Parallelism, training: Training) -> Offload:
+def offload_of(layout: Parallelism, training: Training) -> Offload:
     """Return what goes to the hosts; gradients of one micro-batch need not wait for those of others.
 
     Beside what the optimizer moves in fp32, the host reads gradients as they came and writes weights as they go.
@@ -328,7 +332,7 @@ def _parts(
         own, repeated = tuple(pieces[first:end]), tuple(again[first:end])
         kept: tuple[float, ...] = ()
         if layout.offloads(ACTIVATIONS):
-            each = kept_by_layer(HeldPart(own, 0.0, units, repeated), training.whole.precision)
+            each = kept_by_layer(HeldPart(own, 0.0, units, repeated), _held_rules(layout, grid, training))
             kept = tuple(training.whole.batch * num_bytes for num_bytes in each)
         parts.append(Part(first, own, tuple(times[first:end]), repeated, units, entry, kept))
     return parts
@@ -343,7 +347,7 @@ def _update_s(whole: Workload, parts: Sequence[Part]) -> float:
 def _memory(parts: Sequence[Part], slots: list[Slot], rules: HeldRules) -> tuple[dict[str, float], dict[str, float]]:
     """Return what a rank of a stage holds, and what it has in its host's memory."""
     held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
-    own = [part_activations(part, rules.precision) for part in held]
+    own = [part_activations(part, rules) for part in held]
     peak = fullest_pass(slots, [each.kept for each in own], [each.again for each in own])
     in_flight = kept_by(slots)[peak].tolist()
     if any(slot.phase == UPDATE for slot in slots):
@@ -360,7 +364,8 @@ def _held(parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Sl
 
     Where what layers keep goes to the host, what is on the GPU of it does not grow with the micro-batches in flight.
     """
-    own = [part_activations(HeldPart(part.pieces, 0.0, part.units, part.again), rules.precision) for part in parts]
+    held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
+    own = [part_activations(part, rules) for part in held]
     each = (1 + SLACK) * rules.micro_batch
     kept = tuple(0.0 if rules.offload_activations else each * part.kept for part in own)
     again = tuple(each * part.again for part in own)
@@ -381,6 +386,10 @@ def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRule
         offload_activations=layout.offloads(ACTIVATIONS),
         gradient_bytes=_gradient_bytes(whole),
         weight_share=whole.model.weight_share,
+        casts_all=casts_model(layout, grid),
+        from_fp32=gathers_from_fp32(layout),
+        loss_bytes=loss_turn_bytes(training.library, grid),
+        buffers=training.buffers,
     )
 
 

@@ -11,7 +11,9 @@ offload the state of the optimizer lies in the host's memory, where gradients go
 wait for those of other micro-batches (Ren et al., arXiv:2101.06840), and so may what layers keep (`offload.py`).
 Weight stashing (Narayanan et al., SOSP 2019, section 3.3) holds the weights of every micro-batch in flight. Where keys
 and values go round in a ring, a GPU has its own and room for some blocks of others' (`clustersim.parallelism.ring`).
-Left out: buffers of the collectives.
+Where a model is cast as a whole all its activations but the loss have 16 bits. Beside that stands what exchanges hold
+(`clustersim.program.exchange_buffers`). Left out: DeepSpeed's buckets of ZeRO, its parameters that stay gathered, and
+gradients of 16 bits that wait beside those in fp32 for their sum.
 """
 
 from __future__ import annotations
@@ -20,20 +22,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod, sqrt
 
+from clustersim.parallelism.gathered import bytes_in_use
 from clustersim.parallelism.offload import most_kept
 from clustersim.parallelism.pointwise import POINTWISE, made_again
 from clustersim.parallelism.ring import BUFFERS
+from clustersim.parallelism.selective import fused_blocks, kept_of_products, repeats_input
 from clustersim.parallelism.split import Piece
 from clustersim.parallelism.stages import JOINS, cut_points
+from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 from clustersim.workload import PRECISIONS, Layer, Model, OptimizerSpec, Precision
 from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.memory import (
     CONTEXT_BYTES,
+    LOSS_BYTES,
     PRODUCTS,
     SLACK,
     WORKSPACE_BYTES,
     entry_bytes,
     kept_bytes,
+    numbers_of,
     passing_bytes,
     weight_copy_bytes,
     written_bytes,
@@ -66,8 +73,9 @@ class PartActivations:
     """Bytes of activations of a part for one sample: what waits for backward, and what is there beside it meanwhile.
 
     `kept` is held for each sample that has been forward and not yet backward, `again` is made again for one block in
-    backward, and `passing` is what is there beyond that at the fullest moment: gradients that a layer reads and writes,
-    with what goes round beside it, less what layers after it have let go of.
+    backward, and `passing` is what is there beyond both at the fullest moment: gradients that a layer reads and writes,
+    with what goes round beside it, less what layers after it have let go of. In the turn of a layer of which nothing is
+    made again `again` is not there, so it may be below zero.
     """
 
     kept: float
@@ -80,6 +88,9 @@ class HeldRules:
     """How a rank trains: samples of a micro-batch, numbers, optimizer, and the share it has of what replicas share out.
 
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
+    `casts_all` says that a model is cast as a whole (`numbers_of`), `from_fp32` that what is gathered of shares are
+    copies of fp32 weights, cast for that (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the turn of
+    the loss (`loss_turn_bytes`), and `buffers` are those of exchanges.
     With `offload` the optimizer's state lies in the host's memory, with `offload_activations` so does what layers keep;
     `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it (None: all).
     """
@@ -95,6 +106,10 @@ class HeldRules:
     gradient_bytes: float | None = None
     weight_share: float = 1.0
     versions: int = 1
+    casts_all: bool = False
+    from_fp32: bool = False
+    loss_bytes: float = 2 * LOSS_BYTES
+    buffers: ExchangeBuffers = NOTHING_BESIDE
 
     def share_of(self, *levels: str) -> float:
         """Return the share that a rank has of something that these levels of sharding share out."""
@@ -108,10 +123,10 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
     matrix, with gradients and state of its own. One part of a whole model, one micro-batch in flight and nothing shared
     out is what `memory_per_gpu` says.
     """
-    own = [part_activations(part, rules.precision) for part in parts]
+    own = [part_activations(part, rules) for part in parts]
     if rules.offload_activations:
-        kept = kept_on_gpu(parts, rules.precision) + max(each.again for each in own)
-        passing = max((_passing(part, rules.precision, lets_go=False) for part in parts), default=0.0)
+        kept = kept_on_gpu(parts, rules) + max(each.again for each in own)
+        passing = max((_passing(part, rules, lets_go=False) for part in parts), default=0.0)
     else:
         kept = sum(
             each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
@@ -119,7 +134,14 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
         passing = max((each.passing for each in own), default=0.0)
     held = {**stage_state(parts, rules), "activations": (kept + passing) * rules.micro_batch}
     slack = SLACK * sum(held.values())
-    return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack}
+    exchanged = rules.buffers.held(whole_gradient_bytes(parts, rules))
+    return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack, **exchanged}
+
+
+def whole_gradient_bytes(parts: Sequence[HeldPart], rules: HeldRules) -> float:
+    """Return the bytes of all gradients of a stage, shared out or not."""
+    model = _untied(_model([piece.layer for part in parts for piece in part.pieces]))
+    return float(model.num_parameters) * _gradient_bytes(rules)
 
 
 def stage_state(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
@@ -145,67 +167,88 @@ def host_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]
         held["gradients"] = share * _gradient_bytes(rules)
         held["optimizer"] = share * rules.optimizer.state_bytes_per_parameter
     if rules.offload_activations:
-        kept = sum(part_activations(part, rules.precision).kept * part.in_flight for part in parts)
+        kept = sum(part_activations(part, rules).kept * part.in_flight for part in parts)
         held["activations"] = kept * rules.micro_batch
     return held
 
 
-def kept_on_gpu(parts: Sequence[HeldPart], precision: str) -> float:
+def kept_on_gpu(parts: Sequence[HeldPart], rules: HeldRules) -> float:
     """Return the most bytes of one sample that layers keep and that are on the GPU, where they go to the host."""
     most = 0.0
     for part in parts:
         units = [range(start, end) for start, end in part.spans]
-        most = max(most, most_kept(kept_by_layer(part, precision), units, part.again))
+        kept = kept_by_layer(part, rules)
+        most = max(most, most_kept(kept, units, part.again))
     return most
 
 
-def part_activations(part: HeldPart, precision: str) -> PartActivations:
+def part_activations(part: HeldPart, rules: HeldRules) -> PartActivations:
     """Return the bytes of activations that a part keeps, makes again for one block, and writes at most at once."""
     if not part.pieces:
         return PartActivations(0.0, 0.0, 0.0)
     model, owners = _with_gathers(part.pieces)
-    entry, kept = _kept(part, model, owners, precision)
+    entry, kept = _kept(part, model, owners, rules)
     stored, working = entry, 0.0  # what comes into the part, and then its blocks
     for start, end in part.spans:
         dropped = _dropped(part, start, end)
         stored += sum(kept[number] for number in range(start, end) if number not in dropped)
         working = max(working, sum(kept[number] for number in dropped))
-    return PartActivations(stored, working, _passing(part, precision))
+    return PartActivations(stored, working, _passing(part, rules, working))
 
 
-def _passing(part: HeldPart, precision: str, lets_go: bool = True) -> float:
-    """Return `PartActivations.passing`; what is made again is not let go of, nor anything where `lets_go` is False."""
+def _passing(part: HeldPart, rules: HeldRules, made_again: float = 0.0, lets_go: bool = True) -> float:
+    """Return `PartActivations.passing` where `made_again` is made again for one block.
+
+    What is made again is not let go of, nor anything where `lets_go` is False.
+    """
     if not part.pieces:
         return 0.0
     model, owners = _with_gathers(part.pieces)
-    dropped = {number for start, end in part.spans for number in _dropped(part, start, end)}
-    pairs = zip(owners, kept_bytes(model, precision), strict=True)
-    kept = [size if lets_go and owner not in dropped else 0.0 for owner, size in pairs]
-    passing = passing_bytes(model.layers, written_bytes(model, PRECISIONS[precision]), kept)
-    rounds = [2 * BUFFERS * part.pieces[owner].block_bytes for owner in owners]  # values and keys, which are as large
-    return max(more + beside for more, beside in zip(passing, rounds, strict=True))
+    dropped = [_dropped(part, start, end) for start, end in part.spans]
+    repeats = [bool(own) for own, (start, end) in zip(dropped, part.spans, strict=True) for _ in range(start, end)]
+    every = set().union(*dropped)
+    kept = _kept_of_owners(part, model, owners, rules)
+    kept = [size if lets_go and owner not in every else 0.0 for owner, size in zip(owners, kept, strict=True)]
+    written = [
+        rules.loss_bytes / 2 if layer.op == "loss" else size
+        for layer, size in zip(
+            model.layers, written_bytes(model, numbers_of(rules.precision, rules.casts_all)), strict=True
+        )
+    ]
+    passing = passing_bytes(model.layers, written, kept)
+    return max(
+        more + 2 * BUFFERS * part.pieces[owner].block_bytes - (0.0 if repeats[owner] else made_again)
+        for owner, more in zip(owners, passing, strict=True)  # values and keys go round, which are as large
+    )
 
 
-def kept_by_layer(part: HeldPart, precision: str) -> tuple[float, ...]:
+def kept_by_layer(part: HeldPart, rules: HeldRules) -> tuple[float, ...]:
     """Return the bytes of one sample that a part's input and each of its layers leave for backward [num_layers + 1].
 
     They are none of a layer whose output is made again; their sum is what `part_activations` says is kept.
     """
     if not part.pieces:
         return (0.0,)
-    entry, kept = _kept(part, *_with_gathers(part.pieces), precision)
+    entry, kept = _kept(part, *_with_gathers(part.pieces), rules)
     for start, end in part.spans:
         for number in _dropped(part, start, end):
             kept[number] = 0.0
     return (entry, *kept)
 
 
-def _kept(part: HeldPart, model: Model, owners: Sequence[int], precision: str) -> tuple[float, list[float]]:
+def _kept(part: HeldPart, model: Model, owners: Sequence[int], rules: HeldRules) -> tuple[float, list[float]]:
     """Return the bytes of one sample of what comes into a part, and of what each piece keeps or makes again."""
     kept = [0.0] * len(part.pieces)
-    for owner, size in zip(owners, kept_bytes(model, precision), strict=True):
+    for owner, size in zip(owners, _kept_of_owners(part, model, owners, rules), strict=True):
         kept[owner] += size
-    return entry_bytes(model, precision), kept
+    return entry_bytes(model, rules.precision, rules.casts_all), kept
+
+
+def _kept_of_owners(part: HeldPart, model: Model, owners: Sequence[int], rules: HeldRules) -> list[float]:
+    """Return what each layer of a part keeps, those of gathered inputs too, as what is repeated of it has it."""
+    kept = list(kept_bytes(model, rules.precision, rules.casts_all))
+    again = [part.again[owner] if part.again else False for owner in owners]
+    return kept_of_products(model.layers, again, kept, PRECISIONS[rules.precision].activation_bytes)
 
 
 def block_starts(layers: Sequence[Layer]) -> list[int]:
@@ -263,19 +306,12 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
     elif recompute == "selective":
         for first, last in _attentions(layers):
             again[first : last + 1] = [not is_fused(layers[first])] * (last + 1 - first)
-        for block in _fused_blocks(layers):
+        for block in fused_blocks(layers, block_starts(layers)):
             lasting = [number for number in block if is_fused(layers[number])]
             matrices = [number for number in block if layers[number].op in PRODUCTS and number not in lasting]
             for number in {*block} - {*lasting, *matrices[::2]}:
                 again[number] = True
     return again
-
-
-def _fused_blocks(layers: Sequence[Layer]) -> list[range]:
-    """Return the blocks of a transformer whose attention is fused."""
-    starts = block_starts(layers)
-    blocks = [range(start, end) for start, end in zip(starts, [*starts[1:], len(layers)], strict=True)]
-    return [block for block in blocks if any(is_fused(layers[number]) for number in block)]
 
 
 def _attentions(layers: Sequence[Layer]) -> list[tuple[int, int]]:
@@ -285,8 +321,17 @@ def _attentions(layers: Sequence[Layer]) -> list[tuple[int, int]]:
 
 
 def _dropped(part: HeldPart, start: int, end: int) -> set[int]:
-    """Return the layers of a block whose outputs are made again; the last of a run keeps its own, which goes on."""
-    return {number for number in range(start, end - 1) if part.again[number] and part.again[number + 1]}
+    """Return the layers of a block whose outputs are made again; the last of a run keeps its own, which goes on.
+
+    Where single products are kept, and not made again, what these read is made again all the same (`repeats_input`).
+    """
+    layers = [piece.layer for piece in part.pieces[start:end]]
+    reads = repeats_input(layers, part.again[start:end])
+    return {
+        number
+        for number in range(start, end - 1)
+        if part.again[number] and (part.again[number + 1] or reads[number - start + 1])
+    }
 
 
 def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, number: Precision) -> dict[str, float]:
@@ -306,9 +351,14 @@ def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, numbe
         held["weight copies"] = copies * rules.share_of("zero-3")
     if rules.versions > 1:
         held["stashed weights"] = (rules.versions - 1) * weights
-    in_use = _in_use(parts, rules, weights + copies, num, gradient)
-    if in_use:
-        held["blocks in use"] = in_use
+    read = (weights + copies) / num if num else 0.0
+    blocks = [[piece.layer for piece in part.pieces[start:end]] for part in parts for start, end in part.spans]
+    whole = bytes_in_use(blocks, rules.sharding, read, gradient, rules.from_fp32) * (1 - rules.share)
+    if rules.from_fp32:
+        held["weights"] = num * model.weight_share * (number.master_bytes or number.weight_bytes) * rules.share
+        held.pop("weight copies", None)
+    if whole:
+        held["blocks in use"] = whole
     return held
 
 
@@ -334,19 +384,6 @@ def _master_bytes(number: Precision) -> float:
     if number.master_bytes:
         return number.master_bytes
     return number.weight_bytes if number.operand_bytes < number.weight_bytes else 0.0
-
-
-def _in_use(parts: Sequence[HeldPart], rules: HeldRules, weights: float, num: float, gradient: float) -> float:
-    """Return the bytes of blocks that are whole for a while: gradients of one, weights of it and the next one."""
-    if rules.share == 1 or rules.sharding not in ("zero-2", "zero-3") or not num:
-        return 0.0
-    sizes = sorted((size for part in parts for size in _block_parameters(part)), reverse=True)
-    gathered = sum(sizes[:2]) * weights / num if rules.sharding == "zero-3" else 0.0
-    return (gathered + sizes[0] * gradient) * (1 - rules.share)
-
-
-def _block_parameters(part: HeldPart) -> list[float]:
-    return [float(sum(piece.layer.num_parameters for piece in part.pieces[start:end])) for start, end in part.spans]
 
 
 def _model(layers: Sequence[Layer], weight_share: float = 1.0) -> Model:

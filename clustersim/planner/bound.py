@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clustersim.parallelism import PEERS, SHARERS
 from clustersim.parallelism.stages import handed_over
 from clustersim.planner.links import Group
 from clustersim.planner.material import Material, Split, Timed
@@ -138,7 +139,7 @@ def _with_gathers(material: Material, choice: Choice, sums: list[np.ndarray]) ->
     algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
     for number, (shared, experts) in enumerate(material.units(choice)):
         stage = number % choice.grid.pipeline
-        groups, expert_groups = material.replica_groups(choice, stage), material.expert_groups(choice, stage)
+        groups, expert_groups = material.groups_met(choice, SHARERS, stage), material.expert_groups(choice, stage)
         shared_s = [material.links.collective_s("all-gather", algorithm, groups, size * bytes_each) for size in shared]
         experts_s = [
             material.links.collective_s("all-gather", algorithm, expert_groups, size * bytes_each) if size else 0.0
@@ -155,11 +156,13 @@ class _Exchange:
 
     def __init__(self, material: Material, choice: Choice, timed: Timed, stage: int, passes: Passes):
         self._links, self._choice, whole = material.links, choice, timed.training.whole
-        self._groups: tuple[Group, ...] = material.replica_groups(choice, stage)
+        self._groups: tuple[Group, ...] = material.groups_met(choice, SHARERS, stage)
+        self._peers: tuple[Group, ...] = material.groups_met(choice, PEERS, stage)
         self._expert_groups = material.expert_groups(choice, stage)
         self._load = material.load(choice, stage)
         self._algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
         self._update_s = whole.optimizer_s * self._load.share
+        self._host_s = material.host_update_s(choice, stage)
         copies, counted = material.copies(choice), zip(self._load.buckets, self._load.num_gradients, strict=True)
         copied_s = [moved_s(2 * size, material.gpu, number) for size, number in counted]
         self._into_s, self._back_s = copies.into * sum(copied_s), copies.back * sum(copied_s)
@@ -176,7 +179,7 @@ class _Exchange:
         """
         sharding, replicas = self._choice.layout.sharding, self._choice.grid.num_replicas
         if replicas == 1:
-            return passed_s + self._update_s
+            return passed_s + (self._update_s if self._host_s is None else self._host_s)
         passed_s += self._into_s
         if sharding in ("zero-2", "zero-3"):
             met_s = self._streamed_s(passed_s)
@@ -184,15 +187,18 @@ class _Exchange:
             op = "reduce-scatter" if sharding else "all-reduce"
             apart_s = min(starts_s) + self._all_of_experts_s(op, self._load.experts)
             met_s = max(self._met_s(op, passed_s, starts_s), passed_s, apart_s)
+        if self._host_s is not None:
+            return met_s + self._host_s
         if sharding is None:
             return met_s + self._back_s + self._update_s
-        own = (1 + self._load.expert_share * (self._choice.grid.expert - 1)) / replicas
+        own = (1 + self._load.expert_share * (self._choice.grid.expert - 1)) / self._choice.grid.num_sharers
         return met_s + self._update_s * own + self._given_out_s()
 
     def _met_s(self, op: str, passed_s: float, starts_s: list[float]) -> float:
         """Return when the last bucket is exchanged, one after the other."""
-        every_s = self._all_s(op, self._load.buckets)
-        last_s = self._all_s(op, self._load.buckets[-1:])
+        buckets = self._load.buckets
+        every_s = self._all_s(op, buckets) + min(map(self._among_peers_s, buckets), default=0.0)
+        last_s = self._all_s(op, buckets[-1:]) + sum(map(self._among_peers_s, buckets[-1:]))
         if not self._overlap:
             return max(passed_s + last_s, passed_s - self._into_s + self._first_into_s + every_s)
         return max(
@@ -206,7 +212,8 @@ class _Exchange:
         """Return when the gradients of every micro-batch's units are shared out, beside gathered weights if any."""
         units, experts = ([size for part in each for size in part if size] for each in self._load.units)
         last = [size for size in self._load.units[0][0] if size][:1]
-        last_s = self._all_s("reduce-scatter", [size * self._gradient_bytes for size in last])
+        sizes = [size * self._gradient_bytes for size in last]
+        last_s = self._all_s("reduce-scatter", sizes) + sum(map(self._among_peers_s, sizes))
         stream_s = max(self._stream_s(self._all_s, units), self._stream_s(self._all_of_experts_s, experts))
         tail_s = self._tail_s if last else 0.0
         return max(passed_s - tail_s + last_s, passed_s, self._choice.layout.micro_batches * stream_s)
@@ -231,6 +238,11 @@ class _Exchange:
     def _all_s(self, op: str, sizes: Sequence[float]) -> float:
         """Return the least that collectives of these sizes take one after the other, of all groups of the stage."""
         return self._links.one_after_another_s(op, self._algorithm, self._groups, sizes)
+
+    def _among_peers_s(self, num_bytes: float) -> float:
+        """Return the least that those take who add up their shares of so many bytes, once each group has its sum."""
+        share = num_bytes / self._choice.grid.num_sharers
+        return self._links.one_after_another_s("all-reduce", self._algorithm, self._peers, [share])
 
     def _all_of_experts_s(self, op: str, sizes: Sequence[float]) -> float:
         """Return the same of the groups that have the same experts."""

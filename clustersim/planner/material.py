@@ -12,10 +12,11 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from clustersim.hardware import load_gpu
-from clustersim.parallelism import AXES, REPLICAS, Grid, Training
+from clustersim.parallelism import AXES, REPLICAS, SHARERS, Grid, Training
 from clustersim.parallelism.experts import OP
-from clustersim.parallelism.layout import begins_of, pieces_of
+from clustersim.parallelism.layout import begins_of, offload_of, pieces_of
 from clustersim.parallelism.memory import block_starts, recomputed
+from clustersim.parallelism.offload import OPTIMIZER
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.spec import RecomputeKind
@@ -129,9 +130,23 @@ class Material:
 
     def copies(self, choice: Choice) -> Copies:
         """Return how often gradients are copied to travel, as a point of the choice has them (`copies_of`)."""
-        if choice.layout.sharding is not None:
+        if choice.layout.sharding is not None or choice.layout.offload != "none":
             return Copies()
         return self.strategy(choice).copies_made(choice.grid.data == choice.num_gpus)
+
+    def host_update_s(self, choice: Choice, stage: int) -> float | None:
+        """Return the least that the host of a rank takes to update what that has; None where the GPU does that.
+
+        That is the bytes that it moves in its memory over the whole rate of that, which others may share.
+        """
+        if not choice.layout.offloads(OPTIMIZER):
+            return None
+        training, topology = self.timed(choice).training, self.setup.topology
+        links = [topology.adders[node] for node in set(topology.memory[self.gpus].tolist()) if node in topology.adders]
+        rate = float(topology.links.bytes_per_s[links].max(initial=0.0))
+        num = self.load(choice, stage).share * training.whole.model.num_parameters
+        own = num / choice.grid.num_replicas if choice.layout.sharding else num
+        return own * offload_of(choice.layout, training).update_bytes / rate if rate else 0.0
 
     def timed(self, choice: Choice) -> Timed:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""
@@ -180,6 +195,15 @@ class Material:
     def replica_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same parameters."""
         return self.groups_of_stage(choice, REPLICAS, stage)
+
+    def groups_met(self, choice: Choice, axis: str, stage: int) -> tuple[Group, ...]:
+        """Return the groups of ranks of a stage that share something out (`SHARERS`), or have the same share (`PEERS`).
+
+        Where all copies share out, those are all that have the same parameters, and each rank by itself.
+        """
+        grid = choice.grid
+        key = "met", grid.sizes, grid.shared_over, axis, stage
+        return self._once(key, lambda: _met(grid, self.replica_groups(choice, stage), axis))
 
     def expert_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same experts."""
@@ -309,6 +333,13 @@ def _groups(grid: Grid, axes: Sequence[str]) -> tuple[Group, ...]:
     size = prod(box.shape[axis] for axis in own)
     rows = np.moveaxis(box, own, range(-len(own), 0)).reshape(-1, size)
     return tuple(tuple(row) for row in rows.tolist())
+
+
+def _met(grid: Grid, replicas: Sequence[Group], axis: str) -> tuple[Group, ...]:
+    """Return the groups that replicas are in along an axis of programs, each once."""
+    if grid.shared_over is None:
+        return tuple(replicas) if axis == SHARERS else ((replicas[0][0],),)
+    return tuple(dict.fromkeys(grid.met(rank, axis) for group in replicas for rank in group))
 
 
 def point_of(point: Point, choice: Choice) -> Point:

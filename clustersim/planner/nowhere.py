@@ -54,7 +54,8 @@ def _with_host(question: Question, workloads: Workloads, choice: Choice) -> str:
     for way in ways:
         point = point_of(question.point, replace(choice, layout=choice.layout.model_copy(update=way)))
         if _fits(point, Setup(point, workloads)):
-            return f"with {', '.join(f'{key}: {value}' for key, value in way.items())} that one fits; "
+            more = "" if "offload" in question.also else ", as --also offload compares"
+            return f"with {', '.join(f'{key}: {value}' for key, value in way.items())} that one fits{more}; "
     return ""
 
 
@@ -83,6 +84,20 @@ def no_layout(question: Question, discarded: Mapping[str, int]) -> InputError:
         got=given or f"{sizes} GPUs",
         allowed="degrees whose product is the number of GPUs, and a batch that they divide",
     )
+
+
+def in_short(error: InputError) -> str:
+    """Return why a layout cannot be, the same words for all that cannot for the same cause."""
+    first = error.mistakes[0]
+    causes = {
+        "pipeline": "more parts than the model can be cut into",
+        "chunks": "more parts than the model can be cut into",
+        "tensor": "layers do not divide over the GPUs",
+        "expert": "experts do not divide over the GPUs",
+        "context": "tokens do not divide over the GPUs",
+        "stages": "the stages given are not those of the layout",
+    }
+    return causes.get(first.key or "", first.message)
 
 
 def _on_more_gpus(question: Question, workloads: Workloads, gpu: Gpu, cluster: int) -> Choice | None:

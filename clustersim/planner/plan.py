@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,11 @@ from typing import Any
 from clustersim import __version__
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, unknown_name
+from clustersim.planner.away import fits_in_hosts
 from clustersim.planner.bound import least_iteration_s, least_passes_s
+from clustersim.planner.journal import Journal
 from clustersim.planner.material import Material
-from clustersim.planner.nowhere import no_layout, nowhere_fits
+from clustersim.planner.nowhere import in_short, no_layout, nowhere_fits
 from clustersim.planner.objective import NAMES, Objective, dollars_per_sample, joules_per_sample
 from clustersim.planner.question import Question, ask
 from clustersim.planner.reasons import reason
@@ -29,6 +31,7 @@ PLAN_SCHEMA = "clustersim.plan/1"
 Progress = Callable[[float, str], None]
 
 NO_ROOM = "does not fit in memory"
+NO_HOST = "what it offloads does not fit in its hosts' memory"
 RECOMPUTES_MORE = "recomputes more than it must: the same layout fits with less"
 BOUND = "its bound is worse than what was simulated"
 STOPPED = "it was not simulated before the search was stopped"
@@ -112,28 +115,33 @@ def plan(
     batches: Sequence[int] = (),
     overrides: Sequence[str] = (),
     across_hosts: bool = False,
+    also: Sequence[str] = (),
     workers: int = 0,
+    resume: str | Path | None = None,
     progress: Progress = lambda share, what: None,
 ) -> Plan:
     """Return the best layouts of a scenario's model on each of some numbers of GPUs.
 
     What the scenario gives under `parallelism` stays as it is, and everything else there is tried. `batches` are
     those over all GPUs, the scenario's own if there is none. GPUs that split layers share a host unless
-    `across_hosts`. `workers` is how many processes simulate, as many as there are cores where it is 0; what comes out
-    is the same for any number.
+    `across_hosts`; `sharding_over` and `offload` are compared too where they are in `also`. `workers` is how many
+    processes simulate, as many as there are cores where it is 0; what comes out is the same for any number. What is
+    simulated is kept in the file `resume`, and what is there already of the same question is not simulated again.
     """
     if objective not in NAMES:
         raise unknown_name("objective", objective, NAMES)
     check_number("top", top, least=1, is_whole=True)
     check_number("workers", workers, least=0, is_whole=True)
-    question = ask(scenario, num_gpus, batches, overrides, across_hosts)
-    return _Planning(question, objective, top, progress).plan(workers)
+    question = ask(scenario, num_gpus, batches, overrides, across_hosts, also)
+    return _Planning(question, objective, top, progress, resume).plan(workers)
 
 
 class _Planning:
     """A plan while it is made."""
 
-    def __init__(self, question: Question, objective: str, top: int, progress: Progress):
+    def __init__(
+        self, question: Question, objective: str, top: int, progress: Progress, resume: str | Path | None = None
+    ):
         self._question, self._top, self._tell = question, top, progress
         self._workloads = Workloads()
         self._materials = {
@@ -144,8 +152,11 @@ class _Planning:
         self._gpu = self._materials[question.num_gpus[0]].gpu
         self._objective = Objective(next(name for name in NAMES if name == objective), self._gpu)
         self._discarded: dict[str, int] = {}
+        self._num_without_host = 0
         self._least_room: tuple[float, Choice] | None = None
         self._search, self._tuned = Search(), list[Played]()
+        largest = self._materials[max(question.num_gpus)]
+        self._journal = None if resume is None else Journal.open(resume, largest)
 
     def plan(self, workers: int) -> Plan:
         """Return the plan, of what there is if somebody stops it; raise InputError where no layout fits."""
@@ -164,8 +175,10 @@ class _Planning:
         for _, why in failed:
             self._count(f"could not be simulated: {why.splitlines()[0]}")
         if not played:
-            raise InputError(f"no layout could be simulated: {failed[0][1]}", key="parallelism")
-        self._count(STOPPED if stopped else BOUND, len(ranked) - len(played) - len(failed))
+            why = failed[0][1] if failed else f"{NO_HOST} ({self._num_without_host} of them)"
+            raise InputError(f"no layout could be simulated: {why}", key="parallelism")
+        self._count(NO_HOST, self._num_without_host)
+        self._count(STOPPED if stopped else BOUND, len(ranked) - len(played) - len(failed) - self._num_without_host)
         best = self._best_of_each([*played, *more])
         return Plan(
             name=self._question.name,
@@ -181,10 +194,21 @@ class _Planning:
     def _simulate(self, ranked: Sequence[Ranked], pool: Pool) -> None:
         """Simulate what may be among the best, and then other ways of the best of these."""
         point, objective, search = self._question.point, self._objective, self._search
-        bounded = best_bound_first(ranked, objective, self._least_s)
-        play_best_first(point, bounded, objective, self._top, pool, self._tell, search)
+        bounded = self._in_hosts(best_bound_first(ranked, objective, self._least_s))
+        play_best_first(point, bounded, objective, self._top, pool, self._tell, search, self._journal)
         if search.played:
-            self._tuned = tuned(point, search.played, objective, self._with_bound, pool)
+            self._tuned = tuned(point, search.played, objective, self._with_bound, pool, self._journal)
+
+    def _in_hosts(self, bounded: Iterator[Ranked]) -> Iterator[Ranked]:
+        """Go through choices without those that offload what their hosts have no room for, which are counted."""
+        for each in bounded:
+            choice = each.choice
+            if choice.layout.offload == "none" or fits_in_hosts(
+                self._materials[choice.num_gpus], choice, self._workloads
+            ):
+                yield each
+            else:
+                self._num_without_host += 1
 
     def _best_of_each(self, played: Sequence[Played]) -> list[Played]:
         """Return the best way of exchanging gradients of each layout, the best layout first."""
@@ -227,7 +251,7 @@ class _Planning:
             try:
                 held = rooms.fullest_bytes(choice)
             except InputError as error:
-                self._count(_in_short(error), len(family))
+                self._count(in_short(error), len(family))
                 return None
             if self._fits(held):
                 self._count(NO_ROOM, number)
@@ -265,17 +289,3 @@ class _Planning:
             joules_per_sample=joules_per_sample(gpu, choice, played.iteration_s),
             reason=reason(played, best, material.links, self._materials[best.choice.num_gpus].links),
         )
-
-
-def _in_short(error: InputError) -> str:
-    """Return why a layout cannot be, the same words for all that cannot for the same cause."""
-    first = error.mistakes[0]
-    causes = {
-        "pipeline": "more parts than the model can be cut into",
-        "chunks": "more parts than the model can be cut into",
-        "tensor": "layers do not divide over the GPUs",
-        "expert": "experts do not divide over the GPUs",
-        "context": "tokens do not divide over the GPUs",
-        "stages": "the stages given are not those of the layout",
-    }
-    return causes.get(first.key or "", first.message)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from clustersim.arguments import check_number
-from clustersim.errors import InputError, Mistake
+from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.parallelism import Parallelism
-from clustersim.planner.space import SHARDINGS, Divisible, Space
+from clustersim.planner.space import ALSO, SHARDINGS, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
 from clustersim.scenario.planned import plan_mistakes
 from clustersim.workload import load_workload
@@ -26,7 +26,7 @@ class Question:
     """A training as a point, whose layout is asked for on each of `num_gpus`, with the batches over all of them.
 
     `fixed` are the keys of `parallelism` that are given, `most_tensor` is how many GPUs may split layers, and
-    `divisible` is what of the model there is to be divided beside them.
+    `divisible` is what of the model there is to be divided beside them. `also` are keys that are compared on request.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Question:
     fixed: Mapping[str, Any]
     most_tensor: int
     divisible: Divisible
+    also: tuple[str, ...] = ()
 
     @property
     def num_gpus(self) -> tuple[int, ...]:
@@ -45,7 +46,7 @@ class Question:
         """Return the layouts that are asked about, of other numbers of GPUs or with more that is fixed if need be."""
         strategy = self.point.strategy
         shardings = [each for each in SHARDINGS if each is None or not strategy.sharding_mistakes(each)]
-        return Space(batches, min(self.most_tensor, max(batches)), fixed, self.divisible, shardings)
+        return Space(batches, min(self.most_tensor, max(batches)), fixed, self.divisible, shardings, self.also)
 
 
 def ask(
@@ -54,8 +55,12 @@ def ask(
     batches: Sequence[int],
     overrides: Sequence[str],
     across_hosts: bool,
+    also: Sequence[str] = (),
 ) -> Question:
     """Return the question that a scenario asks, or raise an InputError with why it asks none."""
+    for name in also:
+        if name not in ALSO:
+            raise unknown_name("key that is compared on request", name, ALSO)
     if not num_gpus:
         raise InputError("a plan is for some number of GPUs (got none)", got="none", allowed="1 or more")
     for name, numbers in (("num_gpus", num_gpus), ("batch", batches)):
@@ -80,6 +85,7 @@ def ask(
         fixed={key: getattr(layout, key) for key in layout.model_fields_set if _says_something(layout, key)},
         most_tensor=most if across_hosts else _gpus_of_a_host(point),
         divisible=Divisible.of(load_workload(point.model)[0]),
+        also=tuple(also),
     )
 
 

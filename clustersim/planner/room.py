@@ -7,14 +7,27 @@ each is asked for once.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_turn_bytes
 from clustersim.parallelism.experts import updated_share
-from clustersim.parallelism.memory import HeldPart, HeldRules, PartActivations, part_activations, stage_state
+from clustersim.parallelism.memory import (
+    HeldPart,
+    HeldRules,
+    PartActivations,
+    part_activations,
+    stage_state,
+    whole_gradient_bytes,
+)
+from clustersim.parallelism.offload import ACTIVATIONS
+from clustersim.planner.away import activation_bytes, with_offload
 from clustersim.planner.material import Material, Split
 from clustersim.planner.shapes import StageShape, stage_shapes
 from clustersim.planner.space import Choice
+from clustersim.program.exchange_buffers import ExchangeBuffers
+from clustersim.scenario.buffers import channels_of, layout_buffers
 from clustersim.workload.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
 
 
@@ -25,6 +38,7 @@ class Rooms:
         self._material = material
         self._known_parts: dict[Hashable, PartActivations] = {}
         self._known_states: dict[Hashable, float] = {}
+        self._num_channels = channels_of(material.point)
 
     def fullest_bytes(self, choice: Choice) -> float:
         """Return the bytes that a rank of the fullest stage holds; raise InputError where there is no such layout."""
@@ -34,49 +48,84 @@ class Rooms:
         shapes = stage_shapes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
         ends = (*begins[1:], len(split.pieces))
         spans = list(zip(begins, ends, strict=True))
-        activations = [self._activations(choice, split, *span) for span in spans]
+        stages = range(grid.pipeline)
+        if layout.offloads(ACTIVATIONS):
+            held = [self._held_away(choice, split, spans[stage :: grid.pipeline], stage) for stage in stages]
+        else:
+            own = [self._activations(choice, split, *span) for span in spans]
+            held = [choice.micro_batch * _most_bytes(own[stage :: grid.pipeline], shapes[stage]) for stage in stages]
         return max(
-            self._state_bytes(choice, split, tuple(spans[stage :: grid.pipeline]))
-            + (1 + SLACK) * choice.micro_batch * _most_bytes(activations[stage :: grid.pipeline], shapes[stage])
-            for stage in range(grid.pipeline)
+            self._state_bytes(choice, split, tuple(spans[stage :: grid.pipeline]), stage) + (1 + SLACK) * held[stage]
+            for stage in stages
         )
+
+    def _held_away(self, choice: Choice, split: Split, spans: Sequence[tuple[int, int]], stage: int) -> float:
+        """Return the bytes of a stage's activations where what layers keep goes to the host."""
+        again = split.again[choice.layout.recompute]
+        parts = [HeldPart(split.pieces[a:b], 1.0, _blocks(split, a, b), again[a:b]) for a, b in spans]
+        rules = replace(self._rules(choice), micro_batch=choice.micro_batch)
+        return activation_bytes(parts, with_offload(rules, self._material, choice, stage))
 
     def _activations(self, choice: Choice, split: Split, first: int, end: int) -> PartActivations:
         """Return what a part keeps of one sample."""
         blocks = tuple(_blocks(split, first, end))
         again = split.again[choice.layout.recompute][first:end]
-        key = choice.cut, split.kinds[first:end], blocks, again
+        rules = self._rules(choice)
+        key = choice.cut, split.kinds[first:end], blocks, again, rules.casts_all
         if key not in self._known_parts:
             part = HeldPart(split.pieces[first:end], 1.0, blocks, again)
-            self._known_parts[key] = part_activations(part, self._material.point.precision)
+            self._known_parts[key] = part_activations(part, rules)
         return self._known_parts[key]
 
-    def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...]) -> float:
+    def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...], stage: int) -> float:
         """Return what a stage holds beside its activations."""
-        sharding, replicas = choice.layout.sharding, choice.grid.num_replicas
+        sharding, replicas = choice.layout.sharding, choice.grid.num_sharers
+        away = (
+            () if choice.layout.offload == "none" else (choice.layout.offload, choice.layout.micro_batches == 1, stage)
+        )
         kinds = tuple(split.kinds[first:end] for first, end in spans)
         starts = tuple(tuple(_blocks(split, *span)) for span in spans)
-        key = choice.cut, kinds, starts, sharding, replicas if sharding else 1
+        buffers = self._buffers(choice)
+        key = (
+            choice.cut,
+            kinds,
+            starts,
+            sharding,
+            replicas if sharding else 1,
+            buffers,
+            away,
+        )
         if key not in self._known_states:
             parts = [
                 HeldPart(split.pieces[first:end], 1.0, blocks, ())
                 for (first, end), blocks in zip(spans, starts, strict=True)
             ]
             share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
-            state = sum(stage_state(parts, self._rules(sharding, share)).values())
-            self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES
+            rules = self._rules(choice, share)
+            if away:
+                rules = with_offload(rules, self._material, choice, stage)
+            state = sum(stage_state(parts, rules).values())
+            exchanged = sum(buffers.held(whole_gradient_bytes(parts, rules)).values())
+            self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES + exchanged
         return self._known_states[key]
 
-    def _rules(self, sharding: str | None, share: float) -> HeldRules:
-        point = self._material.point
+    def _buffers(self, choice: Choice) -> ExchangeBuffers:
+        strategy = self._material.strategy(choice)
+        return layout_buffers(self._material.point, choice.layout, choice.grid, strategy, self._num_channels)
+
+    def _rules(self, choice: Choice, share: float = 1.0) -> HeldRules:
+        point, layout, grid = self._material.point, choice.layout, choice.grid
         return HeldRules(
             micro_batch=0,
             precision=point.precision,
             optimizer=point.optimizer,
-            sharding=sharding,
+            sharding=layout.sharding,
             share=share,
             gradient_bytes=point.gradient_bytes,
             weight_share=self._material.setup.model.weight_share,
+            casts_all=casts_model(layout, grid),
+            from_fp32=gathers_from_fp32(layout),
+            loss_bytes=loss_turn_bytes(point.compute.library, grid),
         )
 
 

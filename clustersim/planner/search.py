@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from clustersim.errors import ClustersimError
+from clustersim.planner.journal import Journal, note
 from clustersim.planner.material import point_of
 from clustersim.planner.objective import Objective
 from clustersim.planner.space import Choice
@@ -44,6 +47,14 @@ class Played:
     @property
     def choice(self) -> Choice:
         return self.ranked.choice
+
+    def figures(self) -> dict[str, Any]:
+        """Return what was simulated, without what was known before."""
+        return {
+            "iteration_s": self.iteration_s,
+            "samples_per_s": self.samples_per_s,
+            "breakdown_s": self.breakdown_s,
+        }
 
     @property
     def communication_s(self) -> float:
@@ -83,7 +94,14 @@ def best_bound_first(
 
 
 def play_best_first(
-    point: Point, bounded: Iterator[Ranked], objective: Objective, top: int, pool: Pool, tell: Tell, search: Search
+    point: Point,
+    bounded: Iterator[Ranked],
+    objective: Objective,
+    top: int,
+    pool: Pool,
+    tell: Tell,
+    search: Search,
+    journal: Journal | None = None,
 ) -> None:
     """Simulate layouts, and note what came of them round after round, so that something is left of it if it is stopped.
 
@@ -99,23 +117,46 @@ def play_best_first(
         ahead = next(bounded, None)
         begun += len(around)
         tell(0.5 + 0.5 * begun / (begun + _ROUND), f"{begun} simulated, now {around[0].choice.text()}")
-        made, wrong = play_all(point, around, pool)
+        made, wrong = play_all(point, around, pool, journal)
         search.failed += wrong
         played += made
         played.sort(key=lambda each: objective.of(each.choice, each.iteration_s))
 
 
-def play_all(point: Point, ranked: Sequence[Ranked], pool: Pool) -> tuple[list[Played], list[tuple[Choice, str]]]:
-    """Return what was simulated of some choices, in their order, and what could not be with the reason."""
-    asked = [(point, each) for each in ranked]
-    answers = pool.map(_play, asked)
+def play_all(
+    point: Point, ranked: Sequence[Ranked], pool: Pool, journal: Journal | None = None
+) -> tuple[list[Played], list[tuple[Choice, str]]]:
+    """Return what was simulated of some choices, in their order, and what could not be with the reason.
+
+    What a journal has of them is not simulated again, and it gets what it has not.
+    """
+    known = [None if journal is None else _from_journal(each, journal) for each in ranked]
+    path = None if journal is None else journal.path
+    asked = [(point, each, path) for each, answer in zip(ranked, known, strict=True) if answer is None]
+    new = iter(pool.map(_play, asked) if asked else ())
+    answers = [next(new) if answer is None else answer for answer in known]
     played = [answer for answer in answers if isinstance(answer, Played)]
     failed = [(each.choice, answer) for each, answer in zip(ranked, answers, strict=True) if isinstance(answer, str)]
     return played, failed
 
 
-def _play(asked: tuple[Point, Ranked]) -> Played | str:
-    point, ranked = asked
+def _from_journal(ranked: Ranked, journal: Journal) -> Played | str | None:
+    """Return what came of a choice when it was simulated before, None where it was not."""
+    answer = journal.known(ranked.choice)
+    if answer is None or "failed" in answer:
+        return None if answer is None else str(answer["failed"])
+    return Played(ranked, answer["iteration_s"], answer["samples_per_s"], dict(answer["breakdown_s"]))
+
+
+def _play(asked: tuple[Point, Ranked, Path | None]) -> Played | str:
+    point, ranked, path = asked
+    played = _simulated(point, ranked)
+    if path is not None:
+        note(path, ranked.choice, {"failed": played} if isinstance(played, str) else played.figures())
+    return played
+
+
+def _simulated(point: Point, ranked: Ranked) -> Played | str:
     measured = min(point.num_iterations, _ITERATIONS)
     chosen = point_of(point, ranked.choice).model_copy(update={"num_iterations": measured, "replicates": 1})
     try:

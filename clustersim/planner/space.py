@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd
 from typing import Any, get_args
 
 from clustersim.parallelism import Grid, Parallelism
+from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.spec import Recompute, Sharding
 from clustersim.workload import Model
 from clustersim.workload.fused_attention import is_fused
@@ -25,6 +26,9 @@ GATHERED = ("zero-1", "zero-2")
 
 LONG_TOKENS = 4096
 """From how many tokens on sequences are divided: what a GPU keeps of a shorter one is little beside its weights."""
+
+ALSO = ("sharding_over", "offload")
+"""Keys that are compared where that is asked for."""
 
 Cut = tuple[int, bool, bool, int, int, str]
 """All that says what a GPU has of each layer: tensor, sequence_parallel, tensor_overlap, expert, context,
@@ -81,7 +85,10 @@ class Choice:
         if layout.micro_batches > 1:
             parts.append(f"{layout.micro_batches} micro-batches")
         if layout.sharding:
-            parts.append(layout.sharding)
+            over = self.grid.num_sharers
+            parts.append(layout.sharding + (f" over {over}" if over < self.grid.num_replicas else ""))
+        if layout.offload != "none":
+            parts.append(f"offload {layout.offload}")
         if layout.recompute != "none":
             parts.append(f"recompute {layout.recompute}")
         if layout.sequence_parallel:
@@ -128,7 +135,7 @@ class Space:
 
     `most_tensor` is how many GPUs may split layers and their tokens; `fixed` are the keys under `parallelism` that a
     scenario gives, and `divisible` is what of the model there is beside layers to be divided. `shardings` are those
-    that are tried.
+    that are tried, and of `also` (`ALSO`) those keys that are compared on request alone.
     """
 
     batches: Mapping[int, Sequence[int]]
@@ -136,6 +143,7 @@ class Space:
     fixed: Mapping[str, Any]
     divisible: Divisible = field(default_factory=Divisible)
     shardings: Sequence[Sharding | None] = SHARDINGS
+    also: Collection[str] = ()
 
     def families(self, tally: dict[str, int]) -> Iterator[list[Choice]]:
         """Yield choices that differ in nothing but what they recompute, the least first.
@@ -186,7 +194,8 @@ class Space:
     def _families_of(self, num_gpus: int, batch: int, known: Mapping[str, Any]) -> Iterator[list[Choice]]:
         others = {key: value for key, value in self.fixed.items() if key in ("balance", "stages", "expert_imbalance")}
         sequences = self._given("sequence_parallel", (False, True) if known["tensor"] > 1 else (False,))
-        for sharding in self._shardings(known):
+        for sharding, over, offload in self._shared_out(known):
+            gathers = sharding in GATHERED and OPTIMIZER not in offload and self.fixed.get("gather_overlap", False)
             for sequence in sequences:
                 for method in self._methods(known):
                     least, *more = self._given("recompute", RECOMPUTES)
@@ -195,8 +204,10 @@ class Space:
                         **others,
                         **method,
                         sharding=sharding,
+                        sharding_over=over,
+                        offload=offload,
                         sequence_parallel=sequence,
-                        gather_overlap=sharding in GATHERED and self.fixed.get("gather_overlap", False),
+                        gather_overlap=gathers,
                         tensor_overlap=sequence and known["tensor"] > 1 and self.fixed.get("tensor_overlap", False),
                         recompute=least,
                     )
@@ -207,6 +218,36 @@ class Space:
         """Return what copies may share out: nothing where there is one."""
         several = known["data"] * known.get("expert", 1) * known.get("context", 1) > 1
         return self._given("sharding", self.shardings if several else (None,))
+
+    def _shared_out(self, known: Mapping[str, Any]) -> Iterator[tuple[Sharding | None, int | None, str]]:
+        """Go through what copies share out, over how many of them, and what lies in the hosts' memory meanwhile."""
+        levels = get_args(Parallelism.model_fields["offload"].annotation) if "offload" in self.also else ("none",)
+        for sharding, over in self._shared_over(known):
+            for offload in self._given("offload", levels):
+                by_host = OPTIMIZER in offload.split("+") and (over or (sharding and known.get("expert", 1) > 1))
+                if not by_host and not (ACTIVATIONS in offload and known["schedule"] == "zero-bubble"):
+                    yield sharding, over, offload
+
+    def _shared_over(self, known: Mapping[str, Any]) -> Iterator[tuple[Sharding | None, int | None]]:
+        """Go through what copies may share out and over how many of them, all if None: so it is with experts.
+
+        Where a scenario gives a number of copies, these share something out.
+        """
+        copies, key = known["data"] * known.get("context", 1), "sharding_over"
+        for sharding in self._shardings(known):
+            yield from self._over(sharding, known, copies, self.fixed.get(key))
+
+    def _over(
+        self, sharding: Sharding | None, known: Mapping[str, Any], copies: int, given: int | None
+    ) -> Iterator[tuple[Sharding | None, int | None]]:
+        if given is not None:
+            if sharding is not None and copies % given == 0 and known.get("expert", 1) == 1:
+                yield sharding, given if given < copies else None
+            return
+        yield sharding, None
+        if "sharding_over" in self.also and sharding is not None and known.get("expert", 1) == 1:
+            for over in divisors(copies)[1:-1]:
+                yield sharding, over
 
     def _methods(self, known: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
         if "context" not in known:

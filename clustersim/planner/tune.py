@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product
 
+from clustersim.planner.journal import Journal
 from clustersim.planner.objective import Objective
 from clustersim.planner.search import Played, Ranked, play_all
 from clustersim.planner.space import Choice
@@ -30,6 +31,7 @@ def tuned(
     objective: Objective,
     ranked_of: Callable[[Choice], Ranked | None],
     pool: Pool,
+    journal: Journal | None = None,
 ) -> list[Played]:
     """Return what other ways of the best layouts make of these, for better or worse.
 
@@ -43,7 +45,7 @@ def tuned(
         every = (each for each in map(ranked_of, choices) if each is not None)
         asked = [each for each in every if objective.of(each.choice, each.least_s) < first]
         asked.sort(key=lambda each: objective.of(each.choice, each.least_s))
-        return play_all(point, asked[:_MOST], pool)[0]
+        return play_all(point, asked[:_MOST], pool, journal)[0]
 
     beside = tried(overlapped(point, best))
     ahead = sorted([*best, *beside], key=lambda each: objective.of(each.choice, each.iteration_s))[:_LAYOUTS]

@@ -5,7 +5,8 @@ It knows what may be asked (the members of the rooms below) and nothing of how i
 
 from __future__ import annotations
 
-from clustersim.scenario.checks import build_topology, check_point
+from clustersim.scenario.checks import check_point
+from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.loader import load_scenario
 from clustersim.scenario.memory import compression_of, gpu_memory
 from clustersim.scenario.parts import Baseline, Batch, Published

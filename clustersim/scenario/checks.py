@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.hardware.sheet import Gpu
 from clustersim.reading.tree import Place
+from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
 from clustersim.scenario.offloaded import (
@@ -25,7 +26,7 @@ from clustersim.scenario.remedies import least_change, what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
-from clustersim.topology import Topology, TopologySpec, place
+from clustersim.topology import Topology, place
 from clustersim.topology.through_adapters import through_adapters
 from clustersim.units import format_size
 from clustersim.workload import load_workload, memory_overflow, read_profile
@@ -40,24 +41,6 @@ def check_point(point: Point, is_cluster_known: bool = True) -> list[Mistake]:
     """
     alone = [*_compute_mistakes(point), *(_cluster_mistakes(point) if is_cluster_known else ())]
     return [*alone, *_job_mistakes(point, are_placed=is_cluster_known and not alone)]
-
-
-def build_topology(spec: TopologySpec) -> Topology:
-    """Return the cluster that a point describes; the same one for the same description."""
-    return _built(_Described(f"{type(spec).__name__} {spec.model_dump_json()}", spec))
-
-
-@dataclass(frozen=True)
-class _Described:
-    """A description that can be looked up: models with lists in them have no hash of their own."""
-
-    text: str
-    spec: TopologySpec = field(compare=False)
-
-
-@lru_cache(maxsize=8)
-def _built(described: _Described) -> Topology:
-    return described.spec.cluster()
 
 
 def _compute_mistakes(point: Point) -> Iterator[Mistake]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from clustersim.hardware.sheet import Gpu
 from clustersim.parallelism import LaidOut, Training, lay_out
+from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.compressed import with_compression
 from clustersim.scenario.point import Point
 from clustersim.workload import LayerTime, Model, Workload, build_workload
@@ -55,6 +56,7 @@ def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None]
             whole.gradient_bytes_per_parameter, point.grid.num_replicas, point.parallelism.sliced
         ),
         overlap=point.strategy.overlap,
+        buffers=point_buffers(point),
         copied_bytes=None if point.input is None else point.input.copied_bytes or 0.0,
         work_at=lambda batch: of_a_batch(
             point, work_of(point, whole.model, whole.gpu, batch, given_times), batch, given_times

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from clustersim.errors import Mistake
 from clustersim.hardware.sheet import Gpu
+from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.planned import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
@@ -17,7 +18,7 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
 
     Beside what training alone takes (`memory_per_gpu`): what a compression keeps from one iteration for the next,
     and, where compressed gradients are gathered because they cannot be added, those of all workers. A GPU alone lets
-    gradients go after each update; where they are exchanged, they have buffers that stay.
+    gradients go after each update; where they are exchanged, they have buffers that stay (`point_buffers`).
     """
     size, stay = batch or point.per_gpu_batch, point.num_gpus > 1
     held = memory_per_gpu(model, size, point.precision, point.optimizer, point.gradient_bytes, gradients_stay=stay)
@@ -28,7 +29,7 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
         "residuals": parameters * compression.residual_bytes_per_parameter,
         "gathered": parameters * point.num_gpus * sent if is_gathered else 0.0,
     }
-    return held | {name: size for name, size in others.items() if size}
+    return held | {name: size for name, size in others.items() if size} | point_buffers(point).held(held["gradients"])
 
 
 def compression_of(point: Point, num_workers: int | None = None) -> Compression:

@@ -15,6 +15,8 @@ Axes = Mapping[str, Any]
 _QUANTITY = re.compile(r"\d[\d,.]*(?: ?[kMGTPE]?i?B\b)?")
 _REMEDY = re.compile(r"; (?:it fits with|even) parallelism \{[^}]*\}[^;]*")
 """What would fit, which may be another change at another size."""
+_SUMMANDS = re.compile(r"(?: \+ [a-z ]+ 0)+")
+"""What is added up, its quantities left out, of which one point may have more than another: buckets on several GPUs."""
 _MOST_POINTS = 3
 
 
@@ -26,7 +28,8 @@ def told_once(found: Sequence[tuple[Axes, Sequence[Mistake]]]) -> list[Mistake]:
     groups: dict[tuple[Any, ...], dict[int, Mistake]] = {}
     for number, (_, mistakes) in enumerate(found):
         for each in mistakes:
-            same = (each.file, each.line, each.column, each.key, _QUANTITY.sub("0", _REMEDY.sub("", each.message)))
+            alike = _SUMMANDS.sub("", _QUANTITY.sub("0", _REMEDY.sub("", each.message)))
+            same = (each.file, each.line, each.column, each.key, alike)
             groups.setdefault(same, {}).setdefault(number, each)
     every = [axes for axes, _ in found]
     return [_told(group, every) for group in groups.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,8 +23,14 @@ SLACK = 0.02
 """Share that PyTorch's caching allocator rounds up: blocks of 512 bytes, segments of 2 MiB and more
 (c10/cuda/CUDACachingAllocator.cpp). Assumed: no published figure was found."""
 
-CONTEXT_BYTES = 300e6
-"""The CUDA context, its kernels and the libraries' handles. Assumed: an idle process shows some hundred MB."""
+CONTEXT_BYTES = 426 * 1024.0**2
+"""The CUDA context, its kernels and the libraries' handles: what an idle PyTorch 2.10 takes of an RTX 6000 Ada
+(unslothai/unsloth-zoo, pull request 1053); "around 400MB" since CUDA 11.7 loads kernels as they are needed, and more
+than 1 GB before (pytorch/pytorch, issues 109888 and 107667)."""
+
+LOSS_BYTES = 4.0
+"""An element of what a loss over classes or a vocabulary reads and writes: fp32 also where layers compute in 16 bits
+(Korthikanti et al., arXiv:2205.05198, section 4.3; `output.float()` in Megatron-LM and torchtitan)."""
 
 # What gradients need (PyTorch, tools/autograd/derivatives.yaml): the input of some layers, the output of others.
 PRODUCTS = frozenset(
@@ -54,18 +60,31 @@ class _Kept:
     beside: float
 
 
+def numbers_of(precision: str, casts_all: bool = False) -> Precision:
+    """Return how wide numbers are that layers read and write; `casts_all` says all of them are those of a product.
+
+    So it is where the model itself is cast, and not by autocast what each operation reads: in Megatron-LM
+    (`Float16Module`), DeepSpeed (`module.half()`, `.bfloat16()`) and FSDP (`MixedPrecision(param_dtype=...)`).
+    """
+    number = PRECISIONS[precision]
+    return replace(number, weight_bytes=number.activation_bytes) if casts_all else number
+
+
 def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
     """Return the bytes of one element of each layer's output.
 
-    Without autocast, those of an activation. Under it products write 16 bits, and what is safer in fp32 writes that
-    (`WIDE`, a table's rows, an `lrn` by its power); others write what they read. An addition writes the wider of what
-    the layer before it and the addition before that wrote (at first, the first layer), or of its own parameters.
+    Without autocast, those of an activation, and `LOSS_BYTES` of a loss. Under it products write 16 bits, and what is
+    safer in fp32 writes that (`WIDE`, a table's rows, an `lrn` by its power); others write what they read. An addition
+    writes the wider of what the layer before it and the addition before that wrote (at first, the first layer), or of
+    its own parameters.
     """
     narrow, wide = number.activation_bytes, number.weight_bytes
     written: list[float] = []
     before = stream = wide
     for index, layer in enumerate(model.layers):
-        if layer.op in PRODUCTS:
+        if layer.op == "loss":
+            before = LOSS_BYTES
+        elif layer.op in PRODUCTS:
             before = narrow
         elif layer.op in WIDE or layer.op in ("embedding", "lrn"):
             before = wide
@@ -77,7 +96,7 @@ def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
     return tuple(written)
 
 
-def kept_bytes(model: Model, precision: str) -> tuple[float, ...]:
+def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[float, ...]:
     """Return the bytes of one sample that each layer leaves in memory for the backward pass.
 
     That is its output, if its own gradient needs it or that of the next layer, and what it keeps beside it: masks and
@@ -85,7 +104,7 @@ def kept_bytes(model: Model, precision: str) -> tuple[float, ...]:
     A layer that is overwritten in place (by an activation, or by a residual connection before one) keeps nothing; of
     branches only the next in the list is looked at, and it reads an output if that is no larger than what it reads.
     """
-    number = PRECISIONS[precision]
+    number = numbers_of(precision, casts_all)
     written = written_bytes(model, number)
     kept: list[_Kept] = []
     for index, layer in enumerate(model.layers):
@@ -149,11 +168,11 @@ def activation_bytes(model: Model, precision: str) -> float:
     return entry_bytes(model, precision) + sum(kept_bytes(model, precision))
 
 
-def entry_bytes(model: Model, precision: str) -> float:
+def entry_bytes(model: Model, precision: str, casts_all: bool = False) -> float:
     """Return the bytes of one sample that the first layer reads, and that stay for its gradient."""
     if not model.layers:
         return 0.0
-    number, first = PRECISIONS[precision], model.layers[0]
+    number, first = numbers_of(precision, casts_all), model.layers[0]
     return first.input_elements * _read_bytes(first, number.weight_bytes, number)
 
 

@@ -112,6 +112,61 @@ def test_copies_that_are_asked_for_are_bounded_where_gradients_are_copied(
         assert least_s == least_iteration_s(material("NVLink in a host", overlap=overlap, copies="none"), choice)
 
 
+@lru_cache(maxsize=1)
+def hybrid_choices() -> list[Choice]:
+    """Return choices of eight GPUs whose copies share out in groups."""
+    families = Space({8: [8]}, 8, {}, also=["sharding_over"]).families({})
+    every = [choice for family in families for choice in family]
+    return [each for each in every if each.layout.sharding_over and not each.layout.sequence_parallel]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    cluster=st.sampled_from(["one GPU a host", "four GPUs and one adapter a host", "NVLink in a host"]),
+    transport=st.sampled_from(["nccl", "ideal"]),
+    overlap=st.booleans(),
+    number=st.integers(0, 10_000),
+)
+def test_copies_that_share_out_in_groups_are_bounded_and_held_as_they_are_simulated(
+    cluster: str, transport: str, overlap: bool, number: int
+) -> None:
+    of = material(cluster, transport, overlap)
+    of = Material(of.point.model_copy(update={"num_gpus": 8}), Workloads())
+    choice = hybrid_choices()[number % len(hybrid_choices())]
+    try:
+        least_s = least_iteration_s(of, choice)
+    except InputError:
+        return
+    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+    setup = Setup(point_of(of.point, choice))
+    assert Rooms(of).fullest_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+
+
+@lru_cache(maxsize=1)
+def offloading_choices() -> list[Choice]:
+    families = Space({NUM_GPUS: [BATCH]}, NUM_GPUS, {}, also=["offload"]).families({})
+    every = [choice for family in families for choice in family]
+    return [each for each in every if each.layout.offload != "none" and not each.layout.sequence_parallel]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    cluster=st.sampled_from(["four GPUs and one adapter a host", "NVLink in a host"]),
+    overlap=st.booleans(),
+    number=st.integers(0, 10_000),
+)
+def test_what_lies_in_hosts_is_bounded_and_held_as_it_is_simulated(cluster: str, overlap: bool, number: int) -> None:
+    of = material(cluster, overlap=overlap)
+    choice = offloading_choices()[number % len(offloading_choices())]
+    try:
+        least_s = least_iteration_s(of, choice)
+    except InputError:
+        return
+    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+    setup = Setup(point_of(of.point, choice))
+    assert Rooms(of).fullest_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+
+
 @pytest.fixture(scope="module")
 def experts(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the file of a model of one block, whose attention is fused and which has four experts."""

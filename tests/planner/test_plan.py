@@ -238,7 +238,9 @@ def test_where_nothing_fits_what_would_have_to_lie_in_the_hosts_is_told_and_fits
     scenario = {**SCENARIO, "model": model, "optimizer": "adam", "topology": topology}
     scenario |= {"num_gpus": 1, "batch": {"global": batch}}
     told = ", ".join(f"{key}: {value}" for key, value in way.items())
-    assert f"; with {told} that one fits; " in str(refusal({**scenario, "parallelism": given}, [1]))
+    assert f"; with {told} that one fits, as --also offload compares; " in str(
+        refusal({**scenario, "parallelism": given}, [1])
+    )
     assert load_scenario({**scenario, "parallelism": {**given, "recompute": "full", **way}}).points()
 
 
@@ -303,19 +305,69 @@ def test_there_are_as_many_gpus_as_the_cluster_has() -> None:
     assert "--set" not in str(error)
 
 
-def test_a_plan_keeps_everything_on_the_gpus() -> None:
-    error = refusal({**SCENARIO, "parallelism": {"offload": "optimizer"}}, [4])
-    assert error.mistakes[0].key == "parallelism.offload"
-    assert "leave offload out" in str(error)
+def test_what_lies_in_the_hosts_memory_is_compared_where_that_is_asked() -> None:
+    """GPT-2 XL on one V100 of 16 GB: 16 bytes a parameter of 1.56 G do not fit, and without state and all gradients it
+    does.
+    """
+    host = {"template": "dgx-1", "gpu": "v100"}
+    topology = {"kind": "star", "num_hosts": 1, "host": host, "link": "1 GB/s"}
+    changes = {"model": "gpt2-xl", "batch": {"global": 1}, "topology": topology, "optimizer": "adam"}
+    scenario = {**SCENARIO, **changes, "precision": "amp-fp16", "num_gpus": 1}
+    assert "no layout fits" in str(refusal(scenario, [1]))
+    found = plan(scenario, [1], also=["offload"], workers=1)
+    assert {entry.choice.layout.offload for entry in found.best} <= {"optimizer", "optimizer+activations"}
+    assert "offload optimizer" in found.best[0].choice.text()
+    assert all(entry.least_s <= entry.iteration_s * (1 + 1e-9) for entry in found.best)
+    small = {**scenario, "topology": {**topology, "host": {**host, "memory": "1 GiB"}}}
+    assert "does not fit in its hosts' memory" in str(refusal(small, [1], also=["offload"]))
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("sharding_over", 2), ("sharding_by", "tensors"), ("gradient_kernels", "autograd")]
-)
-def test_all_copies_of_a_plan_share_out_slices(key: str, value: Any) -> None:
+def test_an_offload_that_is_given_is_kept() -> None:
+    given = {**FIXED, "offload": "optimizer"}
+    topology = {"kind": "star", "num_hosts": 1, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "1 GB/s"}
+    found = plan({**SCENARIO, "topology": topology, "parallelism": given}, [2], workers=1)
+    assert {entry.choice.layout.offload for entry in found.best} == {"optimizer"}
+
+
+@pytest.mark.parametrize(("key", "value"), [("sharding_by", "tensors"), ("gradient_kernels", "autograd")])
+def test_copies_of_a_plan_share_out_slices(key: str, value: Any) -> None:
     error = refusal({**SCENARIO, "parallelism": {"sharding": "zero-1", key: value}}, [4])
     assert error.mistakes[0].key == f"parallelism.{key}"
     assert f"leave {key} out" in str(error)
+
+
+HYBRID = {
+    **SCENARIO,
+    "batch": {"global": 16},
+    "topology": {**SCENARIO["topology"], "num_hosts": 2},
+    "parallelism": {"tensor": 1, "pipeline": 1, "micro_batches": 1, "recompute": "none", "sharding": "zero-3"},
+}
+
+
+def test_groups_of_copies_that_share_out_are_compared_where_that_is_asked_and_win_between_slow_hosts() -> None:
+    """Within a host of DGX-1 weights are gathered over NVLink, and over 10 Gbit/s only shares of gradients meet."""
+    all_copies = plan(HYBRID, [16], workers=1)
+    assert all(entry.choice.layout.sharding_over is None for entry in all_copies.best)
+    compared = plan(HYBRID, [16], also=["sharding_over"], workers=1)
+    best = compared.best[0]
+    assert best.choice.layout.sharding_over == 8
+    assert best.choice.text() == "data 16, zero-3 over 8"
+    assert best.iteration_s < all_copies.best[0].iteration_s
+    assert {entry.choice.layout.sharding_over for entry in compared.best} == {None, 2, 4, 8}
+    assert best.memory_bytes > all_copies.best[0].memory_bytes
+
+
+def test_a_number_of_copies_that_share_out_may_be_given() -> None:
+    given = {"sharding": "zero-2", "sharding_over": 4, "tensor": 1, "pipeline": 1}
+    found = plan({**HYBRID, "parallelism": given}, [16], workers=1)
+    assert {entry.choice.layout.sharding_over for entry in found.best} == {4}
+    everyone = plan({**HYBRID, "parallelism": {**given, "sharding_over": 16}}, [16], workers=1)
+    assert {entry.choice.layout.sharding_over for entry in everyone.best} == {None}
+    assert "sharding_over" in str(refusal({**HYBRID, "parallelism": {**given, "sharding_over": 3}}, [16]))
+
+
+def test_what_is_not_compared_on_request_is_told_with_what_is() -> None:
+    assert "known: offload, sharding_over" in str(refusal(SCENARIO, [4], also=["sharding_by"]))
 
 
 def test_a_plan_has_everything_beside_compute_that_can_be() -> None:

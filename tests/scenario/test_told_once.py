@@ -73,3 +73,12 @@ def test_what_would_fit_may_differ_and_is_told_for_the_first() -> None:
     remedies = ("", "; it fits with parallelism {micro_batches: 2}, which takes 15 GB")
     (mistake,) = told_once([({"num_gpus": 1 + number}, [of(each)]) for number, each in enumerate(remedies)])
     assert mistake.message == f"{of('').message} (at num_gpus 1; likewise at num_gpus 2)"
+
+
+def test_a_sum_may_have_more_summands_at_another_point() -> None:
+    def of(more: str) -> Mistake:
+        return Mistake(f"this needs 75 GB: weights 1 GB + weight copies 500 MB{more}; use less", "batch.per_gpu")
+
+    found = [({"num_gpus": 1 + number}, [of(each)]) for number, each in enumerate(("", " + buckets 1.5 GB"))]
+    (mistake,) = told_once(found)
+    assert mistake.message == f"{of('').message} (at num_gpus 1; likewise at num_gpus 2)"

@@ -10,12 +10,13 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.parallelism.context import along_context
-from clustersim.parallelism.memory import HeldPart, part_activations
+from clustersim.parallelism.memory import HeldPart, HeldRules, part_activations
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.ring import in_ring
 from clustersim.scenario import load_scenario
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
+from clustersim.workload import OptimizerSpec
 from clustersim.workload.builder import Builder, Tensor
 from clustersim.workload.load import load_workload
 from clustersim.workload.memory import SLACK
@@ -175,7 +176,7 @@ def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(at
     whole = [Piece(layer, is_split=False) for layer in load_workload(attention)[0].layers]
     pieces = along_context(whole, 8, BYTES, is_ring=True)
     ring, bare = (
-        part_activations(HeldPart(each, 1, [0], [False, False]), "amp-bf16")
+        part_activations(HeldPart(each, 1, [0], [False, False]), HeldRules(1, "amp-bf16", OptimizerSpec()))
         for each in (pieces, [replace(piece, block_bytes=0.0) for piece in pieces])
     )
     assert (ring.kept, ring.again) == (bare.kept, bare.again)

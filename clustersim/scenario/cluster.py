@@ -1,0 +1,26 @@
+"""The cluster that a point describes, built once for each description."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from clustersim.topology import Topology, TopologySpec
+
+
+def build_topology(spec: TopologySpec) -> Topology:
+    """Return the cluster that a point describes; the same one for the same description."""
+    return _built(_Described(f"{type(spec).__name__} {spec.model_dump_json()}", spec))
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A description that can be looked up: models with lists in them have no hash of their own."""
+
+    text: str
+    spec: TopologySpec = field(compare=False)
+
+
+@lru_cache(maxsize=8)
+def _built(described: _Described) -> Topology:
+    return described.spec.cluster()
