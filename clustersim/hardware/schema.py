@@ -159,6 +159,7 @@ class TransportFile(SheetFile[Transport]):
     channels: Sourced[Annotated[int, Field(ge=0)]] | None = None
     in_host: Sourced[Literal["memory", "adapter"]] | None = None
     connection_bytes_per_s: Sourced[Rate] | None = None
+    receiving_bytes_per_s: Sourced[Rate] | None = None
 
     @model_validator(mode="after")
     def _goes_where_its_buffers_are(self) -> Self:
@@ -167,6 +168,14 @@ class TransportFile(SheetFile[Transport]):
             raise InputError(
                 message, got=self.in_host.value, allowed="no in_host, or buffers: host", key="in_host.value"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _receives_where_its_processes_are(self) -> Self:
+        if self.receiving_bytes_per_s is not None and (self.buffers.value == "gpu" or self.in_host is not None):
+            message = "receiving_bytes_per_s is about processes that talk from host memory to host memory in all ways alike"
+            got = f"buffers: {self.buffers.value}, in_host: {self.in_host.value if self.in_host else 'none'}"
+            raise InputError(message, got=got, allowed="buffers: host, and no in_host", key="receiving_bytes_per_s.value")
         return self
 
     @model_validator(mode="after")

@@ -81,7 +81,8 @@ class Transport(Sheet):
     many as the library has channels on the cluster, which with NCCL depends on its links, and is none with others.
     `in_host`: whether messages between host memories of one host stay in `memory`, as if None, or go by its `adapter`.
     `connection_bytes_per_s` is the payload that one sends another of a different host at most, over the one connection
-    that they have; None where a connection is as fast as the links.
+    that they have; None where a connection is as fast as the links. `receiving_bytes_per_s` is the payload that one
+    process takes in at most from all others, by its one thread that receives; None where that is as fast as the links.
     """
 
     overhead_s: float
@@ -93,6 +94,7 @@ class Transport(Sheet):
     channels: int | None = None
     in_host: str | None = None
     connection_bytes_per_s: float | None = None
+    receiving_bytes_per_s: float | None = None
     library: str = ""
 
     def __post_init__(self) -> None:

@@ -100,6 +100,7 @@ def _placed_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iter
     yield from straggler_mistakes(point, topology, gpus)
     yield from _channel_mistakes(point, topology, gpus)
     yield from _adapter_mistakes(point, topology)
+    yield from _process_mistakes(point)
     for mistake in point.strategy.placed_mistakes(topology, gpus, point.transport):
         yield replace(mistake, key=f"strategy.{mistake.key}")
 
@@ -122,6 +123,18 @@ def _adapter_mistakes(point: Point, topology: Topology) -> Iterator[Mistake]:
             through_adapters(topology)
         except InputError as error:
             yield from error.mistakes
+
+
+def _process_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield that a transport's processes receive by one thread each, and that none are told apart by a strategy."""
+    if load_transport(point.transport).receiving_bytes_per_s is None:
+        return
+    if point.strategy.kind != "server":
+        message = f"processes that receive by one thread each ({point.transport}) are simulated where all wait for servers"
+        yield Mistake(message, "strategy.kind", got=point.strategy.kind, allowed="server")
+    elif point.strategy.servers.on.startswith("gpu"):
+        message = f"servers on GPUs are not simulated with processes that receive by one thread each ({point.transport})"
+        yield Mistake(message, "strategy.servers.on", got=point.strategy.servers.on, allowed="memories of hosts")
 
 
 def _job_mistakes(point: Point, are_placed: bool) -> Iterator[Mistake]:

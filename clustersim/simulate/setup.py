@@ -20,6 +20,7 @@ from clustersim.scenario.offloaded import held_in_hosts, memory_of_host
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
+from clustersim.topology.processes import with_processes
 from clustersim.units import format_size
 from clustersim.workload import (
     Compression,
@@ -57,8 +58,11 @@ class Setup:
 
     def __init__(self, point: Point, workloads: Workloads | None = None, ahead: Sequence[Setup] = ()):
         self.point = point
-        self.topology = _beside_others(build_topology(point.topology), point.background_traffic)
         self.transport: Transport = load_transport(point.transport)
+        self.topology = _beside_others(build_topology(point.topology), point.background_traffic)
+        if self.transport.receiving_bytes_per_s is not None:
+            wire_bytes_per_s = self.transport.receiving_bytes_per_s / self.transport.efficiency
+            self.topology = with_processes(self.topology, wire_bytes_per_s)
         self.model, self.given_times = load_workload(point.model)
         self._workloads = Workloads() if workloads is None else workloads
         self._ahead = tuple(ahead)

@@ -92,7 +92,7 @@ class Server(Synchronous):
         delay_s = np.zeros((schedule.num_ranks, schedule.num_steps))
         if not self.servers.is_patient:
             delay_s[servers, pulling] = [self._update_s(job, node, share) for node in nodes]
-        return Exchange(schedule, [*job.buffer_nodes(), *ends], "server", pulling, delay_s)
+        return Exchange(schedule, [*self.servers.worker_nodes(job), *ends], "server", pulling, delay_s)
 
     def _groups(self, job: Job) -> list[list[int]]:
         """Return the ranks whose gradients are pushed as one."""

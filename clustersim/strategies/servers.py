@@ -50,6 +50,11 @@ class Servers(Spec):
         description="when parameters are handed out: `each` bucket as soon as it is updated (MXNet, TensorFlow's "
         "`distributed_replicated`), or all `together`, behind a barrier, when the last one is",
     )
+    process: Literal["gpu", "host"] = Field(
+        default="gpu",
+        description="whose workers are one process, with a transport whose processes receive by one thread "
+        "(`tensorflow-grpc`): each `gpu`'s by itself, or those of a `host`",
+    )
 
     @model_validator(mode="after")
     def _has_what_a_core_updates(self) -> Self:
@@ -87,7 +92,22 @@ class Servers(Spec):
             held[owners[bucket]] += sizes[bucket]
         return owners
 
+    def worker_nodes(self, job: Job) -> list[Hashable]:
+        """Return where each rank's messages to servers start and end [num_ranks]: a buffer, or the rank's process."""
+        processes = job.network.topology.processes
+        if processes is None:
+            return job.buffer_nodes()
+        workers = processes.of_hosts if self.process == "host" else processes.of_gpus
+        return [Node(workers[gpu]) for gpu in job.gpus]
+
     def nodes(self, job: Job) -> list[Hashable]:
+        """Return the memory that each server lives in [num], or the process there that it is."""
+        processes, places = job.network.topology.processes, self._places(job)
+        if processes is None:
+            return places
+        return [Node(processes.servers[job.network.topology.node(place)]) for place in places]
+
+    def _places(self, job: Job) -> list[Hashable]:
         """Return the memory that each server lives in [num]."""
         topology, devices = job.network.topology, job.devices
         if self.on == "gpu0":

@@ -16,6 +16,8 @@ from clustersim.topology.routes import Routes
 if TYPE_CHECKING:
     import networkx as nx
 
+    from clustersim.topology.processes import Processes
+
 
 class Router(Protocol):
     """Returns the links from one node to another, in order; nodes and links by number."""
@@ -77,6 +79,7 @@ class Topology:
     host_sheets: Sequence[str | None] = ()  # [num_hosts] name of each host's CPU sheet
     sharing: str = "max-min"  # how flows share a link
     looped: frozenset[int] = frozenset()  # nodes that reach themselves over links (`through_adapters`)
+    processes: Processes | None = None  # nodes of processes that receive by one thread each (`with_processes`)
 
     @property
     def num_gpus(self) -> int:
@@ -164,7 +167,7 @@ class Topology:
         """Return what one core moves in a host's memory, which one adder cannot exceed; None for other nodes."""
         host = int(self.node_hosts[node])
         sheet = self.host_sheets[host] if 0 <= host < len(self.host_sheets) else None
-        if sheet is None or self.node_kinds[node] != "memory":
+        if sheet is None or self.node_kinds[node] not in ("memory", "process"):
             return None
         return load_cpu(sheet).core_bytes_per_s
 
