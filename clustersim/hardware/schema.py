@@ -160,6 +160,7 @@ class TransportFile(SheetFile[Transport]):
     in_host: Sourced[Literal["memory", "adapter"]] | None = None
     connection_bytes_per_s: Sourced[Rate] | None = None
     receiving_bytes_per_s: Sourced[Rate] | None = None
+    sending_bytes_per_s: Sourced[Rate] | None = None
 
     @model_validator(mode="after")
     def _goes_where_its_buffers_are(self) -> Self:
@@ -171,11 +172,15 @@ class TransportFile(SheetFile[Transport]):
         return self
 
     @model_validator(mode="after")
-    def _receives_where_its_processes_are(self) -> Self:
-        if self.receiving_bytes_per_s is not None and (self.buffers.value == "gpu" or self.in_host is not None):
-            message = "receiving_bytes_per_s is about processes that talk from host memory to host memory in all ways alike"
-            got = f"buffers: {self.buffers.value}, in_host: {self.in_host.value if self.in_host else 'none'}"
-            raise InputError(message, got=got, allowed="buffers: host, and no in_host", key="receiving_bytes_per_s.value")
+    def _has_processes_that_do_both(self) -> Self:
+        rates = {"receiving_bytes_per_s": self.receiving_bytes_per_s, "sending_bytes_per_s": self.sending_bytes_per_s}
+        given = [key for key, rate in rates.items() if rate is not None]
+        if len(given) == 1:
+            message = "what a process takes in and what it sends are given together (receiving_bytes_per_s, sending_bytes_per_s)"
+            raise InputError(message, got=given[0], allowed="both, or neither", key=given[0])
+        if given and (self.buffers.value == "gpu" or self.in_host is not None):
+            message = "rates of processes are of messages between host memories, whose ways in a host in_host would change"
+            raise InputError(message, allowed="buffers: host, and no in_host", key=f"{given[0]}.value")
         return self
 
     @model_validator(mode="after")

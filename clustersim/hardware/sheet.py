@@ -82,7 +82,8 @@ class Transport(Sheet):
     `in_host`: whether messages between host memories of one host stay in `memory`, as if None, or go by its `adapter`.
     `connection_bytes_per_s` is the payload that one sends another of a different host at most, over the one connection
     that they have; None where a connection is as fast as the links. `receiving_bytes_per_s` is the payload that one
-    process takes in at most from all others, by its one thread that receives; None where that is as fast as the links.
+    process takes in at most from all others, by its one thread that receives, and `sending_bytes_per_s` what it sends at
+    most to all others; None where that is as fast as the links.
     """
 
     overhead_s: float
@@ -95,6 +96,7 @@ class Transport(Sheet):
     in_host: str | None = None
     connection_bytes_per_s: float | None = None
     receiving_bytes_per_s: float | None = None
+    sending_bytes_per_s: float | None = None
     library: str = ""
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import simpy
 
 from clustersim.devices import InputStage
+from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment, Network
 from clustersim.parallelism import LaidOut
@@ -208,6 +209,13 @@ def _input_stage(network: Network, setup: Setup, hosts: np.ndarray, seed: int) -
 
 def network_over(env: simpy.Environment, topology: Topology, transport: Transport, exact: bool) -> Network:
     """Return the network of a cluster as a message library uses it; `exact` turns its shortcuts off."""
+    if transport.receiving_bytes_per_s is not None and topology.processes is None:
+        raise InputError(
+            f"processes that receive by one thread each ({transport.name}) are simulated in training with servers only",
+            got=transport.name,
+            allowed=transport.library,
+            key="transport",
+        )
     return Network(
         env,
         through_adapters(topology) if transport.in_host == "adapter" else topology,

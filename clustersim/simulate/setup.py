@@ -60,9 +60,10 @@ class Setup:
         self.point = point
         self.transport: Transport = load_transport(point.transport)
         self.topology = _beside_others(build_topology(point.topology), point.background_traffic)
-        if self.transport.receiving_bytes_per_s is not None:
-            wire_bytes_per_s = self.transport.receiving_bytes_per_s / self.transport.efficiency
-            self.topology = with_processes(self.topology, wire_bytes_per_s)
+        into_bytes_per_s, from_bytes_per_s = self.transport.receiving_bytes_per_s, self.transport.sending_bytes_per_s
+        if into_bytes_per_s is not None and from_bytes_per_s is not None:
+            share = self.transport.efficiency  # of a link's rate that is payload
+            self.topology = with_processes(self.topology, into_bytes_per_s / share, from_bytes_per_s / share)
         self.model, self.given_times = load_workload(point.model)
         self._workloads = Workloads() if workloads is None else workloads
         self._ahead = tuple(ahead)

@@ -1,4 +1,4 @@
-"""Processes of hosts that take in what others send them by one thread, which carries no more than so much."""
+"""Processes of hosts with one thread that receives and one that sends, which carry no more than so much."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from clustersim.topology.routes import Routes
 from clustersim.topology.topology import Links, Topology
 
-LINK_KIND = "process"
-"""What the links into processes are called in reports."""
+KIND = "process"
+"""The kind of processes' nodes, and how their links' kinds begin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,68 +25,64 @@ class Processes:
     servers: dict[int, int]
 
 
-def with_processes(topology: Topology, bytes_per_s: float) -> Topology:
-    """Return a cluster with nodes for processes: what one takes in crosses a link of that rate, from wherever it comes.
+def with_processes(topology: Topology, into_bytes_per_s: float, from_bytes_per_s: float) -> Topology:
+    """Return a cluster with nodes for processes: what one takes in, from wherever it comes, crosses a link of a rate.
 
-    There may be one for each GPU, one for each host, and one in each host memory, a server's: what is nobody's has
-    no effect. From process to process a message goes as from the one's memory to the other's, also in one host; what a
-    process sends itself crosses no such link, and neither do copies between GPUs and memories.
+    So does what it sends, on a link of its own. There may be a process for each GPU, one for each host, and one in each
+    host memory, a server's: what is nobody's has no effect. From process to process a message goes as from the one's
+    memory to the other's, also in one host; copies between GPUs and memories go by no process.
     """
     memory, hosts = topology.memory, topology.gpu_hosts
     owners = np.where(hosts >= 0, hosts, -1 - np.arange(topology.num_gpus))  # GPUs without a host are on their own
     pieces, of_hosts = np.unique(np.stack([owners, memory]), axis=1, return_inverse=True)
     memories = np.unique(memory)
+    own, host = np.arange(topology.num_gpus), topology.num_gpus + np.unique(pieces[0], return_inverse=True)[1]
     at = np.concatenate([memory, pieces[1], memories])
-    host_number = topology.num_gpus + np.unique(pieces[0], return_inverse=True)[1]
-    server_number = host_number.max(initial=topology.num_gpus - 1) + 1 + np.arange(len(memories))
-    number = np.concatenate([np.arange(topology.num_gpus), host_number, server_number])
-    first = len(topology.node_names)
-    nodes = first + np.arange(len(at))
-    starts = np.unique(number, return_index=True)[1]  # of each process, the first of its nodes
-    receivers = len(topology.links) + np.arange(len(starts))
-    router = _BetweenProcesses(topology, at, number, receivers)
-    workers = topology.num_gpus + of_hosts.reshape(-1)
+    number = np.concatenate([own, host, host.max() + 1 + np.arange(len(memories))])
+    nodes = len(topology.node_names) + np.arange(len(at))
+    adders = {
+        node: topology.adders[where]
+        for node, where in zip(nodes.tolist(), at.tolist(), strict=True)
+        if where in topology.adders
+    }
+    servers = dict(zip(memories.tolist(), nodes[-len(memories) :].tolist(), strict=True))
     return replace(
         topology,
         node_names=[*topology.node_names, *(f"process-{each}" for each in range(len(at)))],
-        node_kinds=[*topology.node_kinds, *[LINK_KIND] * len(at)],
+        node_kinds=[*topology.node_kinds, *[KIND] * len(at)],
         node_hosts=np.concatenate([topology.node_hosts, topology.node_hosts[at]]),
-        links=_more_links(topology.links, at[starts], nodes[starts], bytes_per_s),
-        adders={
-            **topology.adders,
-            **{
-                node: topology.adders[where]
-                for node, where in zip(nodes.tolist(), at.tolist(), strict=True)
-                if where in topology.adders
-            },
-        },
-        router=router,
-        processes=Processes(
-            nodes[: topology.num_gpus], nodes[workers], dict(zip(memories.tolist(), nodes[-len(memories) :].tolist(), strict=True))
-        ),
+        links=_more_links(topology.links, at, nodes, number, (into_bytes_per_s, from_bytes_per_s)),
+        adders={**topology.adders, **adders},
+        router=_BetweenProcesses(topology, at, number),
+        processes=Processes(nodes[own], nodes[topology.num_gpus + of_hosts.reshape(-1)], servers),
     )
 
 
-def _more_links(links: Links, src: np.ndarray, dst: np.ndarray, bytes_per_s: float) -> Links:
-    """Return links and those of a rate from `src` to `dst` [n], which take no time."""
+def _more_links(
+    links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndarray, bytes_per_s: tuple[float, float]
+) -> Links:
+    """Return links and, for each process, one into the first of its nodes and one out of it, which take no time."""
+    first = np.unique(number, return_index=True)[1]
+    outside, inside = at[first], nodes[first]
     return Links(
-        src=np.concatenate([links.src, src]),
-        dst=np.concatenate([links.dst, dst]),
-        bytes_per_s=np.concatenate([links.bytes_per_s, np.full(len(src), bytes_per_s)]),
-        latency_s=np.concatenate([links.latency_s, np.zeros(len(src))]),
-        kind=[*links.kind, *[LINK_KIND] * len(src)],
+        src=np.concatenate([links.src, outside, inside]),
+        dst=np.concatenate([links.dst, inside, outside]),
+        bytes_per_s=np.concatenate([links.bytes_per_s, np.repeat(bytes_per_s, len(first))]),
+        latency_s=np.concatenate([links.latency_s, np.zeros(2 * len(first))]),
+        kind=[*links.kind, *[f"{KIND}-in"] * len(first), *[f"{KIND}-out"] * len(first)],
     )
 
 
 class _BetweenProcesses:
-    """Routes of a cluster, and to nodes of processes: those `at` memories [num_nodes], of the process `number`."""
+    """Routes of a cluster, and between nodes of processes: those `at` memories, of the processes `number` [num_nodes]."""
 
-    def __init__(self, topology: Topology, at: np.ndarray, number: np.ndarray, receivers: np.ndarray):
+    def __init__(self, topology: Topology, at: np.ndarray, number: np.ndarray):
         self._topology = topology
         num_plain = len(topology.node_names)
         self._at = np.concatenate([np.arange(num_plain), at])
         self._number = np.concatenate([np.full(num_plain, -1), number])
-        self._receivers = receivers
+        self._first_into = len(topology.links)
+        self._first_from = self._first_into + number.max() + 1
 
     def __call__(self, src: int, dst: int) -> list[int]:
         links: list[int] = self.routes(np.array([src]), np.array([dst])).links.tolist()
@@ -94,8 +90,12 @@ class _BetweenProcesses:
 
     def routes(self, src: np.ndarray, dst: np.ndarray) -> Routes:
         """Return the routes of many pairs of nodes [n]."""
-        start, end, receiver = self._at[src], self._at[dst], self._number[dst]
-        apart, received = np.flatnonzero(start != end), np.flatnonzero((receiver >= 0) & (self._number[src] != receiver))
-        ways = self._topology.routes(start[apart], end[apart]).spread(apart, len(src))
-        into = Routes(np.arange(len(received) + 1), self._receivers[receiver[received]]).spread(received, len(src))
-        return Routes.join(len(src), [ways, into])
+        start, end, sender, receiver = self._at[src], self._at[dst], self._number[src], self._number[dst]
+        apart, differ = np.flatnonzero(start != end), sender != receiver
+        sent, received = np.flatnonzero(differ & (sender >= 0)), np.flatnonzero(differ & (receiver >= 0))
+        parts = [
+            Routes(np.arange(len(sent) + 1), self._first_from + sender[sent]).spread(sent, len(src)),
+            self._topology.routes(start[apart], end[apart]).spread(apart, len(src)),
+            Routes(np.arange(len(received) + 1), self._first_into + receiver[received]).spread(received, len(src)),
+        ]
+        return Routes.join(len(src), parts)

@@ -14,7 +14,7 @@ from clustersim.validation.text import percent_text
 
 _KEYS = (
     "overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte", "channels", "in_host",
-    "connection_bytes_per_s", "receiving_bytes_per_s",
+    "connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s",
 )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def error_text(constant: Constant) -> str:
 def _entry(after: Transport, key: str, constant: Constant | None, source: str) -> Iterator[str]:
     value = getattr(after, key)
     text = value_text(key, value) if constant is not None else str(value).lower()
-    if key in ("connection_bytes_per_s", "receiving_bytes_per_s"):
+    if key in ("connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s"):
         text = f"{value / 1e9:g} GB/s"
     yield f"{key}:"
     yield f"  value: {text}"
