@@ -161,6 +161,7 @@ class TransportFile(SheetFile[Transport]):
     connection_bytes_per_s: Sourced[Rate] | None = None
     receiving_bytes_per_s: Sourced[Rate] | None = None
     sending_bytes_per_s: Sourced[Rate] | None = None
+    threads: Sourced[Annotated[int, Field(ge=1)]] | None = None
 
     @model_validator(mode="after")
     def _goes_where_its_buffers_are(self) -> Self:

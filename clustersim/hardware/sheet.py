@@ -81,9 +81,9 @@ class Transport(Sheet):
     many as the library has channels on the cluster, which with NCCL depends on its links, and is none with others.
     `in_host`: whether messages between host memories of one host stay in `memory`, as if None, or go by its `adapter`.
     `connection_bytes_per_s` is the payload that one sends another of a different host at most, over the one connection
-    that they have; None where a connection is as fast as the links. `receiving_bytes_per_s` is the payload that one
-    process takes in at most from all others, by its one thread that receives, and `sending_bytes_per_s` what it sends at
-    most to all others; None where that is as fast as the links.
+    that they have; None where a connection is as fast as the links. `receiving_bytes_per_s` is the payload that a
+    thread of a process takes in at most, and `sending_bytes_per_s` what one sends: there are `threads` of each, one if
+    None, and each has its own share of the other processes; None where processes are as fast as the links.
     """
 
     overhead_s: float
@@ -97,6 +97,7 @@ class Transport(Sheet):
     connection_bytes_per_s: float | None = None
     receiving_bytes_per_s: float | None = None
     sending_bytes_per_s: float | None = None
+    threads: int | None = None
     library: str = ""
 
     def __post_init__(self) -> None:

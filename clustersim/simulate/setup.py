@@ -20,7 +20,7 @@ from clustersim.scenario.offloaded import held_in_hosts, memory_of_host
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
-from clustersim.topology.processes import with_processes
+from clustersim.topology.processes import Threads, with_processes
 from clustersim.units import format_size
 from clustersim.workload import (
     Compression,
@@ -63,7 +63,8 @@ class Setup:
         into_bytes_per_s, from_bytes_per_s = self.transport.receiving_bytes_per_s, self.transport.sending_bytes_per_s
         if into_bytes_per_s is not None and from_bytes_per_s is not None:
             share = self.transport.efficiency  # of a link's rate that is payload
-            self.topology = with_processes(self.topology, into_bytes_per_s / share, from_bytes_per_s / share)
+            threads = Threads(self.transport.threads or 1, into_bytes_per_s / share, from_bytes_per_s / share)
+            self.topology = with_processes(self.topology, threads)
         self.model, self.given_times = load_workload(point.model)
         self._workloads = Workloads() if workloads is None else workloads
         self._ahead = tuple(ahead)

@@ -1,4 +1,4 @@
-"""Processes of hosts with one thread that receives and one that sends, which carry no more than so much."""
+"""Processes of hosts whose threads that receive, and those that send, carry no more than so much each."""
 
 from __future__ import annotations
 
@@ -25,10 +25,20 @@ class Processes:
     servers: dict[int, int]
 
 
-def with_processes(topology: Topology, into_bytes_per_s: float, from_bytes_per_s: float) -> Topology:
-    """Return a cluster with nodes for processes: what one takes in, from wherever it comes, crosses a link of a rate.
+@dataclass(frozen=True)
+class Threads:
+    """How many threads each process has that receive, and as many that send, and what each carries."""
 
-    So does what it sends, on a link of its own. There may be a process for each GPU, one for each host, and one in each
+    num: int
+    into_bytes_per_s: float
+    from_bytes_per_s: float
+
+
+def with_processes(topology: Topology, threads: Threads) -> Topology:
+    """Return a cluster with nodes for processes: what one takes in crosses a link, that of a thread, of a rate.
+
+    So does what it sends, on links of their own. What goes between two processes is always one thread's, and the
+    others of a process are dealt out to its threads in turn, by their numbers. There may be a process for each GPU, one for each host, and one in each
     host memory, a server's: what is nobody's has no effect. From process to process a message goes as from the one's
     memory to the other's, also in one host; copies between GPUs and memories go by no process.
     """
@@ -51,23 +61,22 @@ def with_processes(topology: Topology, into_bytes_per_s: float, from_bytes_per_s
         node_names=[*topology.node_names, *(f"process-{each}" for each in range(len(at)))],
         node_kinds=[*topology.node_kinds, *[KIND] * len(at)],
         node_hosts=np.concatenate([topology.node_hosts, topology.node_hosts[at]]),
-        links=_more_links(topology.links, at, nodes, number, (into_bytes_per_s, from_bytes_per_s)),
+        links=_more_links(topology.links, at, nodes, number, threads),
         adders={**topology.adders, **adders},
-        router=_BetweenProcesses(topology, at, number),
+        router=_BetweenProcesses(topology, at, number, threads.num),
         processes=Processes(nodes[own], nodes[topology.num_gpus + of_hosts.reshape(-1)], servers),
     )
 
 
-def _more_links(
-    links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndarray, bytes_per_s: tuple[float, float]
-) -> Links:
-    """Return links and, for each process, one into the first of its nodes and one out of it, which take no time."""
-    first = np.unique(number, return_index=True)[1]
+def _more_links(links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndarray, threads: Threads) -> Links:
+    """Return links and, for each process, those into the first of its nodes and out of it, which take no time."""
+    first = np.repeat(np.unique(number, return_index=True)[1], threads.num)
     outside, inside = at[first], nodes[first]
+    rates = [threads.into_bytes_per_s, threads.from_bytes_per_s]
     return Links(
         src=np.concatenate([links.src, outside, inside]),
         dst=np.concatenate([links.dst, inside, outside]),
-        bytes_per_s=np.concatenate([links.bytes_per_s, np.repeat(bytes_per_s, len(first))]),
+        bytes_per_s=np.concatenate([links.bytes_per_s, np.repeat(rates, len(first))]),
         latency_s=np.concatenate([links.latency_s, np.zeros(2 * len(first))]),
         kind=[*links.kind, *[f"{KIND}-in"] * len(first), *[f"{KIND}-out"] * len(first)],
     )
@@ -76,13 +85,13 @@ def _more_links(
 class _BetweenProcesses:
     """Routes of a cluster, and between nodes of processes: those `at` memories, of the processes `number` [num_nodes]."""
 
-    def __init__(self, topology: Topology, at: np.ndarray, number: np.ndarray):
-        self._topology = topology
+    def __init__(self, topology: Topology, at: np.ndarray, number: np.ndarray, num_threads: int):
+        self._topology, self._num_threads = topology, num_threads
         num_plain = len(topology.node_names)
         self._at = np.concatenate([np.arange(num_plain), at])
         self._number = np.concatenate([np.full(num_plain, -1), number])
         self._first_into = len(topology.links)
-        self._first_from = self._first_into + number.max() + 1
+        self._first_from = self._first_into + num_threads * (number.max() + 1)
 
     def __call__(self, src: int, dst: int) -> list[int]:
         links: list[int] = self.routes(np.array([src]), np.array([dst])).links.tolist()
@@ -92,10 +101,12 @@ class _BetweenProcesses:
         """Return the routes of many pairs of nodes [n]."""
         start, end, sender, receiver = self._at[src], self._at[dst], self._number[src], self._number[dst]
         apart, differ = np.flatnonzero(start != end), sender != receiver
-        sent, received = np.flatnonzero(differ & (sender >= 0)), np.flatnonzero(differ & (receiver >= 0))
-        parts = [
-            Routes(np.arange(len(sent) + 1), self._first_from + sender[sent]).spread(sent, len(src)),
-            self._topology.routes(start[apart], end[apart]).spread(apart, len(src)),
-            Routes(np.arange(len(received) + 1), self._first_into + receiver[received]).spread(received, len(src)),
-        ]
-        return Routes.join(len(src), parts)
+        ways = self._topology.routes(start[apart], end[apart]).spread(apart, len(src))
+        from_, into = (sender, receiver, self._first_from), (receiver, sender, self._first_into)
+        return Routes.join(len(src), [self._threads(differ, *from_), ways, self._threads(differ, *into)])
+
+    def _threads(self, differ: np.ndarray, process: np.ndarray, other: np.ndarray, first: int) -> Routes:
+        """Return for each pair [n] that `differ` the link of the thread of a process, if it is one, for the other."""
+        pairs = np.flatnonzero(differ & (process >= 0))
+        links = first + process[pairs] * self._num_threads + other[pairs] % self._num_threads
+        return Routes(np.arange(len(pairs) + 1), links).spread(pairs, len(differ))

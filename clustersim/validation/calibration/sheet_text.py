@@ -14,7 +14,7 @@ from clustersim.validation.text import percent_text
 
 _KEYS = (
     "overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte", "channels", "in_host",
-    "connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s",
+    "connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s", "threads",
 )  # fmt: skip
 
 
