@@ -177,10 +177,13 @@ class TransportFile(SheetFile[Transport]):
         rates = {"receiving_bytes_per_s": self.receiving_bytes_per_s, "sending_bytes_per_s": self.sending_bytes_per_s}
         given = [key for key, rate in rates.items() if rate is not None]
         if len(given) == 1:
-            message = "what a process takes in and what it sends are given together (receiving_bytes_per_s, sending_bytes_per_s)"
+            message = "what processes take in and send (receiving_bytes_per_s, sending_bytes_per_s) is given together"
             raise InputError(message, got=given[0], allowed="both, or neither", key=given[0])
+        if self.threads is not None and not given:
+            message = "threads of processes have a rate each (receiving_bytes_per_s, sending_bytes_per_s)"
+            raise InputError(message, got=str(self.threads.value), allowed="rates, or no threads", key="threads.value")
         if given and (self.buffers.value == "gpu" or self.in_host is not None):
-            message = "rates of processes are of messages between host memories, whose ways in a host in_host would change"
+            message = "rates of processes are of messages between host memories, whose ways in_host would change"
             raise InputError(message, allowed="buffers: host, and no in_host", key=f"{given[0]}.value")
         return self
 

@@ -126,15 +126,13 @@ def _adapter_mistakes(point: Point, topology: Topology) -> Iterator[Mistake]:
 
 
 def _process_mistakes(point: Point) -> Iterator[Mistake]:
-    """Yield that a transport's processes receive by one thread each, and that none are told apart by a strategy."""
-    if load_transport(point.transport).receiving_bytes_per_s is None:
-        return
-    if point.strategy.kind != "server":
-        message = f"processes that receive by one thread each ({point.transport}) are simulated where all wait for servers"
-        yield Mistake(message, "strategy.kind", got=point.strategy.kind, allowed="server")
-    elif point.strategy.servers.on.startswith("gpu"):
-        message = f"servers on GPUs are not simulated with processes that receive by one thread each ({point.transport})"
-        yield Mistake(message, "strategy.servers.on", got=point.strategy.servers.on, allowed="memories of hosts")
+    """Yield that a transport has processes whose threads carry so much, of which its strategy has none."""
+    if load_transport(point.transport).receiving_bytes_per_s is not None and not point.strategy.has_processes:
+        message = (
+            f"processes whose threads carry so much ({point.transport}) are simulated where all wait for servers in "
+            "the memory of hosts; take the strategy server, or another transport"
+        )
+        yield Mistake(message, "strategy", got=point.strategy.kind, allowed="server")
 
 
 def _job_mistakes(point: Point, are_placed: bool) -> Iterator[Mistake]:

@@ -149,8 +149,7 @@ def checkpoint_s(setup: Setup, failures: Failures, gpus: np.ndarray) -> float:
     num_bytes = written_bytes(setup, failures)
     is_in_hosts = setup.point.parallelism.offloads("optimizer")
     env = simpy.Environment()
-    rates = dict.fromkeys(("connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s"))
-    as_files = replace(setup.transport, in_host=None, **rates)
+    as_files = replace(setup.transport, in_host=None, connection_bytes_per_s=None, receiving_bytes_per_s=None)
     network = network_over(env, topology, as_files, exact=False)
     sent = []
     for rank in np.flatnonzero(num_bytes).tolist():

@@ -211,7 +211,7 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
     """Return the network of a cluster as a message library uses it; `exact` turns its shortcuts off."""
     if transport.receiving_bytes_per_s is not None and topology.processes is None:
         raise InputError(
-            f"processes that receive by one thread each ({transport.name}) are simulated in training with servers only",
+            f"processes whose threads carry so much ({transport.name}) are simulated in training with servers only",
             got=transport.name,
             allowed=transport.library,
             key="transport",

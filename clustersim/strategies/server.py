@@ -36,6 +36,10 @@ class Server(Synchronous):
         return self.servers.update_on == "workers"
 
     @property
+    def has_processes(self) -> bool:
+        return self.servers.on not in ("gpu0", "gpus")
+
+    @property
     def marches(self) -> bool:
         return True
 

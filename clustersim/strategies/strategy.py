@@ -101,6 +101,11 @@ class Strategy(Spec):
         """
         return []
 
+    @property
+    def has_processes(self) -> bool:
+        """Whether workers and servers may be processes whose threads carry so much."""
+        return False
+
     def warnings(self) -> tuple[str, ...]:
         """Return what the user wrote here and what changes nothing."""
         return ()

@@ -37,10 +37,10 @@ class Threads:
 def with_processes(topology: Topology, threads: Threads) -> Topology:
     """Return a cluster with nodes for processes: what one takes in crosses a link, that of a thread, of a rate.
 
-    So does what it sends, on links of their own. What goes between two processes is always one thread's, and the
-    others of a process are dealt out to its threads in turn, by their numbers. There may be a process for each GPU, one for each host, and one in each
-    host memory, a server's: what is nobody's has no effect. From process to process a message goes as from the one's
-    memory to the other's, also in one host; copies between GPUs and memories go by no process.
+    So does what it sends, on links of their own. What goes between two processes is always one thread's, and the others
+    of a process are dealt out to its threads in turn, by their numbers. There may be a process for each GPU, one for
+    each host, and one in each host memory, a server's: what is nobody's has no effect. From process to process a message
+    goes as from the one's memory to the other's, also in one host; copies between GPUs and memories go by no process.
     """
     memory, hosts = topology.memory, topology.gpu_hosts
     owners = np.where(hosts >= 0, hosts, -1 - np.arange(topology.num_gpus))  # GPUs without a host are on their own
@@ -83,7 +83,7 @@ def _more_links(links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndar
 
 
 class _BetweenProcesses:
-    """Routes of a cluster, and between nodes of processes: those `at` memories, of the processes `number` [num_nodes]."""
+    """Routes of a cluster, and between nodes of processes: `at` has their memories, `number` their process."""
 
     def __init__(self, topology: Topology, at: np.ndarray, number: np.ndarray, num_threads: int):
         self._topology, self._num_threads = topology, num_threads

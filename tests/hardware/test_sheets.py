@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from clustersim.errors import InputError
 from clustersim.hardware import (
     CPUS,
     GPUS,
@@ -203,6 +207,8 @@ def test_where_a_transport_has_its_buffers() -> None:
         "nccl-sockets": "gpu",
         "open-mpi-tcp": "host",
         "tcp": "host",
+        "tensorflow-grpc": "host",
+        "tensorflow-grpc-one-thread": "host",
     }
 
 
@@ -222,6 +228,37 @@ def test_open_mpi_over_tcp_is_sockets_with_a_slow_connection_and_nothing_else() 
     assert old.connection_bytes_per_s == pytest.approx(5e9 / 8)
     same = {"name": plain.name, "title": plain.title, "sources": {}, "connection_bytes_per_s": None}
     assert replace(old, **same) == replace(plain, sources={})
+
+
+def test_tensorflow_over_grpc_is_sockets_and_what_threads_of_processes_carry() -> None:
+    old, new, plain = (load_transport(name) for name in ("tensorflow-grpc-one-thread", "tensorflow-grpc", "tcp"))
+    assert (old.receiving_bytes_per_s, old.sending_bytes_per_s, old.threads) == (0.9e9, 2.56e9, None)
+    rates = dict.fromkeys(("receiving_bytes_per_s", "sending_bytes_per_s", "threads"))
+    for transport in (old, new):
+        same = {"name": plain.name, "title": plain.title, "sources": {}, "overhead_s": plain.overhead_s, **rates}
+        assert replace(transport, **same) == replace(plain, sources={})
+
+
+BOTH = {"receiving_bytes_per_s": "1 GB/s", "sending_bytes_per_s": "1 GB/s"}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"receiving_bytes_per_s": "1 GB/s"}, "given together"),
+        ({"sending_bytes_per_s": "1 GB/s"}, "given together"),
+        (BOTH | {"in_host": "adapter"}, "between host memories"),
+        (BOTH | {"buffers": "gpu"}, "between host memories"),
+        ({"threads": 8}, "threads of processes"),
+    ],
+)
+def test_rates_of_processes_that_mean_nothing_are_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    given = {"overhead_s": "9 us", "efficiency": 1.0, "buffers": "host", "adds": True, **more}
+    lines = [f"{key}: {{value: {json.dumps(value)}, source: own}}" for key, value in given.items()]
+    sheet = tmp_path / "own.yaml"
+    sheet.write_text("\n".join(["name: own", "title: own", "library: tcp", *lines]))
+    with pytest.raises(InputError, match=message):
+        load_transport(str(sheet))
 
 
 @pytest.mark.parametrize("gbit", [25, 50, 100])

@@ -1,0 +1,88 @@
+"""Processes of hosts: what one takes in, and what it sends, is the work of its threads."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from clustersim.topology import Topology, load_topology
+from clustersim.topology.processes import Processes, Threads, with_processes
+
+HOST = {"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "nics": 1, "cpu": "xeon-e5-2680-v3"}
+PLAIN = load_topology({"kind": "star", "num_hosts": 2, "link": "2 GB/s", "hop": "1 us", "host": HOST})
+
+
+def cluster(num_threads: int = 1) -> tuple[Topology, Processes]:
+    made = with_processes(PLAIN, Threads(num_threads, 0.9e9, 2.5e9))
+    assert made.processes is not None
+    return made, made.processes
+
+
+def kinds(made: Topology, src: int, dst: int) -> list[str]:
+    return [made.links.kind[link] for link in made.route(src, dst).tolist()]
+
+
+def test_a_message_goes_as_between_memories_and_by_a_thread_at_each_end():
+    made, processes = cluster()
+    near, far = int(processes.of_gpus[0]), int(processes.of_gpus[7])
+    server = processes.servers[int(PLAIN.memory[0])]
+    assert kinds(made, near, server) == ["process-out", "process-in"]  # in one memory
+    between = PLAIN.route(int(PLAIN.memory[7]), int(PLAIN.memory[0])).tolist()
+    assert made.route(far, server).tolist()[1:-1] == between
+    assert made.route(far, far).tolist() == []
+    gpu, memory = int(PLAIN.gpus[0]), int(PLAIN.memory[0])
+    assert made.route(gpu, memory).tolist() == PLAIN.route(gpu, memory).tolist()
+
+
+def test_a_thread_is_one_link_for_all_that_its_process_takes_in_or_sends():
+    made, processes = cluster()
+    server = processes.servers[int(PLAIN.memory[0])]
+    into = {int(made.route(int(worker), server)[-1]) for worker in processes.of_gpus}
+    out = {int(made.route(server, int(worker))[0]) for worker in processes.of_gpus}
+    assert [made.links.bytes_per_s[links.pop()] for links in (into, out)] == [0.9e9, 2.5e9]
+    assert (into, out) == (set(), set())
+
+
+def test_the_other_processes_are_dealt_out_to_threads_in_turn():
+    made, processes = cluster(num_threads=3)
+    server = processes.servers[int(PLAIN.memory[0])]
+    into = [int(made.route(int(worker), server)[-1]) for worker in processes.of_gpus]
+    assert [into.index(link) for link in into] == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def test_all_gpus_of_a_host_may_be_one_process_wherever_their_memory_is():
+    made, processes = cluster()
+    workers, server = processes.of_hosts.tolist(), processes.servers[int(PLAIN.memory[7])]
+    assert [workers.index(node) for node in workers] == [0, 0, 2, 2, 4, 4, 6, 6]  # two sockets a host
+    assert (
+        made.route(server, workers[0])[-1] == made.route(server, workers[2])[-1] != made.route(server, workers[4])[-1]
+    )
+    inside = PLAIN.route(int(PLAIN.memory[0]), int(PLAIN.memory[2])).tolist()
+    assert made.route(workers[0], workers[2]).tolist() == inside  # from socket to socket, by no thread
+
+
+def test_adding_in_a_process_is_adding_in_its_memory():
+    made, processes = cluster()
+    memory = int(PLAIN.memory[5])
+    for node in (int(processes.of_gpus[5]), processes.servers[memory]):
+        assert made.adders[node] == PLAIN.adders[memory]
+        assert made.core_bytes_per_s(node) == PLAIN.core_bytes_per_s(memory)
+        assert made.node_hosts[node] == 1
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_many_routes_are_those_that_are_asked_for_one_by_one(num_threads):
+    made, processes = cluster(num_threads)
+    nodes = [*processes.of_gpus, *processes.of_hosts, *processes.servers.values(), *PLAIN.gpus, *PLAIN.memory]
+    src, dst = np.array(list(product(nodes, nodes))).T
+    many = made.routes(src, dst)
+    assert many.links.tolist() == [link for pair in zip(src, dst, strict=True) for link in made.route(*map(int, pair))]
+
+
+def test_gpus_without_a_host_are_processes_of_their_own():
+    bare = load_topology({"kind": "star", "num_hosts": 3, "link": "2 GB/s", "hop": "1 us"})
+    made = with_processes(bare, Threads(1, 0.9e9, 2.5e9))
+    assert made.processes is not None
+    assert len(set(made.processes.of_hosts.tolist())) == 3
