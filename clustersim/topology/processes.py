@@ -39,8 +39,8 @@ def with_processes(topology: Topology, threads: Threads) -> Topology:
 
     So does what it sends, on links of their own. What goes between two processes is always one thread's, and the others
     of a process are dealt out to its threads in turn, by their numbers. There may be a process for each GPU, one for
-    each host, and one in each host memory, a server's: what is nobody's has no effect. From process to process a message
-    goes as from the one's memory to the other's, also in one host; copies between GPUs and memories go by no process.
+    each host, and one in each host memory, a server's: what is nobody's has no effect. From process to process, also in
+    one host, a message goes as from the one's memory to the other's; copies between GPUs and memories go by no process.
     """
     memory, hosts = topology.memory, topology.gpu_hosts
     owners = np.where(hosts >= 0, hosts, -1 - np.arange(topology.num_gpus))  # GPUs without a host are on their own
