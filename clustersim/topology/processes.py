@@ -38,7 +38,7 @@ def with_processes(topology: Topology, threads: Threads) -> Topology:
     """Return a cluster with nodes for processes: what one takes in crosses a link, that of a thread, of a rate.
 
     So does what it sends, on links of their own. What goes between two processes is always one thread's, and the others
-    of a process are dealt out to its threads in turn, by their numbers. There may be a process for each GPU, one for
+    of a process are dealt out to its threads in turn. There may be a process for each GPU, one for
     each host, and one in each host memory, a server's: what is nobody's has no effect. From process to process, also in
     one host, a message goes as from the one's memory to the other's; copies between GPUs and memories go by no process.
     """
@@ -55,6 +55,7 @@ def with_processes(topology: Topology, threads: Threads) -> Topology:
         for node, where in zip(nodes.tolist(), at.tolist(), strict=True)
         if where in topology.adders
     }
+    turns = np.concatenate([own, np.arange(len(np.unique(host))), _turns(topology.node_hosts[memories])])
     servers = dict(zip(memories.tolist(), nodes[-len(memories) :].tolist(), strict=True))
     return replace(
         topology,
@@ -63,9 +64,21 @@ def with_processes(topology: Topology, threads: Threads) -> Topology:
         node_hosts=np.concatenate([topology.node_hosts, topology.node_hosts[at]]),
         links=_more_links(topology.links, at, nodes, number, threads),
         adders={**topology.adders, **adders},
-        router=_BetweenProcesses(topology, at, number, threads.num),
+        router=_BetweenProcesses(topology, at, number, turns % threads.num, threads.num),
         processes=Processes(nodes[own], nodes[topology.num_gpus + of_hosts.reshape(-1)], servers),
     )
+
+
+def _turns(hosts: np.ndarray) -> np.ndarray:
+    """Return the turn of each memory [n], of these hosts: the first of every host, then their second ones.
+
+    >>> _turns(np.array([0, 0, 1, 1, 2])).tolist()
+    [0, 3, 1, 4, 2]
+    """
+    place = np.array([np.count_nonzero(hosts[:number] == host) for number, host in enumerate(hosts)])
+    turns = np.empty(len(hosts), dtype=np.int64)
+    turns[np.argsort(place, kind="stable")] = np.arange(len(hosts))
+    return turns
 
 
 def _more_links(links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndarray, threads: Threads) -> Links:
@@ -83,10 +96,14 @@ def _more_links(links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndar
 
 
 class _BetweenProcesses:
-    """Routes of a cluster, and between nodes of processes: `at` has their memories, `number` their process."""
+    """Routes of a cluster, and between nodes of processes.
 
-    def __init__(self, topology: Topology, at: np.ndarray, number: np.ndarray, num_threads: int):
-        self._topology, self._num_threads = topology, num_threads
+    `at` has the nodes' memories, `number` their process, and `thread` [num_processes] which of a process' threads is
+    that of each other process.
+    """
+
+    def __init__(self, topology: Topology, at: np.ndarray, number: np.ndarray, thread: np.ndarray, num_threads: int):
+        self._topology, self._thread, self._num_threads = topology, thread, num_threads
         num_plain = len(topology.node_names)
         self._at = np.concatenate([np.arange(num_plain), at])
         self._number = np.concatenate([np.full(num_plain, -1), number])
@@ -108,5 +125,5 @@ class _BetweenProcesses:
     def _threads(self, differ: np.ndarray, process: np.ndarray, other: np.ndarray, first: int) -> Routes:
         """Return for each pair [n] that `differ` the link of the thread of a process, if it is one, for the other."""
         pairs = np.flatnonzero(differ & (process >= 0))
-        links = first + process[pairs] * self._num_threads + other[pairs] % self._num_threads
+        links = first + process[pairs] * self._num_threads + np.where(other[pairs] < 0, 0, self._thread[other[pairs]])
         return Routes(np.arange(len(pairs) + 1), links).spread(pairs, len(differ))

@@ -52,6 +52,13 @@ def test_the_other_processes_are_dealt_out_to_threads_in_turn():
     assert [into.index(link) for link in into] == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
+def test_servers_are_dealt_out_by_their_hosts():
+    """They are in the first memory of each host as a rule, and two sockets must not leave every second thread idle."""
+    made, processes = cluster(num_threads=2)
+    worker, first = int(processes.of_gpus[3]), [processes.servers[int(PLAIN.memory[gpu])] for gpu in (0, 4)]
+    assert made.route(first[0], worker)[-1] != made.route(first[1], worker)[-1]
+
+
 def test_all_gpus_of_a_host_may_be_one_process_wherever_their_memory_is():
     made, processes = cluster()
     workers, server = processes.of_hosts.tolist(), processes.servers[int(PLAIN.memory[7])]
