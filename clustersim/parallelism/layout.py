@@ -19,11 +19,9 @@ from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_m
 from clustersim.parallelism.memory import (
     HeldPart,
     HeldRules,
-    block_starts,
     host_memory,
     kept_by_layer,
     part_activations,
-    recomputed,
     stage_memory,
 )
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER, Offload
@@ -38,6 +36,7 @@ from clustersim.parallelism.over_time import StageHeld
 from clustersim.parallelism.paths import compile_paths, dealt_paths, path_memory, path_parts
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan
+from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.recurrent import along_time
 from clustersim.parallelism.schedules import SCHEDULES, Slot, fullest_pass, kept_by
 from clustersim.parallelism.spec import Parallelism

@@ -20,18 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, prod, sqrt
+from math import prod
 
 from clustersim.parallelism.gathered import bytes_in_use
 from clustersim.parallelism.offload import most_kept
-from clustersim.parallelism.pointwise import POINTWISE, made_again
 from clustersim.parallelism.ring import BUFFERS
-from clustersim.parallelism.selective import fused_blocks, kept_of_products, repeats_input
+from clustersim.parallelism.selective import kept_of_products, repeats_input
 from clustersim.parallelism.split import Piece
-from clustersim.parallelism.stages import JOINS, cut_points
 from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 from clustersim.workload import PRECISIONS, Layer, Model, OptimizerSpec, Precision
-from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.memory import (
     CONTEXT_BYTES,
     LOSS_BYTES,
@@ -249,75 +246,6 @@ def _kept_of_owners(part: HeldPart, model: Model, owners: Sequence[int], rules: 
     kept = list(kept_bytes(model, rules.precision, rules.casts_all))
     again = [part.again[owner] if part.again else False for owner in owners]
     return kept_of_products(model.layers, again, kept, PRECISIONS[rules.precision].activation_bytes)
-
-
-def block_starts(layers: Sequence[Layer]) -> list[int]:
-    """Return where the blocks of a model begin: layers whose weights and activations come and go together.
-
-    A block ends where one tensor alone goes on (`cut_points`); what follows an attention up to the next one belongs to
-    it, so that a block of a transformer is one of its layers. A plain chain of n layers with parameters has about
-    sqrt(n) blocks of as many of these (Chen et al., 2016, section 4.1).
-
-    >>> from clustersim.workload import load_model
-    >>> layers = load_model("gpt2-small").layers
-    >>> len(block_starts(layers)), layers[block_starts(layers)[1]].name
-    (14, 'drop')
-    """
-    if not layers:
-        return []
-    if not any(layer.op in JOINS for layer in layers):
-        trained = [number for number, layer in enumerate(layers) if layer.num_parameters]
-        each = ceil(sqrt(len(trained))) or 1
-        return [0, *trained[each::each]]
-    starts = [0, *(cut for cut in cut_points(layers) if 0 < cut < len(layers))]
-    ends = [*starts[1:], len(layers)]
-    attends = [
-        any(layer.op == "matmul" for layer in layers[start:end]) for start, end in zip(starts, ends, strict=True)
-    ]
-    return [
-        start
-        for number, start in enumerate(starts)
-        if attends[number] or number in (0, len(starts) - 1) or not attends[number - 1]
-    ]
-
-
-def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
-    """Return whose forward pass is repeated in backward [num_layers].
-
-    `full` repeats every block of a transformer, but neither its embedding nor its last layer, as Megatron-LM; of other
-    models everything but the last block, whose backward pass comes next. `attention` repeats the products of an
-    attention and what lies between them. So does `selective`; but in blocks whose attention is fused, and stores no
-    scores, every second matrix product and what is no product, as torchtitan does
-    (`torchtitan/parallelisms/parallelize_llama.py`). `pointwise` and `pointwise+attention` are in
-    `clustersim.parallelism.pointwise`.
-    """
-    again = [False] * len(layers)
-    if recompute == "full" or recompute in POINTWISE:
-        starts = block_starts(layers)
-        blocks = [range(start, end) for start, end in zip(starts, [*starts[1:], len(layers)], strict=True)]
-        attending = [block for block in blocks if any(layers[number].op == "matmul" for number in block)]
-        if recompute in POINTWISE:
-            return made_again(layers, attending, with_attention=recompute == "pointwise+attention")
-        for block in attending or blocks[:-1]:
-            again[block.start : block.stop] = [True] * len(block)
-    elif recompute == "attention":
-        for first, last in _attentions(layers):
-            again[first : last + 1] = [True] * (last + 1 - first)
-    elif recompute == "selective":
-        for first, last in _attentions(layers):
-            again[first : last + 1] = [not is_fused(layers[first])] * (last + 1 - first)
-        for block in fused_blocks(layers, block_starts(layers)):
-            lasting = [number for number in block if is_fused(layers[number])]
-            matrices = [number for number in block if layers[number].op in PRODUCTS and number not in lasting]
-            for number in {*block} - {*lasting, *matrices[::2]}:
-                again[number] = True
-    return again
-
-
-def _attentions(layers: Sequence[Layer]) -> list[tuple[int, int]]:
-    """Return the first and the last product of each attention: scores, and what they weigh."""
-    products = [number for number, layer in enumerate(layers) if layer.op == "matmul"]
-    return list(zip(products[::2], products[1::2], strict=False))
 
 
 def _dropped(part: HeldPart, start: int, end: int) -> set[int]:

@@ -15,9 +15,9 @@ from clustersim.hardware import load_gpu
 from clustersim.parallelism import AXES, REPLICAS, SHARERS, Grid, Training
 from clustersim.parallelism.experts import OP
 from clustersim.parallelism.layout import begins_of, offload_of, pieces_of
-from clustersim.parallelism.memory import block_starts, recomputed
 from clustersim.parallelism.offload import OPTIMIZER
 from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.spec import RecomputeKind
 from clustersim.parallelism.turns import turned_ops

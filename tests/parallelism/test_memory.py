@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from clustersim.parallelism.memory import (
     HeldPart,
     HeldRules,
-    block_starts,
     host_memory,
     part_activations,
-    recomputed,
     stage_memory,
 )
+from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.split import Piece, split_model
 from clustersim.workload import Layer, Model, OptimizerSpec, load_model, memory_per_gpu
 from clustersim.workload.catalogue.gpt import gpt

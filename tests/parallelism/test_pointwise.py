@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import clustersim
-from clustersim.parallelism.memory import HeldPart, HeldRules, block_starts, kept_by_layer, recomputed, stage_memory
+from clustersim.parallelism.memory import HeldPart, HeldRules, kept_by_layer, stage_memory
+from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.split import split_model
 from clustersim.workload import OptimizerSpec, load_model
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.hardware import load_gpu
-from clustersim.parallelism.memory import recomputed
+from clustersim.parallelism.recomputation import recomputed
 from clustersim.parallelism.split import split_model
 from clustersim.workload import estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
