@@ -34,6 +34,9 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.workload.kernel_constants import constants_of
 
 GradientKernels = Literal["none", "autograd", "deepspeed-bf16", "internlm", "megatron"]
+AUTOGRADS = ("none", "autograd")
+"""Kinds that leave gradients where autograd has them: who sends these in buckets copies them there and back."""
+
 _FP32 = 4.0
 
 

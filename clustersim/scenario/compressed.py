@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.parallelism import LaidOut
+from clustersim.parallelism.gradient_kernels import AUTOGRADS
 from clustersim.parallelism.plan import StagePlan, iteration_of
 from clustersim.program import Bucket, Codec, Copies, Wire, with_codec_ops
 from clustersim.scenario.memory import compression_of
@@ -37,13 +38,14 @@ def copies_of(point: Point, num_workers: int) -> Copies:
     """Return how often gradients are copied to travel; nobody copies what none is sent.
 
     What compresses gradients writes them into their buckets and reads them there, so that they are not copied as well;
-    those that are as short already it leaves as they are.
+    those that are as short already it leaves as they are. So do `gradient_kernels` of codes with buckets of their own.
     """
     if num_workers == 1 and not point.strategy.sends_alone:
         return Copies()
     layout = point.parallelism
     is_whole = layout.kind == "grid" and point.grid.data == point.num_gpus
-    made = point.strategy.copies_made(is_whole and layout.sharding is None and layout.offload == "none")
+    is_there = layout.sharding is None and layout.offload == "none" and layout.gradient_kernels in AUTOGRADS
+    made = point.strategy.copies_made(is_whole and is_there)
     return made._replace(into=0, back=0) if point.compression.encode_moved(point.gradient_bytes) else made
 
 

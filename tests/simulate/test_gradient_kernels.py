@@ -15,6 +15,7 @@ from tests.simulate.test_sharding_copies import COPIES, scenario, setup_of
 from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 
 KINDS = ("autograd", "deepspeed-bf16", "internlm", "megatron")
+NO_COPIES = {"kind": "all-reduce", "algorithm": "ring", "copies": "none"}
 
 
 def parameter_s(layout: dict[str, Any], **other: Any) -> float:
@@ -49,7 +50,8 @@ def spent_s(layout: dict[str, Any], **other: Any) -> tuple[float, float]:
 def test_an_iteration_moves_the_bytes_that_the_code_does(kind: str, layout: dict[str, Any], num: int) -> None:
     """Behind every micro-batch, behind all but one, before copies exchange and after that, and of what is updated."""
     layout = {**layout, "micro_batches": num, "gradient_kernels": kind}
-    backward_s, update_s = spent_s(layout)
+    other = {} if layout["sharding"] else {"strategy": NO_COPIES}  # else DistributedDataParallel's come beside them
+    backward_s, update_s = spent_s(layout, **other)
     byte_s, moved = parameter_s(layout), moved_bytes(kind, 2, 4)
     share = layout.get("tensor", 1) / COPIES if layout["sharding"] else 1
     in_backward = moved.each * num + moved.further * (num - 1) + moved.before
@@ -89,12 +91,22 @@ def test_passes_put_off_sum_what_they_make() -> None:
 
 def test_copies_that_share_nothing_out_have_them_too() -> None:
     plain, with_kernels = (
-        clustersim.simulate(scenario({"sharding": None, "gradient_kernels": kind})).iteration_s
+        clustersim.simulate(scenario({"sharding": None, "gradient_kernels": kind}, strategy=NO_COPIES)).iteration_s
         for kind in ("none", "deepspeed-bf16")
     )
     moved = moved_bytes("deepspeed-bf16", 2, 4)
     layout = {"sharding": None, "gradient_kernels": "deepspeed-bf16"}
     assert with_kernels - plain == pytest.approx(sum(moved) * parameter_s(layout), rel=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_codes_with_buckets_of_their_own_are_not_copied_into_others(kind: str) -> None:
+    """What they copy there and back is counted already; autograd leaves that to DistributedDataParallel."""
+    layout = {"sharding": None, "gradient_kernels": kind, "micro_batches": 2}
+    as_ever, without = (
+        clustersim.simulate(scenario(layout, **other)).iteration_s for other in ({}, {"strategy": NO_COPIES})
+    )
+    assert (as_ever == without) == (kind != "autograd")
 
 
 def test_they_are_waited_for() -> None:
