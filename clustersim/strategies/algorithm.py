@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -66,7 +67,8 @@ def schedule_collective(
         if algorithm == NCCL_1:
             known |= {"rings": nccl_1_ring(gpus)[None]}
         else:
-            known |= _channels(topology, gpus) if transport != ONE_WAY else _one_channel(topology, gpus)
+            found = _found_with(transport)(topology, gpus)
+            known |= {"rings": found.rings(), "chains": found.paths}
     schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
@@ -86,26 +88,22 @@ def algorithm_name(
         return "ring"
     groups = by_host(topology.gpu_hosts[gpus])
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
-        num_channels = len(channels(topology, gpus).paths)
-        return nccl_2_4_choice(num_bytes, len(gpus), len(groups), num_channels, _has_nvlink(topology, gpus))
-    rates = _rates(topology, gpus) if transport in NCCL else ()
+        num_ways = len(_found_with(transport)(topology, gpus).paths)
+        return nccl_2_4_choice(num_bytes, len(gpus), len(groups), num_ways, _has_nvlink(topology, gpus))
+    rates = _rates_with(transport)(topology, gpus) if transport in NCCL else ()
     return choose(op, transport, len(gpus), num_bytes, max(map(len, groups), default=1), *rates)
 
 
-@known_of_gpus
-def _channels(topology: Topology, gpus: np.ndarray) -> dict[str, Any]:
-    """Return NCCL's `rings` and `chains`."""
-    found = channels(topology, gpus)
-    return {"rings": found.rings(), "chains": found.paths}
+def _found_with(transport: str) -> Callable[[Topology, np.ndarray], Channels]:
+    """Return what finds NCCL's channels with a transport."""
+    return _one_channel if transport == ONE_WAY else channels
 
 
 @known_of_gpus
-def _one_channel(topology: Topology, gpus: np.ndarray) -> dict[str, Any]:
-    """Return NCCL's `rings` and `chains` where all go the way of the first between hosts."""
+def _one_channel(topology: Topology, gpus: np.ndarray) -> Channels:
+    """Return NCCL's channels where all go the way of the first between hosts."""
     found = channels(topology, gpus)
-    if len(by_host(topology.gpu_hosts[gpus])) > 1:
-        found = Channels(found.paths[:1])
-    return {"rings": found.rings(), "chains": found.paths}
+    return found if len(by_host(topology.gpu_hosts[gpus])) == 1 else Channels(found.paths[:1])
 
 
 def check_algorithm(
@@ -192,13 +190,26 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
     return list(ranks.values())
 
 
+def _rates_with(transport: str) -> Callable[[Topology, np.ndarray], Rates]:
+    """Return what finds the rates by which NCCL chooses with a transport."""
+    return _rates_one_way if transport == ONE_WAY else _rates
+
+
 @known_of_gpus
 def _rates(topology: Topology, gpus: np.ndarray) -> Rates:
+    return _rates_of(topology, gpus, channels(topology, gpus).rings())
+
+
+@known_of_gpus
+def _rates_one_way(topology: Topology, gpus: np.ndarray) -> Rates:
+    return _rates_of(topology, gpus, _one_channel(topology, gpus).rings())
+
+
+def _rates_of(topology: Topology, gpus: np.ndarray, rings: np.ndarray) -> Rates:
     """Return what NCCL chooses by: bus rates of all rings, of their hops inside hosts and of a switch; its channels.
 
     In one turn of the rings every link passes as many shares as hops go over it, of as many as there are rings.
     """
-    rings = channels(topology, gpus).rings()
     nodes = topology.gpus[gpus[rings]]
     src, dst = nodes.ravel(), np.roll(nodes, -1, axis=1).ravel()
     inside = topology.node_hosts[src] == topology.node_hosts[dst]
@@ -225,12 +236,11 @@ def _architectures(topology: Topology, gpus: np.ndarray) -> list[str]:
     return ["other" if name is None else load_gpu(name).architecture for name in names]
 
 
-@known_of_gpus
-def num_channels(topology: Topology, gpus: np.ndarray) -> int:
+def num_channels(topology: Topology, gpus: np.ndarray, transport: str = "nccl") -> int:
     """Return how many channels NCCL runs a collective among GPUs [num_ranks] on."""
-    num_ways = len(channels(topology, gpus).paths)
+    num_ways = len(_found_with(transport)(topology, gpus).paths)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
-    rate = _rates(topology, gpus).bytes_per_s / num_ways
+    rate = _rates_with(transport)(topology, gpus).bytes_per_s / num_ways
     return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
 
 

@@ -23,8 +23,8 @@ class AllReduce(AmongThemselves):
         "that computes), `pytorch-view` (divided there, as with `gradient_as_bucket_view`), `horovod` (copied by those "
         "who exchange them, but where one travels alone), `theano-mpi` (divided by those who exchange them, each by "
         "itself) or `none`; `auto` is `pytorch` where each GPU has the whole model and nobody shares it out, and "
-        "`none` where it lies otherwise, or gradients travel by themselves, in Megatron-LM's buckets or in those of the "
-        "code whose `gradient_kernels` move them",
+        "`none` where it lies otherwise, or gradients travel by themselves, in Megatron-LM's buckets or in those of "
+        "the code whose `gradient_kernels` move them",
     )
 
     def copies_made(self, is_whole: bool) -> Copies:

@@ -42,7 +42,7 @@ def held_share(
     if transport.channels is not None:
         held = dict.fromkeys(have, transport.channels)
     else:
-        num = NVLS_CHANNELS if algorithm == "nvls" else num_channels(topology, gpus)
+        num = NVLS_CHANNELS if algorithm == "nvls" else num_channels(topology, gpus, transport.library)
         num = NCCL_1_CHANNELS if chosen_by == NCCL_1 else num
         held = {name: min(num, most - 1) for name, most in have.items()}
     return np.array([0.0 if name is None else held[name] / have[name] for name in sheets])

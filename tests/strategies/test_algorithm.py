@@ -101,6 +101,20 @@ def test_omni_path_has_one_way_out_of_a_host(gpus_of_host, measured_s):
     assert several < one / 5
 
 
+def test_on_omni_path_rings_and_trees_are_chosen_between_by_the_one_way():
+    """One adapter of 12.5 GB/s, and not four: rings from fewer bytes on, since trees count on a channel's 17.8 GB/s."""
+    host = {"template": "dgx-a100", "nics": 4}
+    cluster = {"kind": "star", "num_hosts": 4, "link": "100 Gbit/s", "host": host}
+    sizes = [float(2**power) for power in range(16, 32)]
+
+    def chosen(cluster, transport):
+        topology = load_topology(cluster)
+        return [algorithm_name("all-reduce", "auto", topology, np.arange(32), size, transport) for size in sizes]
+
+    one_adapter = {**cluster, "host": {**host, "nics": 1}}
+    assert chosen(cluster, "nccl-omni-path") == chosen(one_adapter, "nccl") != chosen(cluster, "nccl")
+
+
 def test_omni_path_changes_nothing_inside_a_host():
     host = {"template": "dgx-a100", "nics": 4}
     cluster = {"kind": "star", "num_hosts": 4, "link": "100 Gbit/s", "host": host}

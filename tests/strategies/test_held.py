@@ -52,6 +52,15 @@ def test_nccl_1_has_one_block_of_threads():
     assert shares == pytest.approx(np.full(8, 1 / 56))
 
 
+@pytest.mark.parametrize(("num_gpus", "num_channels"), [(8, 24), (16, 2)])
+def test_on_omni_path_channels_are_those_of_one_way_out_of_a_host(num_gpus, num_channels):
+    """NCCL 2.10.3 had two on hosts of Jean Zay with four adapters (BigScience, experiments/bandwidth)."""
+    host = {"template": "dgx-a100", "nics": 4}
+    topology = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": host})
+    shares = held_share(topology, np.arange(num_gpus), load_transport("nccl-omni-path"), "ring")
+    assert shares == pytest.approx(np.full(num_gpus, num_channels / 108))
+
+
 def test_no_other_library_holds_any():
     holding = [name for name in TRANSPORTS if holds_any(load_transport(name))]
     assert holding == ["nccl", "nccl-omni-path", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
