@@ -123,7 +123,8 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
             f"messages leave a host by {used} of its {there} network adapters; a library that uses all of them, as "
             "NCCL does with several rings at once (transport nccl), is faster than this forecast"
         )
-    return (*warnings, *strategy.warnings(), *without_effect(setup.point), *easily_missed(setup.point, run))
+    told = without_effect(setup.point, setup.reference.model.layers)
+    return (*warnings, *strategy.warnings(), *told, *easily_missed(setup.point, run))
 
 
 def _missed_spells(setup: Setup, outcomes: list[Outcome]) -> list[str]:

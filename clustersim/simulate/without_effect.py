@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from clustersim.parallelism.memory import recomputed
 from clustersim.scenario import Point
+from clustersim.workload import Layer
 
 _BY_THE_GPU = ("pytorch", "pytorch-view")
 
 
-def without_effect(point: Point) -> Iterator[str]:
-    """Yield in words which keys of a layout, and of the strategy beside it, change nothing.
+def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
+    """Yield in words which keys of a layout of a model's layers, and of the strategy beside it, change nothing.
 
     A schedule orders passes, so that it changes what is kept even on one stage, but not where there is one pass.
     """
@@ -26,6 +28,8 @@ def without_effect(point: Point) -> Iterator[str]:
         yield "parallelism.balance changes nothing: stages says how many layers each has"
     if "messages" in asked and layout.messages != "beside" and grid.pipeline == 1:
         yield "parallelism.messages changes nothing: all layers lie on one stage (pipeline is 1)"
+    if layout.recompute != "none" and not any(recomputed(layers, layout.recompute)):
+        yield f"parallelism.recompute changes nothing: the model has nothing that {layout.recompute} computes again"
     one_pass = grid.pipeline == 1 and layout.num_passes == 1
     if "schedule" in asked and layout.schedule in ("gpipe", "1f1b") and one_pass:
         yield "parallelism.schedule changes nothing: there is one micro-batch on one stage"

@@ -196,6 +196,6 @@ def test_where_there_is_nothing_to_gather_it_is_refused(equal: str, layout: dict
 
 def test_one_copy_is_told_that_it_changes_nothing(equal: str) -> None:
     point = load_scenario(scenario(equal, 1, {})).points()[0].point
-    assert list(without_effect(point)) == [
+    assert list(without_effect(point, ())) == [
         "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
     ]

@@ -65,6 +65,15 @@ def test_a_key_that_changes_something_is_not(layout: dict[str, Any], strategy: d
     assert warnings(layout, **strategy) == []
 
 
+@pytest.mark.parametrize("kind", ["attention", "selective", "full", "pointwise", "pointwise+attention"])
+@pytest.mark.parametrize("model", ["resnet18", "gpt-4x512x8-seq256"])
+def test_recomputation_that_repeats_nothing_is_told(kind: str, model: str) -> None:
+    asked = {**ASKED, "model": model, "parallelism": {"data": 8, "recompute": kind}}
+    told = forecast(load_scenario(asked).points()[0].point).warnings
+    is_told = any(each.startswith("parallelism.recompute changes nothing") for each in told)
+    assert is_told == (model == "resnet18" and kind != "full")
+
+
 def test_copies_of_a_gpu_alone_are_told() -> None:
     alone = {**ASKED, "num_gpus": 1, "batch": {"global": 2}}
     runs = []
