@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from clustersim.parallelism.memory import recomputed
+from clustersim.parallelism.recomputation import recomputed
 from clustersim.scenario import Point
 from clustersim.workload import Layer
 
