@@ -23,14 +23,13 @@ def blocking_mistakes(point: Point) -> Iterator[Mistake]:
     if point.compute.launch != "blocking":
         return
     layout = point.parallelism
-    has_stages = (layout.pipeline or 1) > 1
+    sends_beside = (layout.pipeline or 1) > 1 and layout.messages == "beside"
+    can_await = layout.schedule in AWAITED
+    silent = "send nothing beside compute"
     beside = {
         "strategy.overlap": (point.strategy.overlap, "false", "exchange nothing beside backward"),
-        "parallelism.messages": (
-            has_stages and layout.messages == "beside",
-            "awaited or paired",
-            "send nothing beside compute",
-        ),
+        "parallelism.messages": (sends_beside and can_await, "awaited or paired", silent),
+        "parallelism.schedule": (sends_beside and not can_await, "1f1b or gpipe, with messages: awaited", silent),
         "parallelism.sharding": (layout.sharding == "zero-3", "zero-1 or zero-2", "gather no weights beside compute"),
         "parallelism.gather_overlap": (layout.gather_overlap, "false", "gather no weights beside compute"),
         "parallelism.tensor_overlap": (layout.tensor_overlap, "false", "send no pieces beside products"),

@@ -103,11 +103,12 @@ def _kernel_mistakes(point: Point) -> list[Mistake]:
         f"sharding: {layout.sharding}": layout.sharding in ("zero-2", "zero-3"),
         f"offload: {layout.offload}": layout.offloads("optimizer"),
         "schedule: pipedream": layout.schedule == "pipedream",
+        f"strategy {point.strategy.kind}": point.strategy.kind != "all-reduce",
     }
     return [
         Mistake(
-            f"gradient_kernels: {kernels} moves the sums that every GPU keeps of all its gradients, which with {other} "
-            "it does not; leave gradient_kernels out",
+            f"gradient_kernels: {kernels} moves sums that every GPU keeps of all its gradients until an all-reduce, "
+            f"which with {other} it does not; leave gradient_kernels out",
             key="gradient_kernels",
             got=kernels,
             allowed=f"none, or without {other}",

@@ -38,6 +38,14 @@ def test_what_would_be_beside_compute_is_refused(load, mistakes, override, what)
     assert load(text, (override, "compute.launch=queued"))
 
 
+def test_the_remedy_of_a_schedule_that_cannot_await_is_one_that_can(load, mistakes):
+    text = BLOCKING + "parallelism: {pipeline: 2, micro_batches: 4, schedule: zero-bubble}"
+    (mistake,) = mistakes(text)
+    assert mistake.key == "parallelism.schedule"
+    assert "give schedule: 1f1b or gpipe, with messages: awaited" in mistake.message
+    assert load(text.replace("zero-bubble", "1f1b, messages: awaited"))
+
+
 def test_messages_are_awaited_only_where_stages_come_to_them_in_the_same_order(load, mistakes):
     text = GPT + TOPOLOGY + "parallelism: {pipeline: 2, micro_batches: 4, messages: awaited, schedule: zero-bubble}"
     (mistake,) = mistakes(text)

@@ -139,5 +139,14 @@ def test_shortcuts_are_exact_with_them(layout: dict[str, Any], tmp_path: Path) -
     ],
 )
 def test_they_are_refused_where_no_gpu_keeps_sums_of_all_its_gradients(layout: dict[str, Any], other: str) -> None:
-    with pytest.raises(InputError, match=f"autograd moves the sums .* which with {other} it does not"):
+    with pytest.raises(InputError, match=f"autograd moves sums .* which with {other} it does not"):
         setup_of({**layout, "gradient_kernels": "autograd"})
+
+
+def test_they_are_refused_with_strategies_that_exchange_otherwise() -> None:
+    """They all count what comes before an all-reduce and after it."""
+    file = scenario(
+        {"sharding": None, "micro_batches": 2, "gradient_kernels": "deepspeed-bf16"}, strategy={"kind": "server"}
+    )
+    with pytest.raises(InputError, match="moves sums .* which with strategy server it does not"):
+        clustersim.simulate(file)
