@@ -265,9 +265,9 @@ def with_timed_calls(
     until the end of the iteration. Where that has compute `slowed`, but nothing else, such a one is a collective of
     known time. Nothing is waited for in a pass that has not begun in it.
 
-    Ranks that are not `in_step` have what copies exchange at times of their own. They are together when a collective
-    along `tensor` is over: the first one after that has been waited for stays, and so do all beside which it may be
-    under way. There must be one stage.
+    Ranks that are not `in_step` have what copies exchange, and what other stages send, at times of their own. They are
+    together when a collective along `tensor` is over: the first one after they have waited for any of that stays, and
+    so do all beside which what copies exchange may be under way.
     """
     watched = alone_only or slowed or not in_step
     if watched and program.staleness is not None:  # what copies exchange may outlast an iteration
@@ -313,7 +313,8 @@ class _Known:
             number += 1
             if not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in self.seconds):
                 out.append(op)
-                if self.watched and _note_exchange(op, under_way) and not self.in_step:
+                comes_apart = _waits_for_a_stage(op) or (self.watched and _note_exchange(op, under_way))
+                if comes_apart and not self.in_step:
                     under_way.add(_APART)
                 continue
             known_s = self.seconds[op.op, op.num_bytes]
@@ -343,6 +344,11 @@ def _note_exchange(op: Op, under_way: set[Key]) -> bool:
             under_way.discard(key)
             return True
     return False
+
+
+def _waits_for_a_stage(op: Op) -> bool:
+    """Say whether a rank waits for one of another stage."""
+    return isinstance(op, Receive) or (isinstance(op, Send) and op.awaited)
 
 
 def _line(op: Op) -> str:

@@ -117,22 +117,31 @@ def _played(
         return network_over(Environment(), setup.topology, setup.transport, exact)
 
     job.begins_as_ever = begins_as_ever
-    may_fold = not exact and not setup.point.stragglers and setup.point.input is None
-    if may_fold and isinstance(strategy, AmongThemselves):
-        folded = _played_by_crew(setup, job, again, tell)
-        crew = folded.crew
-        if crew is None or not folded.jobs[0].plays_as_one:  # nobody is played as another
-            return folded
-        if crew.has_kept_together and kept_together(folded.jobs, setup.laid_out):
-            return folded
-        job = job_on(again(), setup, replicate, num_iterations, zero_s)
+    do_the_same = not exact and not setup.point.stragglers and setup.point.input is None
+    if do_the_same and isinstance(strategy, AmongThemselves):
+        for folds in (True, False):
+            played = _played_by_crew(setup, job, again, tell, folds)
+            if _has_kept_together(played, setup.laid_out):
+                return played
+            job = job_on(again(), setup, replicate, num_iterations, zero_s)
+            if not played.jobs[0].plays_as_one:
+                break
     return _played_by_crew(setup, job, None, tell)
 
 
-def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None, tell: Tell) -> _Played:
-    """Return a laid out job that has been played, ranks that do the same as one where `again` is given."""
+def _has_kept_together(played: _Played, laid_out: LaidOut) -> bool:
+    """Say whether ranks that were taken to do the same at the same time did so, as far as is known."""
+    if played.crew is None or not played.crew.has_kept_together:
+        return played.crew is None
+    return not played.jobs[0].plays_as_one or kept_together(played.jobs, laid_out)
+
+
+def _played_by_crew(
+    setup: Setup, job: Job, again: Callable[[], Network] | None, tell: Tell, folds: bool = True
+) -> _Played:
+    """Return a laid out job that has been played: with shortcuts where `again` is given, as `jobs_of` says."""
     strategy = setup.point.strategy
-    jobs, crew = crew_of(setup, job, again)
+    jobs, crew = crew_of(setup, job, again, folds)
     over = strategy.start_places(jobs, tell)
     if jobs[0].num_after:
         crew.last_noted = jobs[0].num_warm_up + jobs[0].num_iterations - 1
@@ -145,12 +154,12 @@ def _played_by_crew(setup: Setup, job: Job, again: Callable[[], Network] | None,
     return _Played(job.gpus, jobs, crew)
 
 
-def crew_of(setup: Setup, job: Job, again: Callable[[], Network] | None) -> tuple[list[Job], Crew]:
+def crew_of(setup: Setup, job: Job, again: Callable[[], Network] | None, folds: bool = True) -> tuple[list[Job], Crew]:
     """Return a job for each place of a copy of a laid out model, and their crew; as `jobs_of`."""
     assert setup.laid_out is not None
     is_grid = setup.point.parallelism.kind == "grid"  # others exchange more than gradients among copies
     algorithm = getattr(setup.point.strategy, "algorithm", "auto") if is_grid else "auto"
-    return jobs_of(job, setup.laid_out, algorithm, again)
+    return jobs_of(job, setup.laid_out, algorithm, again, folds)
 
 
 def _outcome(played: _Played, laid_out: LaidOut | None) -> Outcome:

@@ -14,6 +14,7 @@ from clustersim.collectives import Schedule
 from clustersim.devices import GpuDevice, Pieces
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Network
+from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import PEERS, SHARERS, Grid
 from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, SAMPLES
 from clustersim.program import Bucket
@@ -39,6 +40,7 @@ from clustersim.strategies.day import Process, send_for_samples, take_samples
 from clustersim.strategies.held import HOLDING, held_share
 from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import ENDLESS, Job
+from clustersim.strategies.timed import are_one
 from clustersim.topology import Node
 
 _OF_COPIES = ("replicas", "data", SHARERS, PEERS)
@@ -121,6 +123,7 @@ class Crew:
         """`timed_bytes` [num_links] are those that an iteration sends in collectives that are time in programs."""
         self._network, self._env = network, network.env
         self._timed_bytes = timed_bytes
+        self._has_kept_together = True
         self._gpus, self._grid, self._programs = gpus, grid, programs
         self._ops: dict[int, tuple[Op, ...]] = {}
         self._num_micro = max(program.num_micro_batches for program in programs)
@@ -257,8 +260,8 @@ class Crew:
 
     @property
     def has_kept_together(self) -> bool:
-        """Whether ranks that are played as one did the same at the same time, as far as is known."""
-        return True
+        """Whether ranks that are taken to do the same at the same time did so, as far as is known."""
+        return self._has_kept_together
 
     def stands_in(self, rank: int) -> int:
         """Return the rank that exchanges gradients for this one: itself."""
@@ -449,8 +452,18 @@ class Crew:
     def _meeting(self, group: tuple[int, ...], iteration: int, op: Call) -> Meeting:
         key = (op.axis, group[0], iteration, op.key)
         if key not in self._meetings:
-            self._meetings[key] = Meeting(self._begin(self._party(group, op)), len(group))
+            meeting = self._meetings[key] = Meeting(self._begin(self._party(group, op)), len(group))
+            if op.axis == "tensor" and self._timed_bytes is not None:
+                meeting.collective.finished.callbacks.append(partial(self._look_together, len(group)))
         return self._meetings[key]
+
+    def _look_together(self, num_gpus: int, finished: simpy.Event) -> None:
+        """Note whether GPUs that split layers were done with a collective at the same time."""
+        assert isinstance(finished.value, PlayTimes)
+        self._compare(finished.value.end_s[:num_gpus])
+
+    def _compare(self, instants_s: np.ndarray) -> None:
+        self._has_kept_together &= are_one(instants_s)
 
     def _party(self, group: tuple[int, ...], op: Call) -> Party:
         """Return how a group goes through a collective."""

@@ -55,7 +55,6 @@ class FoldedCrew(Crew):
         self._unsent: dict[tuple[int, int], float] = {}  # bytes to a stage that ranks like this one did not send
         self._num_begun = 0  # iterations of the first rank
         self._exchanging: set[int] = set()  # stages whose gradients may be on their way
-        self._has_kept_together = True
         self._beside_each_other: dict[tuple[str, int, str, float, int], Sequence[Party]] = {}
 
     def work(
@@ -96,11 +95,6 @@ class FoldedCrew(Crew):
     def lead(self, rank: int) -> int:
         """Return the rank whose program is played for this one: the first of its stage."""
         return rank // self._each * self._each
-
-    @property
-    def has_kept_together(self) -> bool:
-        """Whether ranks that are played as one did the same at the same time, as far as is known."""
-        return self._has_kept_together
 
     def stands_in(self, rank: int) -> int:
         """Return the rank that exchanges gradients for this one, over links like its own."""
@@ -203,9 +197,6 @@ class FoldedCrew(Crew):
         own_s = _ends_s(finished)[np.asarray(gpus)]
         ends_s.append(float(own_s[0]))
         self._compare(np.append(own_s, ends_s[0]))
-
-    def _compare(self, instants_s: np.ndarray) -> None:
-        self._has_kept_together &= bool(np.ptp(instants_s) <= 1e-11 * instants_s[0])
 
 
 def _as_one(parties: Sequence[Party]) -> Party | None:

@@ -7,7 +7,7 @@ gradients are exchanged by all ranks whose links meet: others have links of thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program.ops import BACKWARD, Copy, HostUpdate, Program, Send
-from clustersim.strategies.timed import are_alike, group_pairs, has_a_root, timed_calls
+from clustersim.strategies.timed import are_alike, group_pairs, has_a_root, stage_pairs, timed_calls
 from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
 
 
@@ -81,7 +81,7 @@ def folding(
         return None
     network = again()
     each = grid.num_ranks // grid.pipeline
-    between = routes_of(network, gpus, _stage_pairs(grid, programs))
+    between = routes_of(network, gpus, stage_pairs(grid, programs))
     inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds)
     if each == 1 or not (are_alike(network, between, each) and are_alike(network, inside, each)):
         return None
@@ -183,14 +183,3 @@ def _apart_by_stage(inside: Routes, among: Routes, each: int) -> bool:
         for link in route:
             stages.setdefault(link, set()).add(rank // each)
     return all(stages.get(link, set()) <= {rank // each} for (rank, _), route in inside.items() for link in route)
-
-
-def _stage_pairs(grid: Grid, programs: Sequence[Program]) -> Iterator[tuple[int, int]]:
-    """Go through the ranks that send to each other's stage, those in the same place of each stage after one another."""
-    each = grid.num_ranks // grid.pipeline
-    stages = sorted(
-        {(program.stage, op.stage) for program in programs for op in program.distinct() if isinstance(op, Send)}
-    )
-    for place in range(each):
-        for sender, receiver in stages:
-            yield sender * each + place, receiver * each + place

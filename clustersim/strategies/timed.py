@@ -12,7 +12,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, with_timed_calls
+from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, Send, with_timed_calls
 from clustersim.strategies.algorithm import schedule_collective, switches
 from clustersim.strategies.held import holds_any
 from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
@@ -28,14 +28,15 @@ class Timed(NamedTuple):
 def timed_apart(
     again: Callable[[], Network], gpus: np.ndarray, grid: Grid, programs: Sequence[Program], transport: Transport
 ) -> Timed | None:
-    """Return programs of one stage whose ranks each play their own, in which known collectives are time.
+    """Return programs whose ranks each play their own, in which known collectives are time.
 
-    So they are where some of what copies exchange has a root, which is done before others are. None where no layer is
-    split, where the collectives of those who split them are not alike or meet one another, or nothing would be gained.
+    None where no layer is split, where the collectives of those who split them are not alike or meet one another or
+    what others send, or nothing would be gained. That ranks are together when such a collective is over is looked at
+    as it is played.
     """
     ops = {op for program in programs for op in program.distinct()}
     leaves_gpus = any(isinstance(op, Copy | HostUpdate) for op in ops)  # over links that nobody looks at here
-    if grid.tensor == 1 or grid.pipeline > 1 or leaves_gpus or not any(map(has_a_root, ops)):
+    if grid.tensor == 1 or leaves_gpus:
         return None
     network = again()
     inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds)
@@ -43,6 +44,9 @@ def timed_apart(
     if num_apart < grid.num_ranks // grid.tensor or not are_alike(network, inside, grid.num_ranks):
         return None
     among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds)
+    between = routes_of(network, gpus, stage_pairs(grid, programs))
+    if links_of(inside) & links_of(between) or not _meet_only_their_own(inside, among, grid.tensor):
+        return None
     meets_copies = bool(links_of(inside) & links_of(among))
     timed = timed_calls(again, gpus, grid, programs, transport, inside, meets_copies, in_step=False)
     return timed if timed is not None and timed.num_bytes.any() else None
@@ -62,14 +66,14 @@ def timed_calls(
 
     One group's are played, [num_links] bytes being those of all; None where others' links are not like its own. Where
     the group `meets_copies` on its links, those that may meet what copies exchange stay as they are; so do some where
-    ranks are not `in_step`.
+    ranks are not `in_step`, and those then that not all GPUs end together.
     """
     network, each = again(), grid.num_ranks // grid.pipeline
     groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
     links = [links_of_twins(network, gpus, inside, groups[0], group) for group in groups]
     calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
     played = {call: _alone(again(), gpus[: grid.tensor], call, transport.library) for call in calls}
-    seconds = {call: call_s for call, (call_s, _) in played.items()}
+    seconds = {call: float(ends_s.max()) for call, (ends_s, _) in played.items() if in_step or are_one(ends_s)}
     slowed = holds_any(transport)
     timed = tuple(with_timed_calls(program, seconds, meets_copies, slowed, in_step) for program in programs)
     total = np.zeros(len(network.topology.links))
@@ -123,12 +127,44 @@ def are_alike(network: Network, routes: Routes, each: int) -> bool:
     return True
 
 
-def _alone(network: Network, gpus: np.ndarray, call: tuple[str, float], transport: str) -> tuple[float, np.ndarray]:
-    """Return how long a collective takes among GPUs [num_ranks] that enter together, and its bytes [num_links]."""
+def stage_pairs(grid: Grid, programs: Sequence[Program]) -> Iterator[tuple[int, int]]:
+    """Go through the ranks that send to each other's stage, those in the same place of each stage after one another."""
+    each = grid.num_ranks // grid.pipeline
+    stages = sorted(
+        {(program.stage, op.stage) for program in programs for op in program.distinct() if isinstance(op, Send)}
+    )
+    for place in range(each):
+        for sender, receiver in stages:
+            yield sender * each + place, receiver * each + place
+
+
+def are_one(instants_s: np.ndarray) -> bool:
+    """Say whether instants are the same one, but for the last digits."""
+    return bool(np.ptp(instants_s) <= 1e-11 * instants_s[0])
+
+
+def _meet_only_their_own(inside: Routes, among: Routes, each: int) -> bool:
+    """Say whether groups of `each` GPUs share links only with what is sent from or to a GPU of their own.
+
+    That is on its way only while the GPU takes part in the exchange, as nothing is sent before both ends are there.
+    """
+    groups = {link: rank // each for (rank, _), route in inside.items() for link in route}
+    return all(
+        groups[link] in (src // each, dst // each)
+        for (src, dst), route in among.items()
+        for link in route
+        if link in groups
+    )
+
+
+def _alone(
+    network: Network, gpus: np.ndarray, call: tuple[str, float], transport: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return when GPUs that enter a collective at 0 end it [num_ranks], and its bytes [num_links]."""
     op, num_bytes = call
     _, schedule = schedule_collective(op, "auto", network.topology, gpus, num_bytes, transport)
     played = network.play(schedule, [*gpus.tolist(), *switches(schedule, network.topology, gpus)])
     network.env.run(played)
     times = played.value
     assert isinstance(times, PlayTimes)
-    return float(times.end_s.max()), network.link_bytes
+    return times.end_s[: len(gpus)], network.link_bytes
