@@ -14,6 +14,8 @@ from clustersim.program.ops import (
     Pass,
     Program,
     Ready,
+    Receive,
+    Send,
     Wait,
     with_timed_calls,
 )
@@ -100,6 +102,21 @@ def test_ranks_that_came_apart_are_brought_together_by_the_next_collective(alone
     ]  # fmt: skip
     assert num_calls(with_timed_calls(program, KNOWN, alone_only, in_step=False)) == 2 + num_beside
     assert {micro for _, micro in left} == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("op", "num_left"),
+    [
+        (Receive(SUM, 1, 8.0), 2),
+        (Receive(SUM, 1, 8.0, awaited=True), 2),
+        (Send(SUM, 1, 8.0, awaited=True), 2),
+        (Send(SUM, 1, 8.0), 1),  # nobody waits for it to arrive
+    ],
+)
+def test_ranks_come_apart_where_they_wait_for_one_of_another_stage(op: Op, num_left: int) -> None:
+    program = Program(0, (Pass((*BODY, *BODY), 0), op, Pass((*BODY, *BODY), 1)))
+    assert num_calls(with_timed_calls(program, KNOWN, in_step=False)) == num_left
+    assert num_calls(with_timed_calls(program, KNOWN)) == 0
 
 
 def test_a_pass_in_which_ranks_come_apart_leaves_them_so() -> None:

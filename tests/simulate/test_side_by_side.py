@@ -9,6 +9,7 @@ import pytest
 from clustersim.network import Network
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
+from clustersim.strategies import crew
 from tests.simulate.two_ways import check_folded_is_exact, check_shortcut_is_exact
 
 FIRST = "the first iteration counts"
@@ -44,6 +45,46 @@ LAYOUTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_groups_beside_what_copies_exchange_are_those_of_the_exact_run(layout: dict[str, Any], host: str) -> None:
     check_folded_is_exact(asked(layout, host=host))
+
+
+TIMED = "as the time that one takes alone"
+STAGES: list[dict[str, Any]] = [
+    {"tensor": 2, "sharding": "zero-1"},
+    {"tensor": 2, "pipeline": 2, "sharding": "zero-1", "micro_batches": 3},
+    {"tensor": 2, "pipeline": 2, "sharding": "zero-1", "micro_batches": 3, "messages": "awaited"},
+    {
+        "tensor": 2,
+        "pipeline": 2,
+        "sharding": "zero-1",
+        "micro_batches": 3,
+        "messages": "paired",
+        "sequence_parallel": True,
+    },
+]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("layout", STAGES)
+def test_groups_of_ranks_that_each_play_their_own_are_those_of_the_exact_run(
+    layout: dict[str, Any], overlap: bool
+) -> None:
+    """Rings with one way out of a host let ranks end what copies exchange at different times: each is played."""
+    strategy = {"kind": "all-reduce", "buckets": "4 MiB", "overlap": overlap}
+    host = {"template": "dgx-a100", "nics": 4}
+    told = asked(layout, batch={"global": 96}, strategy=strategy, transport="nccl-omni-path")
+    check_shortcut_is_exact({**told, "topology": {**told["topology"], "host": host}}, TIMED)
+
+
+def test_all_is_played_where_a_collective_has_not_brought_ranks_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = asked(STAGES[0], transport="nccl-omni-path")
+    told["topology"]["host"] = {"template": "dgx-a100", "nics": 4}
+    point = load_scenario(told).points()[0].point
+    kept_together = forecast(point)
+    monkeypatch.setattr(crew, "are_one", lambda instants_s: False)
+    apart = forecast(point)
+    assert any(TIMED in shortcut for shortcut in kept_together.shortcuts)
+    assert not any(TIMED in shortcut for shortcut in apart.shortcuts)
+    assert apart.run.iteration_s == pytest.approx(kept_together.run.iteration_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("num_iterations", [1, 3])
