@@ -148,5 +148,5 @@ def test_they_are_refused_with_strategies_that_exchange_otherwise() -> None:
     file = scenario(
         {"sharding": None, "micro_batches": 2, "gradient_kernels": "deepspeed-bf16"}, strategy={"kind": "server"}
     )
-    with pytest.raises(InputError, match="moves sums .* which with strategy server it does not"):
+    with pytest.raises(InputError, match=r"moves sums .* which with strategy server it does not"):
         clustersim.simulate(file)
