@@ -65,15 +65,15 @@ def timed_calls(
     """Return programs in which collectives among GPUs that split layers are time, and the bytes of an iteration's.
 
     One group's are played, [num_links] bytes being those of all; None where others' links are not like its own. Where
-    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are; so do some where
-    ranks are not `in_step`, and those then that not all GPUs end together.
+    the group `meets_copies` on its links, those that may meet what copies exchange stay as they are; so do those that
+    not all GPUs end together, and some where ranks are not `in_step`.
     """
     network, each = again(), grid.num_ranks // grid.pipeline
     groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
     links = [links_of_twins(network, gpus, inside, groups[0], group) for group in groups]
     calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
     played = {call: _alone(again(), gpus[: grid.tensor], call, transport.library) for call in calls}
-    seconds = {call: float(ends_s.max()) for call, (ends_s, _) in played.items() if in_step or are_one(ends_s)}
+    seconds = {call: float(ends_s.max()) for call, (ends_s, _) in played.items() if are_one(ends_s)}
     slowed = holds_any(transport)
     timed = tuple(with_timed_calls(program, seconds, meets_copies, slowed, in_step) for program in programs)
     total = np.zeros(len(network.topology.links))

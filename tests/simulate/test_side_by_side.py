@@ -10,7 +10,7 @@ from clustersim.network import Network
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.strategies import crew
-from tests.simulate.two_ways import check_folded_is_exact, check_shortcut_is_exact
+from tests.simulate.two_ways import check_folded_is_exact, check_is_exact, check_shortcut_is_exact
 
 FIRST = "the first iteration counts"
 OVER = {"sharding": "zero-1", "gather_overlap": True, "micro_batches": 2}
@@ -123,3 +123,13 @@ def test_more_groups_make_no_more_collectives(layout: dict[str, Any], monkeypatc
         forecast(load_scenario(asked(layout, num_gpus)).points()[0].point)
         counts.append(len(begun))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+@pytest.mark.parametrize("num_gpus", [8, 16])
+def test_layers_over_two_hosts_are_as_quick_as_where_all_is_played(num_gpus: int, sequence_parallel: bool) -> None:
+    """GPUs that split layers end a collective one after another there: the time of the slowest is nobody else's."""
+    host = {"template": "single-root", "gpu": "a100-pcie", "num_gpus": 4}
+    topology = {"kind": "star", "num_hosts": 4, "host": host, "link": "10 Gbit/s", "hop": "1 us"}
+    layout = {"tensor": 8, "micro_batches": 4, "sequence_parallel": sequence_parallel}
+    check_is_exact(asked(layout, num_gpus, topology=topology, memory_check=False))
