@@ -8,7 +8,6 @@ block each line that starts with `$ ` is run; lines under it must come out in th
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import re
 import shlex
@@ -20,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from clustersim.cli import main
+from tests.script import load_script
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -106,12 +106,7 @@ def test_make_targets_on_the_pages_exist() -> None:
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "docs" / "generate.py")
 
 
 def test_generated_pages_are_current(monkeypatch: pytest.MonkeyPatch) -> None:

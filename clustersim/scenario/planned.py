@@ -7,6 +7,16 @@ from collections.abc import Iterator
 from clustersim.errors import Mistake
 from clustersim.scenario.point import JobPoint, Point
 
+_ONLY = {
+    "parallelism.time_chunks": ("1", "does not divide sequences in time"),
+    "parallelism.sharding_copies": ("none", "copies nothing around collectives"),
+    "parallelism.gradient_kernels": ("none", "moves gradients in collectives alone"),
+    "parallelism.sharding_by": ("slices", "shares slices out"),
+    "parallelism.messages": ("beside", "has stages hand over beside compute"),
+    "compute.launch": ("queued", "tries layouts that have things beside compute"),
+}
+"""What a scenario says in every plan, and why nothing else."""
+
 
 def plan_mistakes(point: Point) -> Iterator[Mistake]:
     """Yield what a point has that layouts cannot be compared with in a plan, whatever its cluster is."""
@@ -28,24 +38,11 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
     if (schedule := point.parallelism.schedule) == "pipedream":
         message = f"a plan compares layouts that train alike; leave {schedule} out, and run it beside the best of these"
         yield Mistake(message, key="parallelism.schedule", got=schedule, allowed="a schedule with a flush")
-    if (size := point.parallelism.time_chunks) > 1:
-        message = "a plan does not divide sequences in time; leave time_chunks out, and run the best with it"
-        yield Mistake(message, key="parallelism.time_chunks", got=str(size), allowed="1")
-    if (copies := point.parallelism.sharding_copies) != "none":
-        message = "a plan copies nothing around collectives; leave sharding_copies out, and run the best with it"
-        yield Mistake(message, key="parallelism.sharding_copies", got=copies, allowed="none")
-    if (kernels := point.parallelism.gradient_kernels) != "none":
-        message = "a plan moves gradients in collectives alone; leave gradient_kernels out, and run the best with it"
-        yield Mistake(message, key="parallelism.gradient_kernels", got=kernels, allowed="none")
-    if (by := point.parallelism.sharding_by) != "slices":
-        message = "a plan shares slices out; leave sharding_by out, and run the best with it"
-        yield Mistake(message, key="parallelism.sharding_by", got=by, allowed="slices")
-    if (messages := point.parallelism.messages) != "beside":
-        message = "a plan has stages hand over beside compute; leave messages out, and run the best with it"
-        yield Mistake(message, key="parallelism.messages", got=messages, allowed="beside")
-    if (launch := point.compute.launch) != "queued":
-        message = "a plan tries layouts that have things beside compute; leave launch out, and run the best with it"
-        yield Mistake(message, key="compute.launch", got=launch, allowed="queued")
+    for key, (allowed, why) in _ONLY.items():
+        of, name = key.split(".")
+        if (got := str(getattr(getattr(point, of), name))) != allowed:
+            message = f"a plan {why}; leave {name} out, and run the best with it"
+            yield Mistake(message, key=key, got=got, allowed=allowed)
     if point.strategy.kind != "all-reduce":
         message = f"a plan is for copies that meet in all-reduces (the strategy is {point.strategy.kind})"
         yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")

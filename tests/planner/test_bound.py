@@ -67,6 +67,19 @@ def simulated_s(point: Point, choice: Choice) -> float:
     return forecast(point_of(point, choice)).run.iteration_s
 
 
+def check_bounded_and_held(of: Material, choice: Choice) -> None:
+    """Check that a choice is bounded by its simulated time and holds what that does, or that both refuse it."""
+    try:
+        least_s = least_iteration_s(of, choice)
+    except InputError:
+        with pytest.raises(InputError):
+            simulated_s(of.point, choice)
+        return
+    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+    setup = Setup(point_of(of.point, choice))
+    assert Rooms(of).fullest_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     cluster=st.sampled_from(list(CLUSTERS)),
@@ -133,13 +146,7 @@ def test_copies_that_share_out_in_groups_are_bounded_and_held_as_they_are_simula
     of = material(cluster, transport, overlap)
     of = Material(of.point.model_copy(update={"num_gpus": 8}), Workloads())
     choice = hybrid_choices()[number % len(hybrid_choices())]
-    try:
-        least_s = least_iteration_s(of, choice)
-    except InputError:
-        return
-    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
-    setup = Setup(point_of(of.point, choice))
-    assert Rooms(of).fullest_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+    check_bounded_and_held(of, choice)
 
 
 @lru_cache(maxsize=1)
@@ -158,13 +165,7 @@ def offloading_choices() -> list[Choice]:
 def test_what_lies_in_hosts_is_bounded_and_held_as_it_is_simulated(cluster: str, overlap: bool, number: int) -> None:
     of = material(cluster, overlap=overlap)
     choice = offloading_choices()[number % len(offloading_choices())]
-    try:
-        least_s = least_iteration_s(of, choice)
-    except InputError:
-        return
-    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
-    setup = Setup(point_of(of.point, choice))
-    assert Rooms(of).fullest_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+    check_bounded_and_held(of, choice)
 
 
 @pytest.fixture(scope="module")
@@ -197,13 +198,7 @@ def test_divided_experts_and_tokens_are_bounded_and_held_as_they_are_simulated(
 ) -> None:
     of = material(cluster, model=experts, algorithm=algorithm)
     choice = divided_choices()[number % len(divided_choices())]
-    try:
-        least_s = least_iteration_s(of, choice)
-    except InputError:
-        return
-    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
-    setup = Setup(point_of(of.point, choice))
-    assert Rooms(of).fullest_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+    check_bounded_and_held(of, choice)
 
 
 @pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])

@@ -1,23 +1,19 @@
 """The tool that fills batches with sentences: what it takes over from make_batches.cpp, and what it wrote."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from tests.script import load_script
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sentence_batches", ROOT / "tools" / "sentence_batches.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "tools" / "sentence_batches.py")
 
 
 @pytest.fixture(scope="module")
