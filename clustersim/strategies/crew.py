@@ -186,15 +186,8 @@ class Crew:
                 ahead = []
             start_s = float(env.now)
             if isinstance(op, Receive):
-                if self._is_there_already(op, iteration):
-                    continue
-                letter = self._letter(rank, iteration, op.key)
-                if op.awaited and not letter.awaited.triggered:
-                    letter.awaited.succeed()
-                if not letter.arrived.processed:
-                    yield letter.arrived
-                del self._letters[self._called(rank, iteration, op.key)]
-                self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
+                if not self._is_there_already(op, iteration):
+                    yield from self._receive(job, place, rank, iteration, op)
             elif isinstance(op, Send) and op.awaited:
                 unsent = op
             elif isinstance(op, Send):
@@ -228,6 +221,16 @@ class Crew:
         send_for_samples(job, place)
         if rank in self._spans and iteration <= self.last_noted:
             self._spans[rank], self.noted[rank] = self._day[rank], iteration
+
+    def _receive(self, job: Job, place: int, rank: int, iteration: int, op: Receive) -> Process:
+        """Wait for what another stage hands over."""
+        start_s, letter = float(self._env.now), self._letter(rank, iteration, op.key)
+        if op.awaited and not letter.awaited.triggered:
+            letter.awaited.succeed()
+        if not letter.arrived.processed:
+            yield letter.arrived
+        del self._letters[self._called(rank, iteration, op.key)]
+        self._idle(job, place, iteration, rank, start_s, letter.sent_s, "bubble", op.key)
 
     def _ops_of(self, stage: int) -> Iterable[Op]:
         """Return what a rank of a stage does in an iteration, the same for all of them."""
