@@ -93,6 +93,7 @@ class GpuFile(SheetFile[Gpu]):
     nvlink: Sourced[str] | None = None
     num_nvlinks: Sourced[Annotated[int, Field(ge=1)]] | None = None
     staged_bytes_per_s: Sourced[Rate] | None = None
+    variability: Sourced[Annotated[float, Field(ge=0, lt=1)]] | None = None
     power_w: Sourced[Positive] | None = None
     dollars_per_hour: Sourced[Positive] | None = None
 

@@ -28,7 +28,9 @@ from clustersim.program import Caps, Copies, assign_buckets
 from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
+from clustersim.scenario.variability import at_pace, variability_of
 from clustersim.simulate.setup import Setup, Workloads
+from clustersim.stragglers import Awaited, slowest
 from clustersim.strategies import Strategy
 from clustersim.workload import PRECISIONS, Layer, LayerTime, Workload
 
@@ -115,6 +117,8 @@ class Material:
         self.gpu = load_gpu(self.kind)
         alike = hasattr(point.topology, "host") and not getattr(point.topology, "hosts", None)
         swappable = point.topology.kind == "star"
+        awaited = Awaited(len(self.gpus), len(self.gpus))
+        self._slowest = slowest(variability_of(point, load_gpu(self.kind), self.setup.given_times), awaited)
         self.links = LeastTimes(self.setup.topology, self.gpus, self.setup.transport, alike, swappable)
         self._known: dict[Hashable, Any] = {}
 
@@ -225,7 +229,7 @@ class Material:
 
     def _timed(self, choice: Choice) -> Timed:
         micro_batch, split, given = choice.micro_batch, self.split(choice), self.setup.given_times
-        whole = self.setup.workload(self.kind, micro_batch)
+        whole = at_pace(self.setup.workload(self.kind, micro_batch), self._slowest)
         if given is not None and any(given):
             whole = of_a_batch(point_of(self.point, choice), whole, whole.batch, given)
         training = Training(

@@ -10,6 +10,7 @@ from clustersim.parallelism import LaidOut, Training, lay_out
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.compressed import with_compression
 from clustersim.scenario.point import Point
+from clustersim.scenario.variability import at_pace, slowest_of
 from clustersim.workload import LayerTime, Model, Workload, build_workload
 
 
@@ -30,9 +31,9 @@ def work_of(
 
 
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> LaidOut:
-    """Return the layout of a point; `whole` is the undivided model's work at the micro-batch.
+    """Return the layout of a point; `whole` is the undivided model's work at the micro-batch, on the mean GPU.
 
-    It is made once: what was checked is what runs.
+    Its times are those of the slowest GPU, for which all wait. It is made once: what was checked is what runs.
     """
     key = id(point), whole.gpu.name
     if key not in _MADE:
@@ -48,8 +49,9 @@ _MADE: dict[tuple[int, str], tuple[Point, LaidOut]] = {}
 
 
 def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> LaidOut:
+    factor = slowest_of(point, whole.gpu, given_times, point.num_gpus, num_hosts=1)
     training = Training(
-        whole=of_a_batch(point, whole, point.micro_batch, given_times),
+        whole=at_pace(of_a_batch(point, whole, point.micro_batch, given_times), factor),
         optimizer=point.optimizer,
         library=point.compute.library,
         caps=point.strategy.bucket_caps(
@@ -58,8 +60,8 @@ def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None]
         overlap=point.strategy.overlap,
         buffers=point_buffers(point),
         copied_bytes=None if point.input is None else point.input.copied_bytes or 0.0,
-        work_at=lambda batch: of_a_batch(
-            point, work_of(point, whole.model, whole.gpu, batch, given_times), batch, given_times
+        work_at=lambda batch: at_pace(
+            of_a_batch(point, work_of(point, whole.model, whole.gpu, batch, given_times), batch, given_times), factor
         ),
     )
     return with_compression(point, lay_out(point.parallelism, point.grid, training), training.whole)

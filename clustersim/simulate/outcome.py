@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class Outcome:
     costs in the long run, where there are failures. `jobs` are the figures of all jobs, where several share the
     cluster. `pushed` [num_ranks] is how many workers' gradients each rank hands to the model in one row of the log.
     `spans` are what ranks did in their latest iteration, where they noted that down themselves. An iteration makes
-    `updates_per_iteration` of the model, by one gradient each of every rank.
+    `updates_per_iteration` of the model, by one gradient each of every rank. All ranks compute as long as the slowest
+    GPU that they wait for, `slowest` [num_ranks] times the mean one: the rest of that is waiting.
     """
 
     times: Timesheet
@@ -41,6 +42,7 @@ class Outcome:
     jobs: tuple[JobRun, ...] = ()
     spans: Spans | None = None
     updates_per_iteration: int = 1
+    slowest: np.ndarray = field(default_factory=lambda: np.ones(1))
 
     @property
     def iteration_s(self) -> float:
@@ -114,6 +116,8 @@ class Outcome:
     def parts(self) -> dict[str, np.ndarray]:
         """Return where the time of each iteration went [num_ranks, num_iterations], recovery included."""
         split = parts(self.times)
+        waited = split["compute"] * (1 - 1 / self.slowest)[:, None]
+        split["compute"], split["waiting"] = split["compute"] - waited, split["waiting"] + waited
         if self.recovery_share is not None:
             split["recovery"] = (self.times.end_s - self.times.begin_s) * self.recovery_share
         return split
@@ -170,6 +174,7 @@ def outcome_of(job: Job, link_bytes: np.ndarray | None = None) -> Outcome:
         gradients_per_update=job.gradients_per_update,
         in_step=window is None,
         shortcuts=(*job.shortcuts, *job.network.shortcuts),
+        slowest=job.slowest,
     )
     if window is not None:
         return replace(outcome, link_bytes=link_bytes * (outcome.iteration_s / job.env.now))

@@ -196,6 +196,7 @@ def job_on(network: Network, setup: Setup, replicate: int, num_iterations: int, 
         num_iterations=num_iterations,
         seed=seed,
         paces=paces(stragglers, seed, hosts),
+        slowest=np.array([setup.slowest_of(kind) for kind in setup.kinds(gpus)]),
         wire=setup.wire,
         input_stage=_input_stage(network, setup, hosts, seed),
     )

@@ -93,7 +93,7 @@ def one_point(scenario: str | Path | Mapping[str, Any] | Scenario, overrides: Se
 def programs_of(setup: Setup) -> Programs:
     """Return the programs of a point whose workers add gradients up by an all-reduce; raise InputError for others.
 
-    Times are those at a slowdown of 1; samples are taken to be there.
+    Times are those of the slowest GPU, for which all wait, at a slowdown of 1; samples are taken to be there.
     """
     point = setup.point
     kind = str(getattr(point.strategy, "kind", ""))
@@ -130,11 +130,12 @@ def programs_of(setup: Setup) -> Programs:
 def _plain(setup: Setup, algorithm: str) -> Programs:
     """Return the one program of ranks that each train a copy of the whole model."""
     reference, plan = setup.reference, setup.first_plan
+    factor = setup.slowest_of(setup.kinds_in_use[0])
     layers = [time.layer for time in reference.layers]
     program = plain_program(
         [layer.name for layer in layers],
-        [time.forward_s for time in reference.layers],
-        [time.backward_s for time in reference.layers],
+        [time.forward_s * factor for time in reference.layers],
+        [time.backward_s * factor for time in reference.layers],
         plan,
     )
     work = _work([layers], reference.batch, PRECISIONS[setup.point.precision].activation_bytes, program)

@@ -17,6 +17,7 @@ from clustersim.scenario import Point, build_topology, compression_of, gpu_memor
 from clustersim.scenario.compressed import codec_of, wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
 from clustersim.scenario.offloaded import held_in_hosts, memory_of_host
+from clustersim.scenario.variability import slowest_of, variability_of
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
@@ -131,6 +132,17 @@ class Setup:
         """How many ranks exchange a gradient: all, or those that have the same part of a model."""
         return self.point.num_gpus if self.laid_out is None else self.laid_out.num_copies
 
+    def slowest_of(self, kind: str) -> float:
+        """Return how many times as long as the mean GPU of a kind the slowest takes that each of the kind waits for."""
+        gpus = self.gpus(0)
+        own = gpus[[each == kind for each in self.kinds(gpus)]]
+        num_hosts = len(np.unique(self.topology.gpu_hosts[own]))
+        return slowest_of(self.point, load_gpu(kind), self.given_times, len(own), num_hosts)
+
+    def _kind_of(self, work: Workload) -> str:
+        """Return the kind, as the topology names it, of the GPU whose work this is."""
+        return next(kind for kind in self.kinds_in_use if load_gpu(kind) == work.gpu)
+
     @property
     def compression(self) -> Compression:
         """What makes gradients smaller; nothing does where none is sent."""
@@ -164,9 +176,12 @@ class Setup:
         return self.plan(self.reference) if self.laid_out is None else self.laid_out.plans[0].iteration
 
     def plan(self, workload: Workload, layer_slowdown: np.ndarray | None = None) -> Iteration:
-        """Return the iteration of one rank; `layer_slowdown` [num_layers] stretches each layer."""
-        strategy, layers = self.point.strategy, workload.layers
-        stretch = np.ones(len(layers)) if layer_slowdown is None else layer_slowdown
+        """Return the iteration of one rank, at the pace of the slowest it waits for.
+
+        `layer_slowdown` [num_layers] stretches each layer.
+        """
+        strategy, layers, factor = self.point.strategy, workload.layers, self.slowest_of(self._kind_of(workload))
+        stretch = factor * (np.ones(len(layers)) if layer_slowdown is None else layer_slowdown)
         stretched = zip(layers, stretch.tolist(), strict=True)
         rows = [row for layer, factor in stretched for row in _gradients(layer, factor, strategy.by_tensor)]
         names, forward_s, backward_s, parameters = zip(*rows, strict=True)
@@ -175,7 +190,7 @@ class Setup:
             forward_s,
             backward_s,
             [number * workload.gradient_bytes_per_parameter for number in parameters],
-            workload.optimizer_s,
+            workload.optimizer_s * factor,
             strategy.bucket_caps(workload.gradient_bytes_per_parameter, self.num_workers, sharding=None),
             strategy.overlap,
         )
@@ -217,7 +232,21 @@ class Setup:
         sheets += [load_link(kind) for kind in link_kinds if kind in LINKS]
         guesses = [f"{sheet.title}: {key}, {reason}" for sheet in sheets for key, reason in sheet.assumed().items()]
         of_compute = [line for kind in self.kinds_in_use for line in self.workload(kind).assumptions]
-        return tuple(dict.fromkeys([*of_compute, *self._assumed_by_the_scenario(), *guesses]))
+        told = [*of_compute, *self._told_of_the_slowest(), *self._assumed_by_the_scenario()]
+        return tuple(dict.fromkeys([*told, *guesses]))
+
+    def _told_of_the_slowest(self) -> list[str]:
+        """Say what unequal GPUs cost those that wait for each other."""
+        told = []
+        for kind in self.kinds_in_use:
+            gpu, longer = load_gpu(kind), self.slowest_of(kind) - 1
+            differs = variability_of(self.point, gpu, self.given_times)
+            sentence = (
+                f"The slowest GPU that others wait for ({gpu.title}) is expected to take {longer:.1%} longer than the "
+                f"mean one: what they take differs by {differs:.1%}, one standard deviation (compute.variability)."
+            )
+            told += [sentence] if longer else []
+        return told
 
     def _assumed_by_the_scenario(self) -> list[str]:
         told = []

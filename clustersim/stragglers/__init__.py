@@ -14,12 +14,14 @@ from clustersim.stragglers.distributions import Exponential, ExponentialTail, Ga
 from clustersim.stragglers.factors import Draws, are_steady, factors, has_layer_factors, layer_factors
 from clustersim.stragglers.links import LinkOutages, LinkSlowDowns, LinkStraggler, LinkTable, link_changes, link_paces
 from clustersim.stragglers.pace import Pace
+from clustersim.stragglers.slowest import Awaited, slowest
 from clustersim.stragglers.spells import Pauses, SlowPeriods, Spells, delayed, has_given_times, paces
 from clustersim.stragglers.straggler import ComputeStraggler, Drawn, OfHosts, Straggler
 from clustersim.stragglers.trace import Trace
 
 __all__ = [
     "STRAGGLERS",
+    "Awaited",
     "ComputeStraggler",
     "Constant",
     "Distribution",
@@ -51,6 +53,7 @@ __all__ = [
     "link_changes",
     "link_paces",
     "paces",
+    "slowest",
 ]
 
 STRAGGLERS: Registry[type[Straggler]] = Registry(

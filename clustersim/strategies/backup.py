@@ -10,6 +10,7 @@ import simpy
 from pydantic import Field
 
 from clustersim.errors import Mistake
+from clustersim.stragglers import Awaited
 from clustersim.strategies.job import Job
 from clustersim.strategies.rule import Gradient, Rule
 from clustersim.strategies.served import Served
@@ -46,6 +47,9 @@ class Backup(Served):
             allowed = f"0 to {num_workers - 1}"
             mistakes.append(Mistake(message, key="backups", got=str(given), allowed=allowed))
         return mistakes
+
+    def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
+        return Awaited(num_workers - self._num_backups(num_workers), num_workers)
 
     def rule(self, num_workers: int) -> Rule:
         return FirstOnes(num_workers - self._num_backups(num_workers))

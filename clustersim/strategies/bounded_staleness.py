@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from clustersim.stragglers import Awaited
 from clustersim.strategies.rule import Gradient, Rule, Shard
 from clustersim.strategies.served import Stale
 
@@ -20,6 +21,9 @@ class BoundedStaleness(Stale):
 
     kind: Literal["bounded-staleness"] = "bounded-staleness"
     bound: int = Field(ge=0, description="iterations that a worker may be ahead of the slowest one")
+
+    def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
+        return Awaited(num_workers, num_workers)  # a slower GPU stays slower, until the bound is reached
 
     def rule(self, num_workers: int) -> Rule:
         return Clocks(self.bound)

@@ -10,6 +10,7 @@ import simpy
 from clustersim.collectives import BROADCAST, REDUCE
 from clustersim.errors import Mistake
 from clustersim.program import Bucket
+from clustersim.stragglers import Awaited
 from clustersim.strategies.algorithm import by_host
 from clustersim.strategies.bank import Bank, Model
 from clustersim.strategies.day import Process, Where
@@ -34,6 +35,10 @@ class Hierarchical(Stale):
             f"hierarchical adds gradients inside a host, and {compression} ones cannot be added; take fp16 or none"
         )
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
+
+    def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
+        in_host = -(-num_workers // num_hosts)
+        return Awaited(in_host, in_host)
 
     def rule(self, num_workers: int) -> Rule:
         return Rule(gradients_per_update=1)

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 from clustersim.errors import Mistake
 from clustersim.program import Caps, Copies, bucket_caps
 from clustersim.spec import Spec
+from clustersim.stragglers import Awaited
 from clustersim.strategies.job import Job
 from clustersim.topology import Topology
 
@@ -62,6 +63,10 @@ class Strategy(Spec):
     def round_length(self) -> int:
         """How many iterations of a worker make a round, in which each of them may be different."""
         return 1
+
+    def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
+        """Return whom a worker waits for in the long run, of so many on so many hosts: here nobody but itself."""
+        return Awaited(1, 1)
 
     @property
     def overlaps_backward(self) -> bool:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 import simpy
 
+from clustersim.stragglers import Awaited
 from clustersim.strategies.day import Outbox, Process, compute, update
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
@@ -20,6 +21,9 @@ class Synchronous(Strategy):
     @property
     def is_periodic(self) -> bool:
         return True
+
+    def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
+        return Awaited(num_workers, num_workers)
 
     @property
     def marches(self) -> bool:

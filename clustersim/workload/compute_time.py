@@ -97,6 +97,15 @@ class ComputeSpec(Spec):
         "`strategy.overlap` must be false",
     )
 
+    variability: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="standard deviation over mean of what GPUs of one kind take for the same work, which makes those "
+        "that wait for each other as slow as the slowest; 0 where all are alike. If not given, the GPU's sheet says, "
+        "and 0 where the workload's file gives times or `stragglers` say which GPUs are slow all the time",
+    )
+
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         if self.single_gpu and self.profile:

@@ -23,6 +23,7 @@ def scenario():
         "batch": {"per_gpu": 8},
         "topology": {"kind": "star", "num_hosts": HOSTS, "gpu": "p100", "link": "10 Gbit/s", "hop": "1 us"},
         "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole", "copies": "none"},
+        "compute": {"variability": 0},
         "num_iterations": 2,
     }
 

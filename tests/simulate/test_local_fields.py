@@ -49,6 +49,7 @@ def tiled(model: str, num_gpus: int, parallelism: dict[str, Any] | None = None, 
         "strategy": {"kind": "all-reduce"},
         "parallelism": {"kind": "local-fields", **(parallelism or {})},
         "num_iterations": 2,
+        "compute": {"variability": 0},
         "memory_check": False,
         **other,
     }

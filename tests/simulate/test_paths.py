@@ -41,6 +41,7 @@ def scenario(model: str, num_gpus: int, data: int = 1, **other: Any) -> dict[str
         "topology": SWITCHED,
         "strategy": {"kind": "all-reduce"},
         "parallelism": {"kind": "paths", "data": data},
+        "compute": {"variability": 0},
         "num_iterations": 2,
         **other,
     }

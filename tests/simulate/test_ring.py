@@ -62,6 +62,7 @@ def scenario(model: str, num_gpus: int, layout: dict[str, Any], link: str = "10 
         "precision": "amp-bf16",
         "strategy": {"kind": "all-reduce"},
         "parallelism": {"context_method": "ring", **layout},
+        "compute": {"variability": 0},
         "num_iterations": 2,
         **other,
     }

@@ -1,0 +1,41 @@
+"""What unequal GPUs cost a point: who waits for others waits for the slowest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clustersim.hardware.sheet import Gpu
+from clustersim.scenario.point import Point
+from clustersim.stragglers import slowest
+from clustersim.workload import LayerTime, Workload
+
+
+def variability_of(point: Point, gpu: Gpu, given_times: Sequence[LayerTime | None] | None) -> float:
+    """Return the standard deviation over mean of what GPUs of this kind take for the same work.
+
+    Nothing is added to what somebody says: times in the workload's own file, or which GPUs are slow all the time.
+    """
+    if point.compute.variability is not None:
+        return point.compute.variability
+    if any(given_times or ()) or any(each.is_steady for each in point.stragglers):
+        return 0.0
+    return gpu.variability or 0.0
+
+
+def slowest_of(
+    point: Point, gpu: Gpu, given_times: Sequence[LayerTime | None] | None, num_gpus: int, num_hosts: int
+) -> float:
+    """Return how many times as long as the mean of its kind the slowest GPU takes that each of a kind waits for.
+
+    `num_gpus` of the point's are of this kind, on `num_hosts`.
+    """
+    copies = num_gpus if point.is_plain else point.grid.data
+    awaited = point.strategy.awaited(copies, num_hosts)
+    return slowest(variability_of(point, gpu, given_times), awaited, num_gpus // copies)
+
+
+def at_pace(work: Workload, factor: float) -> Workload:
+    """Return the work of a GPU that takes `factor` times as long."""
+    layers = tuple(layer.scaled(factor) for layer in work.layers)
+    return replace(work, layers=layers, optimizer_s=work.optimizer_s * factor)

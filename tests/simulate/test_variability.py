@@ -1,0 +1,132 @@
+"""GPUs of one kind are not equally quick: the expected slowest in a forecast, beside jobs whose GPUs are drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim.hardware import load_gpu
+from clustersim.stragglers import Awaited, slowest
+
+CV = 0.05
+ALL_REDUCE: dict[str, Any] = {"kind": "all-reduce"}
+
+
+def scenario(strategy: dict[str, Any] = ALL_REDUCE, num_gpus: int = 8, **other: Any) -> dict[str, Any]:
+    """Return a training whose messages take next to nothing, so that what is awaited is what others compute."""
+    return {
+        "model": "resnet50",
+        "num_gpus": num_gpus,
+        "batch": {"per_gpu": 512},
+        "memory_check": False,
+        "topology": {
+            "kind": "star", "num_hosts": 4, "link": "1000000 GB/s", "hop": 0,
+            "host": {"template": "dgx-1", "gpu": "v100", "num_gpus": 2, "nvlink": "1000000 GB/s"},
+        },
+        "transport": "ideal",
+        "strategy": strategy,
+        "num_iterations": 4,
+    } | other  # fmt: skip
+
+
+def compute_of(found: clustersim.Run) -> float:
+    return found.breakdown_s["compute"]
+
+
+def seconds(strategy: dict[str, Any], **other: Any) -> float:
+    return clustersim.simulate(scenario(strategy, **other)).iteration_s
+
+
+def drawn(strategy: dict[str, Any], num: int = 60, **other: Any) -> float:
+    """Return the mean iteration of jobs whose GPUs' own paces are drawn, and played."""
+    every = {"stragglers": [{"kind": "lognormal", "cv": CV, "per": "gpu"}], "replicates": num}
+    return seconds(strategy, **every, **other)
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> dict[str, Any]:
+    """Return a model of one layer, whose times are given, for jobs of which many are played."""
+    layer = "{name: a, parameter_bytes: 4000, activation_bytes: 400, forward_s: 0.02, backward_s: 0.04}"
+    (tmp_path / "one.yaml").write_text(f"name: one\nlayers:\n  - {layer}\n")
+    return {"model": str(tmp_path / "one.yaml"), "optimizer": "sgd"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "other"),
+    [
+        (ALL_REDUCE, {}),
+        ({"kind": "server"}, {}),
+        ({"kind": "backup", "backups": 2}, {"num_iterations": 30}),
+        ({"kind": "bounded-staleness", "bound": 1}, {"num_iterations": 1600, "num": 60}),
+        ({"kind": "hierarchical"}, {"num_iterations": 100, "num": 100}),
+        ({"kind": "async"}, {"num_iterations": 100, "num": 20}),
+    ],
+    ids=lambda each: each.get("kind") if isinstance(each, dict) else None,
+)
+def test_the_expected_slowest_is_what_drawn_gpus_come_to(
+    strategy: dict[str, Any], other: dict[str, Any], quick: dict[str, Any]
+) -> None:
+    other = quick | other
+    given = {key: value for key, value in other.items() if key != "num"}
+    expected = seconds(strategy, compute={"variability": CV}, **given)
+    assert expected == pytest.approx(drawn(strategy, **other), rel=0.012)
+    if strategy["kind"] != "async":
+        assert expected > 1.015 * seconds(strategy, compute={"variability": 0}, **given)
+
+
+def test_layers_over_two_gpus_wait_for_the_slower_of_them() -> None:
+    layout = {"parallelism": {"tensor": 2}, "num_gpus": 2, "model": "gpt2-small", "batch": {"per_gpu": 2}}
+    plain = clustersim.simulate(scenario(compute={"variability": 0}, **layout))
+    found = clustersim.simulate(scenario(compute={"variability": CV}, **layout))
+    longer = found.iteration_s - plain.iteration_s
+    assert longer == pytest.approx(compute_of(plain) * (slowest(CV, Awaited(2, 2)) - 1), rel=1e-4)
+
+
+def test_what_the_slowest_takes_beyond_the_mean_is_waiting() -> None:
+    plain = clustersim.simulate(scenario(compute={"variability": 0}))
+    found = clustersim.simulate(scenario(compute={"variability": CV}))
+    assert compute_of(found) == pytest.approx(compute_of(plain), rel=1e-3)
+    share = slowest(CV, Awaited(8, 8)) - 1
+    assert found.breakdown_s["waiting"] == pytest.approx(share * compute_of(plain), rel=1e-3)
+    assert found.efficiency == pytest.approx(plain.efficiency * plain.iteration_s / found.iteration_s)
+
+
+def test_the_sheet_says_how_unequal_gpus_are_unless_somebody_else_does(quick: dict[str, Any]) -> None:
+    of_sheet = load_gpu("v100").variability
+    assert of_sheet == 0.015
+    known = seconds(ALL_REDUCE)
+    assert known == seconds(ALL_REDUCE, compute={"variability": of_sheet})
+    alike = seconds(ALL_REDUCE, compute={"variability": 0})
+    assert known > 1.01 * alike
+    assert alike == seconds(ALL_REDUCE, stragglers=[{"kind": "constant", "factor": 1.0}])
+    assert seconds(ALL_REDUCE, **quick) == seconds(ALL_REDUCE, compute={"variability": 0}, **quick)
+
+
+def test_one_gpu_waits_for_nobody() -> None:
+    assert seconds(ALL_REDUCE, num_gpus=1) == seconds(ALL_REDUCE, num_gpus=1, compute={"variability": 0})
+
+
+def test_gpus_of_two_kinds_wait_for_the_slowest_of_each() -> None:
+    topology = scenario()["topology"]
+    host = {**topology["host"], "nvlink": None, "num_gpus": 4}
+    hosts = [{"count": 1, "host": {**host, "gpu": kind}} for kind in ("v100", "p100")]
+    plain = {key: value for key, value in topology.items() if key not in ("host", "num_hosts")}
+    mixed = {"topology": plain | {"hosts": hosts}, "strategy": ALL_REDUCE | {"overlap": False}}
+    even = clustersim.simulate(scenario(compute={"variability": 0}, **mixed))
+    found = clustersim.simulate(scenario(compute={"variability": CV}, **mixed))
+    of_four = slowest(CV, Awaited(4, 4)) - 1
+    slow_s = max(part["compute"] for part in even.worker_breakdown_s)
+    assert found.iteration_s - even.iteration_s == pytest.approx(of_four * slow_s, rel=1e-3)
+
+
+def test_it_is_told_with_what_it_costs() -> None:
+    from clustersim.scenario import load_scenario
+    from clustersim.simulate.forecast import forecast
+
+    point = load_scenario(scenario()).points()[0].point
+    told = [each for each in forecast(point).assumptions if "compute.variability" in each]
+    assert "2.2% longer" in told[0]
+    assert "differs by 1.5%" in told[0]
