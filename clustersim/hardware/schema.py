@@ -163,6 +163,7 @@ class TransportFile(SheetFile[Transport]):
     receiving_bytes_per_s: Sourced[Rate] | None = None
     sending_bytes_per_s: Sourced[Rate] | None = None
     threads: Sourced[Annotated[int, Field(ge=1)]] | None = None
+    half_rate_bytes: Sourced[Amount] | None = None
 
     @model_validator(mode="after")
     def _goes_where_its_buffers_are(self) -> Self:
@@ -183,6 +184,10 @@ class TransportFile(SheetFile[Transport]):
         if self.threads is not None and not given:
             message = "threads of processes have a rate each (receiving_bytes_per_s, sending_bytes_per_s)"
             raise InputError(message, got=str(self.threads.value), allowed="rates, or no threads", key="threads.value")
+        if self.half_rate_bytes is not None and not given:
+            message = "threads of processes that are slower with large messages have a rate (receiving_bytes_per_s)"
+            got = f"{self.half_rate_bytes.value:g} bytes"
+            raise InputError(message, got=got, allowed="rates, or no half_rate_bytes", key="half_rate_bytes.value")
         if given and (self.buffers.value == "gpu" or self.in_host is not None):
             message = "rates of processes are of messages between host memories, whose ways in_host would change"
             raise InputError(message, allowed="buffers: host, and no in_host", key=f"{given[0]}.value")

@@ -85,7 +85,8 @@ class Transport(Sheet):
     `connection_bytes_per_s` is the payload that one sends another of a different host at most, over the one connection
     that they have; None where a connection is as fast as the links. `receiving_bytes_per_s` is the payload that a
     thread of a process takes in at most, and `sending_bytes_per_s` what one sends: there are `threads` of each, one if
-    None, and each has its own share of the other processes; None where processes are as fast as the links.
+    None, and each has its own share of the other processes; None where processes are as fast as the links. Of one
+    message of b bytes the thread takes in (1 + b / `half_rate_bytes`) times as long; None where all come at one rate.
     """
 
     overhead_s: float
@@ -100,6 +101,7 @@ class Transport(Sheet):
     receiving_bytes_per_s: float | None = None
     sending_bytes_per_s: float | None = None
     threads: int | None = None
+    half_rate_bytes: float | None = None
     library: str = ""
 
     def __post_init__(self) -> None:

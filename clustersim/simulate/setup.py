@@ -64,7 +64,8 @@ class Setup:
         into_bytes_per_s, from_bytes_per_s = self.transport.receiving_bytes_per_s, self.transport.sending_bytes_per_s
         if into_bytes_per_s is not None and from_bytes_per_s is not None:
             share = self.transport.efficiency  # of a link's rate that is payload
-            threads = Threads(self.transport.threads or 1, into_bytes_per_s / share, from_bytes_per_s / share)
+            rates = into_bytes_per_s / share, from_bytes_per_s / share
+            threads = Threads(self.transport.threads or 1, *rates, self.transport.half_rate_bytes)
             self.topology = with_processes(self.topology, threads)
         self.model, self.given_times = load_workload(point.model)
         self._workloads = Workloads() if workloads is None else workloads

@@ -25,9 +25,10 @@ class Share:
 class PatientDesk(Desk):
     """A desk at which an exchange has twice as many servers as it needs: those that take, and those that give.
 
-    Behind the workers come the servers that take a bucket's `shares`, and then as many in the same memory that give
-    it back. These enter when the bucket has been updated: `in_turn` one bucket of a server after another, as they
-    arrive, else each at once. `together`, none enters before every server has updated all that there is.
+    Behind the workers come the servers that take a bucket's `shares`, then as many in the same memory that give
+    it back, and then threads of processes, if any (`with_taking_in`). Those that give enter when the bucket has been
+    updated: `in_turn` one bucket of a server after another, as they arrive, else each at once. `together`, none enters
+    before every server has updated all that there is.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class PatientDesk(Desk):
         if key not in self._open:
             collective = self._job.network.begin(exchange.schedule, exchange.nodes, exchange.delay_s)
             taking = np.arange(len(self._shares[bucket])) + len(self._places)
-            collective.enter_each(taking, np.full(len(taking), times_s.min()))
+            threads = np.arange(len(self._places) + 2 * len(taking), exchange.schedule.num_ranks)
+            there = np.concatenate([taking, threads])
+            collective.enter_each(there, np.full(len(there), times_s.min()))
             collective.watch(taking, exchange.follow, partial(self._arrived, collective, iteration, bucket))
             self._open[key], self._to_come[key] = collective, len(self._places)
         return super()._enter(ranks, times_s, iteration, bucket)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,8 @@ from clustersim.strategies.local_sums import parts_of
 from clustersim.strategies.patient_desk import PatientDesk, Share
 from clustersim.strategies.servers import Servers, update_s
 from clustersim.strategies.synchronous import Synchronous
+from clustersim.strategies.taking_in import with_taking_in
+from clustersim.topology import Node
 
 
 class Server(Synchronous):
@@ -91,12 +94,15 @@ class Server(Synchronous):
         up, down = parts.inside(num_bytes)
         down = down._replace(num_bytes=down.num_bytes * wire.back_per_byte)
         steps = [up, push, pull, down] if len(parts.giver) else [push, pull]
-        schedule = Schedule.from_steps(job.num_ranks + len(ends), steps, granularity=parts.granularity)
-        pulling = 2 if len(parts.giver) else 1
+        topology, places = job.network.topology, [*self.servers.worker_nodes(job), *ends]
+        taken_in, threads = with_taking_in(steps, [topology.node(place) for place in places], topology)
+        places += map(Node, threads)
+        schedule = Schedule.from_steps(len(places), list(chain(*taken_in)), granularity=parts.granularity)
+        pulling = sum(map(len, taken_in[: 2 if len(parts.giver) else 1]))
         delay_s = np.zeros((schedule.num_ranks, schedule.num_steps))
         if not self.servers.is_patient:
             delay_s[servers, pulling] = [self._update_s(job, node, share) for node in nodes]
-        return Exchange(schedule, [*self.servers.worker_nodes(job), *ends], "server", pulling, delay_s)
+        return Exchange(schedule, places, "server", pulling, delay_s)
 
     def _groups(self, job: Job) -> list[list[int]]:
         """Return the ranks whose gradients are pushed as one."""

@@ -17,21 +17,50 @@ KIND = "process"
 class Processes:
     """The nodes of processes in a cluster: workers' `of_gpus` and `of_hosts` [num_gpus], and servers' by memory.
 
-    A process of a host has a node at each memory of it; those of a host's GPUs are all one process.
+    A process of a host has a node at each memory of it; those of a host's GPUs are all one process. `receiving` has
+    the nodes of the threads that receive, where what such a thread carries depends on a message's size.
     """
 
     of_gpus: np.ndarray
     of_hosts: np.ndarray
     servers: dict[int, int]
+    receiving: Receiving | None = None
 
 
 @dataclass(frozen=True)
 class Threads:
-    """How many threads each process has that receive, and as many that send, and what each carries."""
+    """How many threads each process has that receive, and as many that send, and what each carries.
+
+    A thread takes in b bytes in one message in (b + b^2 / `half_rate_bytes`) / `into_bytes_per_s` seconds, so that a
+    message of that size comes in at half the rate; None where all come in at the same rate.
+    """
 
     num: int
     into_bytes_per_s: float
     from_bytes_per_s: float
+    half_rate_bytes: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Receiving:
+    """Nodes of the threads that receive: what one of them sends its process crosses the thread's link and no other.
+
+    `number` [num_nodes] is the process of each node, -1 where it is none, and `turn` [num_processes] says which of a
+    process' `num_threads` threads is that of each other process. Thread t of process p is node `first` + `num_threads`
+    p + t.
+    """
+
+    first: int
+    num_threads: int
+    number: np.ndarray
+    turn: np.ndarray
+    half_rate_bytes: float
+
+    def nodes(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        """Return the threads that take in messages from nodes `src` [n] at `dst` [n]; -1 where none does."""
+        sender, receiver = self.number[src], self.number[dst]
+        nodes = self.first + receiver * self.num_threads + np.where(sender < 0, 0, self.turn[sender])
+        return np.where((receiver < 0) | (sender == receiver), -1, nodes)
 
 
 def with_processes(topology: Topology, threads: Threads) -> Topology:
@@ -55,17 +84,36 @@ def with_processes(topology: Topology, threads: Threads) -> Topology:
         for node, where in zip(nodes.tolist(), at.tolist(), strict=True)
         if where in topology.adders
     }
-    turns = np.concatenate([own, np.arange(len(np.unique(host))), _turns(topology.node_hosts[memories])])
+    turns = np.concatenate([own, np.arange(len(np.unique(host))), _turns(topology.node_hosts[memories])]) % threads.num
     servers = dict(zip(memories.tolist(), nodes[-len(memories) :].tolist(), strict=True))
-    return replace(
+    made = replace(
         topology,
         node_names=[*topology.node_names, *(f"process-{each}" for each in range(len(at)))],
         node_kinds=[*topology.node_kinds, *[KIND] * len(at)],
         node_hosts=np.concatenate([topology.node_hosts, topology.node_hosts[at]]),
         links=_more_links(topology.links, at, nodes, number, threads),
         adders={**topology.adders, **adders},
-        router=_BetweenProcesses(topology, at, number, turns % threads.num, threads.num),
+        router=_BetweenProcesses(topology, at, number, turns, threads.num),
         processes=Processes(nodes[own], nodes[topology.num_gpus + of_hosts.reshape(-1)], servers),
+    )
+    return made if threads.half_rate_bytes is None else _with_receiving(made, number, turns, threads)
+
+
+def _with_receiving(topology: Topology, number: np.ndarray, turn: np.ndarray, threads: Threads) -> Topology:
+    """Return a cluster whose processes, `number` [num_process_nodes], have nodes for their threads that receive."""
+    assert topology.processes is not None
+    assert threads.half_rate_bytes is not None
+    num_plain = len(topology.node_names) - len(number)
+    first_node = num_plain + np.repeat(np.unique(number, return_index=True)[1], threads.num)
+    of_nodes = np.concatenate([np.full(num_plain, -1), number, np.full(len(first_node), -1)])
+    first = len(topology.node_names)
+    receiving = Receiving(first, threads.num, of_nodes, turn, threads.half_rate_bytes)
+    return replace(
+        topology,
+        node_names=[*topology.node_names, *(f"{KIND}-thread-{each}" for each in range(len(first_node)))],
+        node_kinds=[*topology.node_kinds, *[f"{KIND}-thread"] * len(first_node)],
+        node_hosts=np.concatenate([topology.node_hosts, topology.node_hosts[first_node]]),
+        processes=replace(topology.processes, receiving=receiving),
     )
 
 
@@ -107,6 +155,7 @@ class _BetweenProcesses:
         num_plain = len(topology.node_names)
         self._at = np.concatenate([np.arange(num_plain), at])
         self._number = np.concatenate([np.full(num_plain, -1), number])
+        self._first_thread = num_plain + len(at)
         self._first_into = len(topology.links)
         self._first_from = self._first_into + num_threads * (number.max() + 1)
 
@@ -115,7 +164,15 @@ class _BetweenProcesses:
         return links
 
     def routes(self, src: np.ndarray, dst: np.ndarray) -> Routes:
-        """Return the routes of many pairs of nodes [n]."""
+        """Return the routes of many pairs of nodes [n]; from a thread that receives, to a node of its process."""
+        own = np.flatnonzero(src >= self._first_thread)
+        if len(own):
+            within = Routes(np.arange(len(own) + 1), self._first_into + src[own] - self._first_thread)
+            if len(own) == len(src):
+                return within
+            others = np.flatnonzero(src < self._first_thread)
+            between = self.routes(src[others], dst[others]).spread(others, len(src))
+            return Routes.join(len(src), [within.spread(own, len(src)), between])
         start, end, sender, receiver = self._at[src], self._at[dst], self._number[src], self._number[dst]
         apart, differ = np.flatnonzero(start != end), sender != receiver
         ways = self._topology.routes(start[apart], end[apart]).spread(apart, len(src))

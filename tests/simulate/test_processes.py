@@ -21,29 +21,47 @@ SCENARIO: dict[str, Any] = {
     "num_iterations": 1,
 }
 ONE_THREAD = load_transport("tensorflow-grpc-one-thread")
-INTO_S, FROM_S = (1 / (rate or 0.0) for rate in (ONE_THREAD.receiving_bytes_per_s, ONE_THREAD.sending_bytes_per_s))
-NUM_BYTES = 4 * sum(layer.num_parameters for layer in load_model("alexnet").layers)
+FROM_S = 1 / (ONE_THREAD.sending_bytes_per_s or 0.0)
+SIZES = [4.0 * layer.num_parameters for layer in load_model("alexnet").layers]
+NUM_BYTES = sum(SIZES)
+
+
+def into_s(num_servers: int = 1) -> float:
+    """Return the seconds in which a thread takes in what a server has of each layer, by itself."""
+    rate, half_rate = ONE_THREAD.receiving_bytes_per_s, ONE_THREAD.half_rate_bytes
+    assert rate is not None
+    assert half_rate is not None
+    return sum(size / num_servers * (1 + size / num_servers / half_rate) for size in SIZES) / rate
 
 
 def exposed_s(transport: str, **servers: Any) -> float:
-    """Return what is seen of an exchange that begins when backward ends."""
-    strategy = {"kind": "server", "overlap": False, "servers": {"pull": "together", **servers}}
+    """Return what is seen of an exchange that begins when backward ends, layer by layer."""
+    strategy = {"kind": "server", "overlap": False, "buckets": "layer", "servers": {"pull": "together", **servers}}
     run = clustersim.sweep(SCENARIO | {"strategy": strategy, "transport": transport}).runs[0]
     return run.breakdown_s["communication_exposed"]
 
 
 @pytest.mark.parametrize(
     ("servers", "threads_s"),
-    [
-        ({}, 8 * INTO_S + 8 * FROM_S),  # of eight processes: one thread takes gradients in, one gives parameters out
-        ({"num": 2}, 4 * INTO_S + 4 * FROM_S),
-        ({"process": "host", "local_sum": True}, 2 * INTO_S + INTO_S),  # a sum of each host in, and each host's copy
+    [  # of eight processes: one thread takes gradients in, one gives parameters out, each worker's takes its own in
+        ({}, 8 * into_s() + NUM_BYTES * 8 * FROM_S),
+        ({"num": 2}, 8 * into_s(2) + NUM_BYTES * 4 * FROM_S),
+        ({"process": "host", "local_sum": True}, 2 * into_s() + into_s()),  # a sum of each host in, each host's copy
     ],
 )
 def test_what_a_servers_threads_carry_comes_on_top_of_copies_and_adding(servers, threads_s):
-    """The threads' seconds at least, and with the copies, additions and updates that sockets have, too, at most."""
+    """The threads' seconds at least, and with the copies, additions and updates that sockets have, too, at most.
+
+    And with what the workers' threads take for the last layers that they are given, after all have been sent.
+    """
     seconds, plain_s = exposed_s(ONE_THREAD.name, **servers), exposed_s("tcp", **servers)
-    assert NUM_BYTES * threads_s < seconds < NUM_BYTES * threads_s + plain_s
+    assert threads_s < seconds < threads_s + plain_s + into_s(servers.get("num", 1))
+
+
+def test_halves_of_a_large_tensor_are_taken_in_sooner_than_the_whole():
+    """By two servers in less than half the time: each has half the bytes, and a half as large tensor is quicker."""
+    one_s, two_s = (exposed_s(ONE_THREAD.name, num=num) for num in (1, 2))
+    assert two_s < 0.5 * one_s
 
 
 def test_eight_threads_carry_eight_workers_gradients_side_by_side():

@@ -88,6 +88,32 @@ def test_many_routes_are_those_that_are_asked_for_one_by_one(num_threads):
     assert many.links.tolist() == [link for pair in zip(src, dst, strict=True) for link in made.route(*map(int, pair))]
 
 
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_a_thread_that_receives_sends_its_process_over_its_own_link_only(num_threads):
+    made = with_processes(PLAIN, Threads(num_threads, 0.9e9, 2.5e9, half_rate_bytes=100e6))
+    processes = made.processes
+    assert processes is not None
+    assert processes.receiving is not None
+    nodes = np.array([*processes.of_gpus, *processes.of_hosts, *processes.servers.values(), *PLAIN.gpus])
+    src, dst = np.array(list(product(nodes, nodes))).T
+    threads = processes.receiving.nodes(src, dst)
+    for start, end, thread in zip(src.tolist(), dst.tolist(), threads.tolist(), strict=True):
+        taken_in = [link for link in made.route(start, end).tolist() if made.links.kind[link] == "process-in"]
+        assert ([] if thread < 0 else made.route(thread, end).tolist()) == taken_in
+    there = threads >= 0
+    both = np.concatenate([src, threads[there]]), np.concatenate([dst, dst[there]])
+    many = made.routes(*both)
+    assert many.links.tolist() == [link for pair in zip(*both, strict=True) for link in made.route(*map(int, pair))]
+    assert made.node_hosts[threads[there]].tolist() == made.node_hosts[dst[there]].tolist()
+
+
+def test_there_are_no_nodes_of_threads_where_all_messages_come_in_at_one_rate():
+    made, processes = cluster()
+    assert processes.receiving is None
+    assert len(made.node_names) == len(made.node_kinds) == len(made.node_hosts)
+    assert not [name for name in made.node_names if "thread" in str(name)]
+
+
 def test_gpus_without_a_host_are_processes_of_their_own():
     bare = load_topology({"kind": "star", "num_hosts": 3, "link": "2 GB/s", "hop": "1 us"})
     made = with_processes(bare, Threads(1, 0.9e9, 2.5e9))

@@ -14,7 +14,7 @@ from clustersim.validation.text import percent_text
 
 _KEYS = (
     "overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte", "channels", "in_host",
-    "connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s", "threads",
+    "connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s", "threads", "half_rate_bytes",
 )  # fmt: skip
 
 
@@ -83,6 +83,8 @@ def _entry(after: Transport, key: str, constant: Constant | None, source: str) -
     text = value_text(key, value) if constant is not None else str(value).lower()
     if key in ("connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s"):
         text = f"{value / 1e9:g} GB/s"
+    elif key == "half_rate_bytes":
+        text = f"{value / 1e6:g} MB"
     yield f"{key}:"
     yield f"  value: {text}"
     yield f"  source: {_quoted(source)}"
