@@ -93,6 +93,7 @@ class GpuFile(SheetFile[Gpu]):
     nvlink: Sourced[str] | None = None
     num_nvlinks: Sourced[Annotated[int, Field(ge=1)]] | None = None
     staged_bytes_per_s: Sourced[Rate] | None = None
+    staged_together_bytes_per_s: Sourced[Rate] | None = None
     variability: Sourced[Annotated[float, Field(ge=0, lt=1)]] | None = None
     power_w: Sourced[Positive] | None = None
     dollars_per_hour: Sourced[Positive] | None = None
@@ -106,6 +107,10 @@ class GpuFile(SheetFile[Gpu]):
             given = "num_nvlinks" if self.nvlink is None else "nvlink"
             message = "nvlink and num_nvlinks are given together or not at all"
             raise InputError(message, got=f"{given} alone", allowed="both or none", key=given)
+        if self.staged_together_bytes_per_s is not None and self.staged_bytes_per_s is None:
+            message = "what GPUs get of each other together through host memory needs what one gets"
+            key = "staged_together_bytes_per_s"
+            raise InputError(message, got=f"{key} alone", allowed="both, or staged_bytes_per_s, or none", key=key)
         return self
 
 

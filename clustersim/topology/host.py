@@ -110,6 +110,8 @@ class SocketHost(Host):
             plan.adder(node, Wire(gpu.memory_bytes_per_s, 0.0, "gpu-memory"))
             if gpu.staged_bytes_per_s is not None:
                 plan.stager(node, Wire(gpu.staged_bytes_per_s, 0.0, "staging"))
+            if gpu.staged_together_bytes_per_s is not None:
+                plan.stager_of_all(node, points[point], Wire(gpu.staged_together_bytes_per_s, 0.0, "staging"))
             plan.memory.append(memories[point * len(sockets) // len(points)])
         plan.gpus += gpus
         plan.gpu_sheets += [self.gpu] * self.num_gpus

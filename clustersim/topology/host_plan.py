@@ -35,7 +35,8 @@ class HostPlan:
     memory: list[int] = field(default_factory=list)  # [num_gpus] node where a GPU's messages are staged
     ports: list[int] = field(default_factory=list)
     adders: dict[int, int] = field(default_factory=dict)
-    stagers: dict[int, int] = field(default_factory=dict)  # of a GPU whose memory no other can reach, the link to it
+    stagers: dict[int, list[int]] = field(default_factory=dict)  # of a GPU whose memory no other reaches, links to it
+    stagers_at: dict[int, int] = field(default_factory=dict)  # of a switch or socket, that of all GPUs there
     peers: dict[int, int] = field(default_factory=dict)  # of a link from a socket, that of what comes from GPUs
 
     def node(self, kind: str, number: int) -> int:
@@ -59,10 +60,19 @@ class HostPlan:
 
     def stager(self, gpu: int, wire: Wire) -> None:
         """Let all that other GPUs of the host send to one take a link of that rate as well."""
-        self.stagers[gpu] = len(self.src)
+        self.stagers[gpu] = [len(self.src)]
         self.src.append(gpu)
         self.dst.append(gpu)
         self.wires.append(wire)
+
+    def stager_of_all(self, gpu: int, point: int, wire: Wire) -> None:
+        """Let it take a link more, which all that is sent to any of the GPUs at that point takes."""
+        if point not in self.stagers_at:
+            self.stagers_at[point] = len(self.src)
+            self.src.append(point)
+            self.dst.append(point)
+            self.wires.append(wire)
+        self.stagers[gpu].append(self.stagers_at[point])
 
     def limit_peers(self, share: float) -> None:
         """Leave what GPUs send each other through one socket, from slot to slot, a share of the rate of the last one.
@@ -85,7 +95,7 @@ class HostPlan:
         if not path or src not in self._gpu_numbers or dst not in self._gpu_numbers:
             return path
         if dst in self.stagers:
-            return [*path, self.stagers[dst]]
+            return [*path, *self.stagers[dst]]
         at = self._past_socket(path) if self.peers else None
         return path if at is None else [*path[:at], self.peers[path[at]], *path[at:]]
 

@@ -187,6 +187,13 @@ def test_the_tables_list_names_without_loading_sheets() -> None:
         ),
         (load_gpu, GPU, "pcie-3-x16", "absent.yaml", "mine.yaml:10:15: pcie.value: there is no file"),
         (load_gpu, GPU, "launch_s", "num_nvlinks: {value: 4, source: s}\nlaunch_s", "nvlink and num_nvlinks are given"),
+        (
+            load_gpu,
+            GPU,
+            "launch_s",
+            "staged_together_bytes_per_s: {value: 4 GB/s, source: s}\nlaunch_s",
+            "needs what one gets",
+        ),
         (load_cpu, CPU, "10 GB/s", "50 GB/s", "core_bytes_per_s (one core) is more than memory_bytes_per_s"),
         (load_transport, TRANSPORT, "0.9", "1.5", "efficiency.value: expected a number of at most 1 (got 1.5)"),
         (load_transport, TRANSPORT, "gpu", "gpus", "buffers.value: expected one of 'gpu' or 'host' (got 'gpus')"),

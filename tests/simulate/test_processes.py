@@ -58,6 +58,11 @@ def test_what_a_servers_threads_carry_comes_on_top_of_copies_and_adding(servers,
     assert threads_s < seconds < threads_s + plain_s + into_s(servers.get("num", 1))
 
 
+def test_parameters_that_are_handed_out_at_once_come_back_while_others_are_taken_in():
+    """At least what the server's thread takes in, and at most as much as where all wait for the last update."""
+    assert 8 * into_s() < exposed_s(ONE_THREAD.name, pull="each") < exposed_s(ONE_THREAD.name)
+
+
 def test_halves_of_a_large_tensor_are_taken_in_sooner_than_the_whole():
     """By two servers in less than half the time: each has half the bytes, and a half as large tensor is quicker."""
     one_s, two_s = (exposed_s(ONE_THREAD.name, num=num) for num in (1, 2))

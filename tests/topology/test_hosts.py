@@ -85,6 +85,25 @@ def test_what_goes_to_a_gpu_that_no_other_can_reach_takes_what_its_sheet_leaves(
     assert many.links.tolist() == [link for src in (0, 2, 4) for link in topology.route(gpus[src], gpus[1])]
 
 
+def test_gpus_of_one_board_share_what_they_get_of_each_other_through_host_memory():
+    """Either direction, as both take the board's lanes down and up; what goes to another board shares that one's."""
+    template = {"template": "single-root", "gpu": "m60-azure", "num_gpus": 4, "num_switches": 2}
+    topology = build(template)
+    kinds, rates = topology.links.kind, topology.links.bytes_per_s
+
+    def staging(src: int, dst: int) -> list[int]:
+        way = topology.route(topology.node(src), topology.node(dst)).tolist()
+        return [link for link in way if kinds[link] == "staging"]
+
+    ways = {(src, dst): staging(src, dst) for src in range(4) for dst in range(4) if src != dst}
+    assert {tuple(rates[way]) for way in ways.values()} == {(5.26e9, 5.47e9)}
+    assert {own for own, _ in ways.values()} == {ways[(dst + 1) % 4, dst][0] for dst in range(4)}
+    assert ways[0, 1][1] == ways[1, 0][1] == ways[2, 0][1] == ways[3, 1][1]
+    assert ways[2, 3][1] == ways[3, 2][1] == ways[0, 2][1] == ways[1, 3][1] != ways[0, 1][1]
+    memory = topology.route(int(topology.memory[0]), topology.node(0)).tolist()
+    assert "staging" not in [kinds[link] for link in memory]
+
+
 def test_gpus_behind_a_plx_share_its_uplink():
     topology = build({"template": "single-root", "gpu": "k80", "num_gpus": 10, "num_switches": 2})
     uplinks = {int(topology.route(topology.node(gpu), int(topology.memory[gpu]))[1]) for gpu in range(10)}
