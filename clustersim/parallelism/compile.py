@@ -42,6 +42,7 @@ from clustersim.program.ops import (
     Wait,
     merged,
 )
+from clustersim.workload.launches import num_tensors
 
 
 def compile_stage(
@@ -140,6 +141,8 @@ class _Writer:
     def _forward(self, part: Part, number: int, micro: int) -> None:
         self._read(number, micro)
         self._receive(ACTIVATIONS, part, number, number - 1, micro)
+        if number in (0, len(self.parts) - 1):
+            self._compute("mask", self.rules.mask_s, phase=FORWARD, micro=micro)
         self.ops += self.copies.out(0)
         for unit in self._gathered(part, micro, FORWARD):
             self._layers_forward(part, unit, FORWARD, micro)
@@ -231,8 +234,10 @@ class _Writer:
 
     def _sum_up(self, part: Part, layer: int, phase: str, micro: int) -> None:
         """Add the gradients of a layer to those of other micro-batches, if kernels of their own do."""
-        each_s = self.rules.kernels.of_micro_batch(self.rules.num_passes)
-        self._compute("sums of gradients", part.pieces[layer].layer.num_parameters * each_s, phase, micro)
+        rules, own = self.rules, part.pieces[layer].layer
+        moved_s = own.num_parameters * rules.kernels.of_micro_batch(rules.num_passes)
+        waited_s = num_tensors(own) * rules.waits.of_micro_batch(rules.num_passes)
+        self._compute("sums of gradients", moved_s + waited_s, phase, micro)
 
     def _share_out(self, part: Part, unit: range, phase: str, micro: int, is_last: bool) -> None:
         """Copy the gradients of a unit together, if that is done, and let each replica get its share of their sum."""

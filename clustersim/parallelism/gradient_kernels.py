@@ -10,6 +10,8 @@ it, of all that a GPU has, and `share` of what it updates, once an iteration:
   gradients to fp32, w + 4, and adds them to sums, 12 (`update_hp_grads`). Sums are cast to 16 bits, 4 + w, divided,
   2 w, and after the exchange cast back, w + 4 (`allreduce_bucket` in deepspeed/runtime/engine.py); all of them are
   read for their norm, 4, and set to zero, 4; updated weights are cast, 4 + w (`update_lp_params`).
+- `deepspeed-bf16-0.12`: the same from 2023 until pull request 5434 (April 2024) gave up a pass's gradients as before.
+  Release 0.12.6 sets them to zero instead, w (`clear_lp_grads`), so that autograd adds to what is there, 3 w.
 - `internlm`: InternLM's hybrid ZeRO optimizer (internlm/solver/optimizer/hybrid_zero_optim.py and utils.py, commits
   01e7fd61 and 099e1cd2) leaves sums to autograd, puts them into a bucket, 2 g, divides them, 2 g, and copies them
   back, 2 g. Of what it updates it casts gradients to fp32 and reads them for their norm, g + 8, puts them together,
@@ -20,9 +22,12 @@ it, of all that a GPU has, and `share` of what it updates, once an iteration:
   megatron/optimizer/distrib_optimizer.py of 2023). What a GPU updates is read for its norm, g, cast to fp32 if it is
   not, g + 4, and updated weights are cast, 4 + w.
 
+Each of these is a kernel for each tensor. Those behind micro-batches a process may have to wait for, one by one
+(`waits_of`).
+
 Left out: clipping where a code does so only beyond a limit; checks for what is no number; what a product reads of the
-sums that it adds to, beside which it multiplies; launches; sums of weights that are no product's, which Megatron-LM
-adds by kernels.
+sums that it adds to, beside which it multiplies; launches once an iteration; sums of weights that are no product's,
+which Megatron-LM adds by kernels.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ from typing import Literal, NamedTuple
 from clustersim.hardware.sheet import Gpu
 from clustersim.workload.kernel_constants import constants_of
 
-GradientKernels = Literal["none", "autograd", "deepspeed-bf16", "internlm", "megatron"]
+GradientKernels = Literal["none", "autograd", "deepspeed-bf16", "deepspeed-bf16-0.12", "internlm", "megatron"]
 AUTOGRADS = ("none", "autograd")
 """Kinds that leave gradients where autograd has them: who sends these in buckets copies them there and back."""
 
@@ -66,6 +71,11 @@ def _deepspeed_bf16(weight: float, _: float) -> Moved:
     return Moved(each=cast + 3 * _FP32, before=cast + 2 * weight, after=cast + 2 * _FP32, share=cast)
 
 
+def _deepspeed_bf16_0_12(weight: float, gradient: float) -> Moved:
+    moved = _deepspeed_bf16(weight, gradient)
+    return moved._replace(each=moved.each + 4 * weight)
+
+
 def _internlm(weight: float, gradient: float) -> Moved:
     norm, cast, scaled = gradient + 2 * _FP32, gradient + _FP32, 2 * _FP32
     share = norm + 2 * gradient + cast + scaled + _FP32 + weight
@@ -81,9 +91,24 @@ _OF_KIND: Mapping[str, Callable[[float, float], Moved]] = {
     "none": lambda weight, gradient: NOTHING_MOVED,
     "autograd": _autograd,
     "deepspeed-bf16": _deepspeed_bf16,
+    "deepspeed-bf16-0.12": _deepspeed_bf16_0_12,
     "internlm": _internlm,
     "megatron": _megatron,
 }
+
+
+_KERNELS = {
+    "autograd": Moved(further=1),
+    "deepspeed-bf16": Moved(each=2),
+    "deepspeed-bf16-0.12": Moved(each=4),
+    "internlm": Moved(further=1),
+}
+"""Kernels of a tensor behind a micro-batch: a cast and a sum, with zeros and another sum before them, or one sum."""
+
+
+def waits_of(kind: GradientKernels, waited_s: float) -> Moved:
+    """Return the seconds of a tensor of parameters in which a process waits for the kernels behind micro-batches."""
+    return Moved(*(waited_s * number for number in _KERNELS.get(kind, NOTHING_MOVED)))
 
 
 def moved_bytes(kind: GradientKernels, weight_bytes: float, gradient_bytes: float) -> Moved:

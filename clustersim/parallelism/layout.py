@@ -13,9 +13,10 @@ from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
 from clustersim.parallelism.experts import along_experts, updated_share
-from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved, moved_seconds
+from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved, moved_seconds, waits_of
 from clustersim.parallelism.grid import REPLICAS, Grid
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
+from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.memory import (
     HeldPart,
     HeldRules,
@@ -49,6 +50,7 @@ from clustersim.program.buckets import Caps
 from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 from clustersim.program.ops import UPDATE, Key, Read
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
+from clustersim.workload.launches import WAITED_S
 from clustersim.workload.layer_times import Library
 from clustersim.workload.memory import SLACK
 
@@ -150,6 +152,8 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         by_tensors=layout.sharding_by == "tensors",
         around=_copies_around(layout, grid, whole),
         kernels=_gradient_kernels(layout, grid, whole),
+        waits=waits_of(layout.gradient_kernels, WAITED_S if whole.launch == "blocking" else 0.0),
+        mask_s=mask_seconds(whole.model) if layout.masks == "host" else 0.0,
         num_passes=layout.num_passes,
         awaited=layout.messages != "beside",
         paired=layout.messages == "paired",

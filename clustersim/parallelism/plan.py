@@ -53,8 +53,10 @@ class Rules:
     pass, None where these are there. `gather_overlap` has updated weights gathered beside the first passes forward.
     `by_tensors` says that state is shared out in whole tensors, and not in slices of everything. `around` is what is
     copied around the collectives of shared weights, `kernels` the seconds of a parameter in which gradients are summed,
-    cast, divided and read for their norm, and `num_passes` how many micro-batches there are. Messages between stages
-    that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the same time.
+    cast, divided and read for their norm, `waits` those of a tensor that a process waits for such kernels, `mask_s`
+    those in which it makes the mask of a micro-batch, and `num_passes` how many micro-batches there are. Messages
+    between stages that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the
+    same time.
     """
 
     micro_batch: int
@@ -70,6 +72,8 @@ class Rules:
     by_tensors: bool = False
     around: CopiesAround = NO_COPIES
     kernels: Moved = NOTHING_MOVED
+    waits: Moved = NOTHING_MOVED
+    mask_s: float = 0.0
     num_passes: int = 1
     awaited: bool = False
     paired: bool = False

@@ -144,7 +144,14 @@ class Parallelism(Spec):
         default="none",
         description="whose kernels move gradients beside products, collectives and the update, where all GPUs have all "
         "of them: nobody's (`none`), PyTorch's sums over micro-batches (`autograd`), or the sums, casts, divisions "
-        "and norms of `deepspeed-bf16` (its BF16_Optimizer), `internlm` or `megatron`",
+        "and norms of `deepspeed-bf16` (its BF16_Optimizer, `deepspeed-bf16-0.12` from 2023 until release 0.14), "
+        "`internlm` or `megatron`",
+    )
+    masks: Literal["none", "host"] = Field(
+        default="none",
+        description="for `compute.launch: blocking`: before it goes forward with a micro-batch, the process of the "
+        "first stage, and that of the last, makes a mask of attention on the `host`, which the GPU waits for "
+        "(Megatron-DeepSpeed's stages from 2023 until July 2024); or nobody does (`none`)",
     )
     recompute: Recompute = Field(
         default="none",
@@ -255,6 +262,7 @@ class Parallelism(Spec):
         one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
         is_shared_out = self.sharding is not None or self.sharding_over is not None or self.sharding_by != "slices"
         is_shared_out = is_shared_out or self.sharding_copies != "none" or self.gradient_kernels != "none"
+        is_shared_out = is_shared_out or self.masks != "none"
         whole = one_pass and not is_shared_out and self.recompute == "none" and not self.sequence_parallel
         beside = self.offload == "none" and not self.tensor_overlap and not self.gather_overlap
         return whole and beside and self.grid(num_gpus).data == num_gpus

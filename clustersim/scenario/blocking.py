@@ -20,6 +20,7 @@ AWAITED = ("gpipe", "1f1b")
 def blocking_mistakes(point: Point) -> Iterator[Mistake]:
     """Yield what of a scenario would be beside compute, where its processes wait for every kernel."""
     yield from _message_mistakes(point)
+    yield from _mask_mistakes(point)
     if point.compute.launch != "blocking":
         return
     layout = point.parallelism
@@ -52,6 +53,14 @@ def _message_mistakes(point: Point) -> Iterator[Mistake]:
         yield Mistake(
             message, "parallelism.messages", got=layout.messages, allowed=f"with schedule: {' or '.join(AWAITED)}"
         )
+
+
+def _mask_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield that kernels in a queue may hide what their process does on its host."""
+    if point.parallelism.masks != "none" and point.compute.launch != "blocking":
+        message = "where kernels are in a queue, how much of the making of masks they hide is not known; "
+        message += "leave masks out, or give compute.launch: blocking"
+        yield Mistake(message, "parallelism.masks", got=point.parallelism.masks, allowed="with launch: blocking")
 
 
 def _written(point: Point, key: str) -> str:

@@ -86,6 +86,16 @@ def _sums_bias(layer: Layer) -> bool:
     return layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * layer.shape.get("count", 1)
 
 
+def num_tensors(layer: Layer) -> int:
+    """Return how many tensors hold the parameters of a layer: weights, and biases beside them.
+
+    What is one product is one tensor, as Megatron has queries, keys and values, or both factors of a gate.
+    """
+    if not layer.num_parameters:
+        return 0
+    return 2 if layer.op in ("layer-norm", "batch-norm") or _sums_bias(layer) else 1
+
+
 def with_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tuple[LayerTime, ...]:
     """Return layer times with what the process waits for each kernel, or with a `sign` of -1 without it again.
 
