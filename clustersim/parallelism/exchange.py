@@ -144,7 +144,10 @@ class Exchange:
         if replicas > 1 and rules.sharding == "zero-1":
             for number in reversed(range(len(buckets))):
                 key, size = Key("shares of gradients", 0, number), buckets[number].num_bytes
-                summed = self._summed(key, size) if rules.by_tensors else self._added_up(key, self.axis, size)
+                if rules.sums_cast:
+                    size *= rules.weight_bytes / rules.gradient_bytes
+                sums_whole = rules.by_tensors or rules.sums_cast
+                summed = self._summed(key, size) if sums_whole else self._added_up(key, self.axis, size)
                 ops[ready[number] : ready[number]] = [*self._before(buckets[number]), *summed]
         ops += [Wait(key) for key in self.reduced]
         share = self._updated_share()

@@ -42,6 +42,9 @@ GradientKernels = Literal["none", "autograd", "deepspeed-bf16", "deepspeed-bf16-
 AUTOGRADS = ("none", "autograd")
 """Kinds that leave gradients where autograd has them: who sends these in buckets copies them there and back."""
 
+SUMS_CAST = ("deepspeed-bf16", "deepspeed-bf16-0.12")
+"""Kinds that cast what they have summed, and give every copy all of its sum, also where each updates a slice."""
+
 _FP32 = 4.0
 
 

@@ -13,7 +13,7 @@ from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
 from clustersim.parallelism.experts import along_experts, updated_share
-from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved, moved_seconds, waits_of
+from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, SUMS_CAST, Moved, moved_seconds, waits_of
 from clustersim.parallelism.grid import REPLICAS, Grid
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
 from clustersim.parallelism.masks import mask_seconds
@@ -152,6 +152,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         by_tensors=layout.sharding_by == "tensors",
         around=_copies_around(layout, grid, whole),
         kernels=_gradient_kernels(layout, grid, whole),
+        sums_cast=layout.gradient_kernels in SUMS_CAST,
         waits=waits_of(layout.gradient_kernels, WAITED_S if whole.launch == "blocking" else 0.0),
         mask_s=mask_seconds(whole.model) if layout.masks == "host" else 0.0,
         num_passes=layout.num_passes,

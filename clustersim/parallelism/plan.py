@@ -72,6 +72,7 @@ class Rules:
     by_tensors: bool = False
     around: CopiesAround = NO_COPIES
     kernels: Moved = NOTHING_MOVED
+    sums_cast: bool = False
     waits: Moved = NOTHING_MOVED
     mask_s: float = 0.0
     num_passes: int = 1
