@@ -154,7 +154,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         kernels=_gradient_kernels(layout, grid, whole),
         sums_cast=layout.gradient_kernels in SUMS_CAST,
         waits=waits_of(layout.gradient_kernels, WAITED_S if whole.launch == "blocking" else 0.0),
-        mask_s=mask_seconds(whole.model) if layout.masks == "host" else 0.0,
+        mask_s=mask_seconds(whole.model.layers) if layout.masks == "host" else 0.0,
         num_passes=layout.num_passes,
         awaited=layout.messages != "beside",
         paired=layout.messages == "paired",

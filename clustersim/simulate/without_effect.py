@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.recomputation import recomputed
 from clustersim.scenario import Point
 from clustersim.workload import Layer
@@ -39,6 +40,8 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
         yield "parallelism.sharding_copies changes nothing: nobody shares anything out (one sharer)"
     if layout.gradient_kernels == "autograd" and layout.num_passes == 1:
         yield "parallelism.gradient_kernels changes nothing: autograd adds nothing up where there is one micro-batch"
+    if layout.masks == "host" and not mask_seconds(layers):
+        yield "parallelism.masks changes nothing: a mask of the model's attention is made in memory that is there"
     given = point.strategy.model_fields_set
     if "copies" in given and grid.num_replicas == 1 and getattr(point.strategy, "copies", "") not in ("auto", "none"):
         yield "strategy.copies changes nothing: there is one copy of the model, which sends no gradients"

@@ -52,3 +52,12 @@ def test_messages_are_awaited_only_where_stages_come_to_them_in_the_same_order(l
     assert mistake.key == "parallelism.messages"
     assert "leave messages out, or take schedule: 1f1b" in mistake.message
     assert load(text.replace("zero-bubble", "1f1b"))
+
+
+def test_masks_are_made_where_the_process_waits_for_every_kernel(load, mistakes):
+    """In a queue kernels may go on meanwhile."""
+    text = BLOCKING + "parallelism: {micro_batches: 2, masks: host}"
+    assert load(text)
+    (mistake,) = mistakes(text, ("compute.launch=queued",))
+    assert mistake.key == "parallelism.masks"
+    assert "leave masks out, or give compute.launch: blocking" in mistake.message

@@ -9,12 +9,15 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
-from clustersim.parallelism.gradient_kernels import moved_bytes
+from clustersim.parallelism.gradient_kernels import SUMS_CAST, moved_bytes
+from clustersim.program.ops import Call
+from clustersim.workload import load_model
 from clustersim.workload.kernel_constants import constants_of
+from clustersim.workload.launches import WAITED_S, num_tensors
 from tests.simulate.test_sharding_copies import COPIES, scenario, setup_of
 from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 
-KINDS = ("autograd", "deepspeed-bf16", "internlm", "megatron")
+KINDS = ("autograd", "deepspeed-bf16", "deepspeed-bf16-0.12", "internlm", "megatron")
 NO_COPIES = {"kind": "all-reduce", "algorithm": "ring", "copies": "none"}
 
 
@@ -61,6 +64,42 @@ def test_an_iteration_moves_the_bytes_that_the_code_does(kind: str, layout: dict
 
 def test_deepspeeds_sums_in_fp32_move_18_bytes_a_micro_batch() -> None:
     assert moved_bytes("deepspeed-bf16", 2, 4).each == (2 + 4) + (4 + 4 + 4)
+
+
+def test_zeros_and_sums_in_16_bits_move_8_bytes_more() -> None:
+    assert moved_bytes("deepspeed-bf16-0.12", 2, 4) == moved_bytes("deepspeed-bf16", 2, 4)._replace(each=18 + 2 + 6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "num_kernels"),
+    [("autograd", 3), ("deepspeed-bf16", 2 * 4), ("deepspeed-bf16-0.12", 4 * 4), ("internlm", 3), ("megatron", 0)],
+)
+def test_a_process_that_waits_for_kernels_waits_for_those_of_each_tensor(kind: str, num_kernels: int) -> None:
+    """Of four micro-batches: each of DeepSpeed's, all but one of those where autograd adds up."""
+    layout = {"sharding": "zero-1", "micro_batches": 4, "gradient_kernels": kind}
+    strategy = {"kind": "all-reduce", "algorithm": "ring", "overlap": False}
+    waited, queued = (
+        spent_s(layout, strategy=strategy, compute={"launch": each})[0] for each in ("blocking", "queued")
+    )
+    layers = setup_of(layout).reference.model.layers
+    assert waited - queued == pytest.approx(num_kernels * WAITED_S * sum(map(num_tensors, layers)), abs=1e-12)
+
+
+def test_a_block_of_a_gpt_has_twelve_tensors_and_one_of_a_llama_six() -> None:
+    """Two norms and four products with a weight and a bias each; without biases, and with one tensor a norm."""
+    for model, num in (("gpt-12x768x12-seq128", 12), ("llama-2-7b", 6)):
+        block = [layer for layer in load_model(model).layers if layer.name.startswith("h.0.")]
+        assert sum(map(num_tensors, block)) == num
+
+
+@pytest.mark.parametrize("kind", SUMS_CAST)
+def test_deepspeed_gives_every_copy_all_of_a_sum_in_16_bits_and_gathers_slices(kind: str) -> None:
+    setup = setup_of({"sharding": "zero-1", "gradient_kernels": kind})
+    whole = 2.0 * setup.reference.model.num_parameters
+    calls = [part for part in setup.laid_out.plans[0].program.parts if isinstance(part, Call)]
+    sent = {op: sum(call.num_bytes for call in calls if call.op == op) for op in ("all-reduce", "all-gather")}
+    assert sent == pytest.approx({"all-reduce": whole, "all-gather": whole})
+    assert len(calls) == sum(call.op in sent for call in calls)
 
 
 def test_one_copy_casts_and_divides_nothing_for_others() -> None:
