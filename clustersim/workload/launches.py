@@ -80,8 +80,8 @@ def kernels_of(time: LayerTime, library: str) -> Kernels:
 
 
 def _sums_bias(layer: Layer) -> bool:
-    """Say whether a product has biases, whose gradient is summed by a kernel of its own."""
-    if layer.op != "fully-connected" or not layer.num_parameters:
+    """Say whether a product has biases, whose gradient is summed by a kernel of its own; none without a shape."""
+    if layer.op != "fully-connected" or not layer.num_parameters or not layer.shape:
         return False
     return layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * layer.shape.get("count", 1)
 
