@@ -85,7 +85,9 @@ class ComputeSpec(Spec):
         "attention is fused, TransformerEngine's choice of the kernel; `megatron-2023`: Megatron-LM's own transformer "
         "(FlagScale), with rotary positions and gates in several kernels too; `megatron-deepspeed`: the same as "
         "Megatron-DeepSpeed had it until July 2024, which takes queries, keys and values in slices; `internlm`: "
-        "InternLM's; `eager-2020` and `xla`: `cudnn`'s, and what "
+        "InternLM's; `fms`: IBM's foundation-model-stack of early 2024; `huggingface-2021`: GPT-2 of Hugging Face's "
+        "transformers 4.3 on PyTorch 1.8, in 32 bits; `huggingface-2023`: Llama of its 4.35; "
+        "`eager-2020` and `xla`: `cudnn`'s, and what "
         "PyTorch 1.4 to 1.8, or a program that XLA compiled, moves around the products of an encoder such as BERT; "
         "`unrolled`: windows written out and a matrix product an image, as Caffe and Torch-7 have without cuDNN",
     )

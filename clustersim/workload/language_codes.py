@@ -34,6 +34,22 @@ listed is one pass.
 backward write fp32, to which their input is cast and from which its gradient is; gates and residual connections are
 PyTorch's, and two products read what a feed-forward layer does. The gradients of queries, keys and values lie together
 as attention writes them, and the loss is one kernel, flash-attn's.
+
+`fms` is IBM's foundation-model-stack before it joined products (`fms/modules/positions.py`, `attention.py`,
+`feedforward.py` and `layernorm.py` of ibm-fms 0.0.3, January 2024), as `eager` but for
+
+- rotary positions: to fp32, times two rows of two numbers each, which writes twice as many, 3 w, their sums, 3 w, and
+  back; backward as much, and 2 to put heads back into rows. Where several queries share keys and values, these are
+  first written once for each query, and backward added up.
+- the loss, whose scores are bfloat16 as FSDP's layers write them (`fms_fsdp/utils/train_utils.py`): 2 and 4.
+
+`huggingface-2021` is GPT-2 of Hugging Face's transformers 4.3 (`clustersim.workload.huggingface`), `huggingface-2023`
+Llama of its 4.35 with FlashAttention-2 (`models/llama/modeling_llama.py`), as `eager` but for
+
+- rotary positions (`apply_rotary_pos_emb`), as Megatron-LM's of 2023 forward; backward both products, 4, a negation, 1,
+  each half put into zeros, 2 each, three gradients of one input added up, 6, and heads put back into rows, 2.
+- the loss, of whose fp32 scores the last token's are left out: backward the gradient is put into zeros, 3 w more. With
+  several sequences what is left is copied before, 2 w, which is not counted.
 """
 
 from __future__ import annotations
@@ -42,6 +58,7 @@ from collections.abc import Callable, Mapping
 
 from clustersim.workload.eager import GATES, LAYER_NORM, eager_around, eager_traffic, widths
 from clustersim.workload.encoder_kernels import Around
+from clustersim.workload.huggingface import HUGGINGFACE_2021, huggingface_around, huggingface_traffic
 from clustersim.workload.kernel_constants import Traffic
 from clustersim.workload.layer import Layer
 from clustersim.workload.precision import Precision
@@ -95,6 +112,40 @@ def internlm_traffic(layer: Layer, number: Precision) -> Both | None:
     return eager_traffic(layer, number) if layer.op == "add" or _is_gate(layer) else None
 
 
+def fms_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that a layer of IBM's foundation-model-stack moves.
+
+    Rotary positions 6 w and two casts of queries and keys each way, and 2 backward; the loss 2 and 4.
+    """
+    if layer.op == "loss":
+        return _of_inputs(2.0, 4.0)
+    if layer.op != "rotary":
+        return eager_traffic(layer, number)
+    cast, wide = widths(number)
+    spread = _spread(layer) / layer.input_elements
+    return _of_inputs(2 * cast + 6 * wide + spread, 2 * cast + 6 * wide + 2 + spread)
+
+
+def huggingface_2023_traffic(layer: Layer, number: Precision) -> Both | None:
+    """Return the elements that a layer of Hugging Face's Llama moves: rotary positions 10 and 17 of queries and keys.
+
+    The loss a cast and 2 w forward, 7 w and a cast backward.
+    """
+    if layer.op == "rotary":
+        return _of_inputs(10.0, 17.0)
+    if layer.op == "loss":
+        cast, wide = widths(number)
+        return _of_inputs(cast + 2 * wide, cast + 7 * wide)
+    return eager_traffic(layer, number)
+
+
+def _spread(layer: Layer) -> float:
+    """Return what it moves to write keys and values that several queries share for each of them, 2 (keys + queries)."""
+    keys = layer.output_elements - layer.input_elements
+    queries = layer.input_elements - keys
+    return 2.0 * (keys + queries) if keys < queries else 0.0
+
+
 def _views_and_positions(layer: Layer, turned: float, turned_back: float, together: float) -> Both:
     """Return the elements of rotary positions between one product of queries, keys and values and fused attention.
 
@@ -104,9 +155,8 @@ def _views_and_positions(layer: Layer, turned: float, turned_back: float, togeth
     """
     keys = layer.output_elements - layer.input_elements
     queries = layer.input_elements - keys
-    is_grouped = keys < queries
-    spread = 2 * (keys + queries) if is_grouped else 0.0
-    forward = turned * 2 * queries + (spread if is_grouped else 2 * queries)
+    spread = _spread(layer)
+    forward = turned * 2 * queries + (spread or 2 * queries)
     backward = turned_back * 2 * queries + spread + together * (queries + 2 * keys)
     return _of_inputs(forward / layer.input_elements, backward / layer.input_elements)
 
@@ -131,6 +181,9 @@ def _around_single_matrices(layer: Layer, number: Precision) -> Around:
 
 TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
     "eager": eager_traffic,
+    "fms": fms_traffic,
+    HUGGINGFACE_2021: huggingface_traffic,
+    "huggingface-2023": huggingface_2023_traffic,
     "internlm": internlm_traffic,
     "megatron": megatron_traffic,
     "megatron-2023": megatron_2023_traffic,
@@ -138,6 +191,9 @@ TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
 }
 AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
     "eager": eager_around,
+    "fms": eager_around,
+    HUGGINGFACE_2021: huggingface_around,
+    "huggingface-2023": eager_around,
     "internlm": _around_matrices,
     "megatron-2023": _around_single_matrices,
     "megatron-deepspeed": _around_single_matrices,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
@@ -28,6 +28,7 @@ from clustersim.workload.encoder_kernels import (
     number_bytes,
 )
 from clustersim.workload.fused_attention import CUDNN, fused_products, is_fused
+from clustersim.workload.huggingface import refuse_uncounted
 from clustersim.workload.kernel_constants import KernelConstants, Traffic, constants_of
 from clustersim.workload.kernel_model import (
     PHASES,
@@ -52,23 +53,14 @@ and softmaxes were since timed at 8 to 10 us on an A100 (flagos-ai/Torch-FL, ben
 each operator before it issues the next leaves longer gaps: MXNet's ResNet-50 on a V100 took 17 ms longer an
 iteration than its kernels are estimated to take, at every batch from 1 to 8."""
 
-LIBRARIES = {
-    "cudnn": convolution_products,
-    "cudnn-fused": convolution_products,
-    "eager": convolution_products,
-    "eager-2020": convolution_products,
-    "internlm": convolution_products,
-    "megatron": convolution_products,
-    "megatron-2023": convolution_products,
-    "megatron-deepspeed": convolution_products,
-    "xla": convolution_products,
-    "unrolled": unrolled_products,
-}
 Library = Literal[
     "cudnn",
     "cudnn-fused",
     "eager",
     "eager-2020",
+    "fms",
+    "huggingface-2021",
+    "huggingface-2023",
     "internlm",
     "megatron",
     "megatron-2023",
@@ -76,6 +68,7 @@ Library = Literal[
     "xla",
     "unrolled",
 ]
+LIBRARIES = dict.fromkeys(get_args(Library), convolution_products) | {"unrolled": unrolled_products}
 
 _NAMES = ("name", "branch", "weights_of")
 _sizes = attrgetter(*(each.name for each in fields(Layer) if each.name not in (*_NAMES, "shape")))
@@ -113,6 +106,7 @@ def estimate_layers(
         raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
     number = precision_on(gpu, precision)
     refuse_layout(model, number, layout, library)
+    refuse_uncounted(model, number, library)
     constants = constants_in(layout, constants_of(gpu, number.units), number)
     fused = fused_norms(model.layers if library == "cudnn-fused" else ()) or [""] * len(model.layers)
     rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)

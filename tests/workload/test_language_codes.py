@@ -5,6 +5,7 @@ import pytest
 from clustersim.hardware import load_gpu
 from clustersim.workload import PRECISIONS, Layer, estimate_layers, load_model
 from clustersim.workload.eager import eager_around
+from clustersim.workload.huggingface import HUGGINGFACE_2021
 from clustersim.workload.language_codes import AROUND, TRAFFIC
 from clustersim.workload.layer_times import LIBRARIES
 
@@ -31,6 +32,12 @@ def moved(library: str, layer: Layer, precision: str = "amp-bf16") -> list[float
         ("megatron-deepspeed", "feed_forward.gate", 5, 13),
         ("megatron-2023", "norm1", 2, 5),
         ("megatron-2023", "attention.add", 3, 3),
+        ("fms", "attention.rotary", 2 * (2 * 3 + 6 * 2) / 3, 2 * (2 * 3 + 6 * 2 + 2) / 3),
+        ("fms", "feed_forward.gate", 5, 9),
+        ("fms", "norm1", 18, 46),
+        ("fms", "attention.add", 3, 3),
+        ("huggingface-2023", "attention.rotary", 2 * 10 / 3, 2 * (4 + 1 + 4 + 6 + 2) / 3),
+        ("huggingface-2023", "norm1", 18, 46),
         ("internlm", "attention.rotary", 2 * 2 / 3, 2 * 2 / 3),
         ("internlm", "feed_forward.gate", 5, 9),
         ("internlm", "norm1", 6, 11),
@@ -48,6 +55,9 @@ def test_keys_and_values_that_queries_share_are_written_for_each_of_them_before_
     assert moved("megatron-2023", layer_of("llama-3.1-8b", "attention.rotary")) == pytest.approx(
         [(2 * 32 * 10 + spread) / 48, (2 * 32 * 10 + spread + together) / 48]
     )
+    assert moved("fms", layer_of("llama-3.1-8b", "attention.rotary")) == pytest.approx(
+        [((32 + 8) * 18 + spread) / 48, ((32 + 8) * 20 + spread) / 48]
+    )
 
 
 def test_in_fp32_a_norm_of_internlm_casts_nothing():
@@ -61,6 +71,18 @@ def test_the_loss_is_megatrons_in_both_its_years_and_one_kernel_with_internlm():
     assert TRAFFIC["internlm"](loss, BF16) is None
 
 
+def test_scores_that_stay_in_16_bits_are_read_and_written_once_and_their_gradient_put_into_zeros():
+    assert moved("fms", load_model("llama-2-7b").layers[-1]) == [1 + 1, 1 + 3]
+
+
+def test_the_gradient_of_all_scores_but_the_last_tokens_is_put_into_zeros():
+    cast, wide = 1 + 2, 2
+    assert moved("huggingface-2023", load_model("llama-2-7b").layers[-1]) == [
+        cast + 2 * wide,
+        (1 + 3 + 3) * wide + cast,
+    ]
+
+
 def test_a_bias_costs_one_more_read_of_the_outputs_gradient():
     with_bias, without = layer_of("mpt-7b", "attention.qkv"), layer_of("llama-2-7b", "attention.qkv")
     assert eager_around(with_bias, BF16).backward_weights == 2 * with_bias.output_elements
@@ -71,7 +93,15 @@ def test_two_matrices_that_read_one_input_leave_two_gradients_to_add_unless_they
     gate_and_up = layer_of("llama-2-7b", "feed_forward.in")
     found = {library: AROUND[library](gate_and_up, BF16).backward_data for library in AROUND}
     summed = 3 * 2 * gate_and_up.input_elements
-    assert found == {"eager": summed, "internlm": summed, "megatron-2023": 0, "megatron-deepspeed": 0}
+    of_llamas = {library: found[library] for library in found if library != HUGGINGFACE_2021}
+    assert of_llamas == {
+        "eager": summed,
+        "fms": summed,
+        "huggingface-2023": summed,
+        "internlm": summed,
+        "megatron-2023": 0,
+        "megatron-deepspeed": 0,
+    }
 
 
 @pytest.mark.parametrize("model", ["llama-2-7b", "llama-3.1-8b"])
@@ -79,16 +109,21 @@ def test_gradients_of_queries_keys_and_values_are_moved_six_times_in_pytorch(mod
     products = [layer_of(model, f"attention.{name}") for name in ("scores", "context")]
     queries = products[1].output_elements
     assert sum(eager_around(each, BF16).backward_data for each in products) == 2 * 6 * queries
-    assert all(AROUND[library](products[0], BF16).backward_data == 0 for library in AROUND if library != "eager")
+    others = set(AROUND) - {"eager", "fms", HUGGINGFACE_2021, "huggingface-2023"}
+    assert all(AROUND[library](products[0], BF16).backward_data == 0 for library in others)
 
 
 def test_every_code_is_a_library_and_none_is_quicker_than_one_kernel_but_where_it_writes_in_place():
-    model, gpu = load_model("llama-2-7b"), load_gpu("a100")
-    one = estimate_layers(model, gpu, 1, "amp-bf16").layers
+    """A dropout's mask has one byte a number."""
+    gpu = load_gpu("a100")
+    may_be = {"internlm": {"rotary"}, "megatron": {"loss"}, HUGGINGFACE_2021: {"dropout"}}
     for library in TRAFFIC:
         assert library in LIBRARIES
-        layers = estimate_layers(model, gpu, 1, "amp-bf16", library=library).layers
+        name, number = ("gpt2-small", "tf32") if library == HUGGINGFACE_2021 else ("llama-2-7b", "amp-bf16")
+        model = load_model(name)
+        one = estimate_layers(model, gpu, 1, number).layers
+        layers = estimate_layers(model, gpu, 1, number, library=library).layers
         quicker = {
             after.layer.op for before, after in zip(one, layers, strict=True) if after.backward_s < before.backward_s
         }
-        assert quicker <= ({"rotary"} if library == "internlm" else {"loss"} if library == "megatron" else set())
+        assert quicker <= may_be.get(library, set())
