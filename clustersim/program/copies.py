@@ -20,6 +20,7 @@ class Copies(NamedTuple):
 
 
 COPIES = {
+    "data-parallel": Copies(beside=2),
     "none": Copies(),
     "pytorch": Copies(into=1, back=1),
     "pytorch-view": Copies(into=1),
@@ -30,4 +31,5 @@ COPIES = {
 reducer.cpp) and copies it back at the end (`copy_bucket_to_grad`); with `gradient_as_bucket_view` it divides it where
 it is and copies nothing. Horovod copies what it sends together into its fusion buffer and out of it, before and after
 the all-reduce and on the stream of that (`MemcpyInFusionBuffer`, horovod/common/ops/nccl_operations.cc). Theano-MPI
-divides each parameter by itself before it is exchanged (`avg_func`, theanompi/lib/exchanger_strategy.py)."""
+divides each parameter by itself before it is exchanged (`avg_func`, theanompi/lib/exchanger_strategy.py).
+DataParallel flattens what it adds together, and what it hands out (`_flatten_dense_tensors`), but not what is alone."""

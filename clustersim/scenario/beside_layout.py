@@ -33,10 +33,10 @@ def _strategy_mistakes(point: Point) -> Iterator[Mistake]:
     kind, key = point.strategy.kind, _first_key(point)
     allowed = " or ".join(f"strategy: {each}" for each in (*IN_STEP, *OF_COPIES))
     if kind not in (*IN_STEP, *OF_COPIES) and point.parallelism.kind == "grid":
-        message = (
-            f"strategy {kind} has workers of one host meet before all others, where each GPU is a worker; "
-            "here a worker is a copy of the model over several GPUs"
-        )
+        why = "has workers of one host meet before all others, where each GPU is a worker"
+        if kind == "data-parallel":
+            why = "is one process that has the whole model on each GPU"
+        message = f"strategy {kind} {why}; here a worker is a copy of the model over several GPUs"
         yield Mistake(f"{message}; take another strategy, or leave the layout out", key, got=kind, allowed=allowed)
     if kind == "gossip" and getattr(point.strategy, "asynchronous", False):
         message = (

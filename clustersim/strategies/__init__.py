@@ -9,6 +9,7 @@ from clustersim.strategies.all_reduce import AllReduce
 from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.backup import Backup
 from clustersim.strategies.bounded_staleness import BoundedStaleness
+from clustersim.strategies.data_parallel import DataParallel
 from clustersim.strategies.desk import Exchange
 from clustersim.strategies.gossip import Gossip
 from clustersim.strategies.hierarchical import Hierarchical
@@ -27,6 +28,7 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
         "async": Async,
         "backup": Backup,
         "bounded-staleness": BoundedStaleness,
+        "data-parallel": DataParallel,
         "gossip": Gossip,
         "hierarchical": Hierarchical,
         "local": Local,
@@ -35,4 +37,4 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
     },
 )
 
-__all__ = ["STRATEGIES", "AllReduce", "Exchange", "Job", "Server", "Servers", "Strategy", "Window"]
+__all__ = ["STRATEGIES", "AllReduce", "DataParallel", "Exchange", "Job", "Server", "Servers", "Strategy", "Window"]

@@ -199,6 +199,9 @@ def test_a_spell_after_what_is_measured_is_told(scenario: dict[str, Any], kind: 
 @pytest.mark.parametrize("kind", STRATEGIES)
 def test_gradients_applied_over_their_time_are_the_samples_per_second(scenario: dict[str, Any], kind: str) -> None:
     knobs = {"bounded-staleness": {"bound": 1}, "backup": {"backups": 2}, "local": {"steps": 3}}.get(kind, {})
+    if kind == "data-parallel":
+        host = {"template": "single-socket", "gpu": "k80", "num_gpus": 6}
+        scenario["topology"] = {"kind": "star", "num_hosts": 1, "link": "1 GB/s", "host": host}
     run = clustersim.simulate(
         scenario
         | {"strategy": {"kind": kind, **knobs}, "num_gpus": 6, "num_iterations": 9, "replicates": 2}
