@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from clustersim.parallelism.experts import COPIES as EXPERT_COPIES
 from clustersim.parallelism.experts import is_shared, updated_share
 from clustersim.parallelism.grid import PEERS, SHARERS, Grid
+from clustersim.parallelism.joined_sums import JoinedSums, Share
 from clustersim.parallelism.offload import HostUpdates
 from clustersim.parallelism.plan import REPLICAS, Part, Rules, StagePlan, buckets_of, iteration_of, with_merged_ops
 from clustersim.parallelism.whole_tensors import dealt, fullest_share
@@ -33,8 +34,10 @@ class Exchange:
     reduced: list[Key] = field(default_factory=list)
     experts: list[tuple[int, float]] = field(default_factory=list)  # layer, parameters: whose weights are shared out
     host: HostUpdates = field(init=False)
+    joined: JoinedSums = field(init=False)
 
     def __post_init__(self) -> None:
+        self.joined = JoinedSums(self.rules.joined_bytes)
         self.host = HostUpdates(self.rules.offload, self.rules.gradient_bytes, self.rules.weight_bytes)
 
     @property
@@ -80,10 +83,18 @@ class Exchange:
             return
         for axis, copied in self.copied(part, unit):
             what = "shares of experts' gradients" if axis == EXPERT_COPIES else "shares of gradients"
-            key = Key(what, micro, part.first + unit.start)
-            ops += self._added_up(key, axis, copied * self.rules.gradient_bytes, is_last)
+            key, size = Key(what, micro, part.first + unit.start), copied * self.rules.gradient_bytes
+            joins = is_last and axis == SHARERS and self.rules.joined_bytes is not None
+            ops += self._added_up(key, axis, size, is_last and not joins)
+            if joins:
+                self._join(ops, key, size / self.grid.num_sharers, part.pieces[unit.start].layer.name)
         if is_last and self.rules.offload.optimizer:
             ops += self.host.leave(whole / num, whole, key)
+
+    def _join(self, ops: list[Op | Pass], key: Key, num_bytes: float, name: str) -> None:
+        """Note that a share is there which those who have the same one add up together with others."""
+        scattered = key if self.grid.num_sharers > 1 else None
+        self.joined.shares.append(Share(len(ops), scattered, num_bytes, key.place, name))
 
     def _added_up(self, key: Key, axis: str, num_bytes: float, is_last: bool = True) -> list[Op]:
         """Return how gradients are added up: each of those along an axis gets its share of the sum.
@@ -149,7 +160,7 @@ class Exchange:
                 sums_whole = rules.by_tensors or rules.sums_cast
                 summed = self._summed(key, size) if sums_whole else self._added_up(key, self.axis, size)
                 ops[ready[number] : ready[number]] = [*self._before(buckets[number]), *summed]
-        ops += [Wait(key) for key in self.reduced]
+        ops += [Wait(key) for key in [*self.reduced, *self.joined.put_into(ops)]]
         share = self._updated_share()
         ops.append(Compute(UPDATE, self.update_s * share + self._after_s(share), UPDATE, 0))
         if rules.sharding != "zero-3" and self.grid.num_sharers > 1:

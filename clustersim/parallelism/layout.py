@@ -158,6 +158,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         num_passes=layout.num_passes,
         awaited=layout.messages != "beside",
         paired=layout.messages == "paired",
+        joined_bytes=layout.joined_sums,
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]

@@ -56,7 +56,7 @@ class Rules:
     cast, divided and read for their norm, `waits` those of a tensor that a process waits for such kernels, `mask_s`
     those in which it makes the mask of a micro-batch, and `num_passes` how many micro-batches there are. Messages
     between stages that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the
-    same time.
+    same time. Shares that groups add up are joined up to `joined_bytes`, or not at all.
     """
 
     micro_batch: int
@@ -78,6 +78,7 @@ class Rules:
     num_passes: int = 1
     awaited: bool = False
     paired: bool = False
+    joined_bytes: float | None = None
 
 
 @dataclass(frozen=True)

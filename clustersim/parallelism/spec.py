@@ -16,6 +16,7 @@ from clustersim.parallelism.gradient_kernels import GradientKernels
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.nearest import product_mistake
 from clustersim.spec import Count, Spec
+from clustersim.units import Size
 
 Sharding = Literal["zero-1", "zero-2", "zero-3"]
 Scheme = Literal["gathered", "one-by-one", "in-shares"]
@@ -127,6 +128,13 @@ class Parallelism(Spec):
         description="for `sharding`: how many copies share out what they have, those nearest to each other; so does "
         "every other group of as many, and those who have the same share add up theirs (FSDP's `HYBRID_SHARD`, MiCS, "
         "InternLM's `zero1`); all copies, if not given",
+    )
+    joined_sums: Size | None = Field(
+        default=None,
+        description="for `sharding_over` with `zero-2` or `zero-3`: those who have the same share add theirs up as soon "
+        "as a block's is there, if not given; or in all-reduces of as many blocks as fit into a size, by their names in "
+        "the order of a text, and the embedding last (what XLA makes of a JAX program whose layers are not scanned: "
+        "`xla_gpu_all_reduce_combine_threshold_bytes`)",
     )
     sharding_by: Literal["slices", "tensors"] = Field(
         default="slices",

@@ -87,6 +87,10 @@ def _sharding_mistakes(point: Point) -> list[Mistake]:
         message = f"sharding_copies: {copies} is what is copied around what copies share out, and they have that whole"
         allowed = f"with sharding: {' or '.join(shared[copies])}"
         mistakes.append(Mistake(message, key="sharding_copies", got=copies, allowed=allowed))
+    if layout.joined_sums is not None and (over is None or layout.sharding not in ("zero-2", "zero-3")):
+        message = "joined_sums is how groups that share gradients out add up the shares of blocks; say how many are one"
+        allowed = "with sharding_over, and sharding: zero-2 or zero-3"
+        mistakes.append(Mistake(message, key="joined_sums", got=f"{layout.joined_sums:g} B", allowed=allowed))
     given = {"sharding_over": str(over)} if over is not None else {}
     given |= {"sharding_by": by} if by != "slices" else {}
     for key, got in given.items():

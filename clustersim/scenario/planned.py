@@ -10,6 +10,7 @@ from clustersim.scenario.point import JobPoint, Point
 _ONLY = {
     "parallelism.time_chunks": ("1", "does not divide sequences in time"),
     "parallelism.sharding_copies": ("none", "copies nothing around collectives"),
+    "parallelism.joined_sums": ("None", "adds up what groups have block by block"),
     "parallelism.gradient_kernels": ("none", "moves gradients in collectives alone"),
     "parallelism.sharding_by": ("slices", "shares slices out"),
     "parallelism.messages": ("beside", "has stages hand over beside compute"),

@@ -38,6 +38,8 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
         yield "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
     if "sharding_copies" in asked and layout.sharding_copies != "none" and grid.num_sharers == 1:
         yield "parallelism.sharding_copies changes nothing: nobody shares anything out (one sharer)"
+    if "joined_sums" in asked and grid.shared_over is None:
+        yield "parallelism.joined_sums changes nothing: no two groups have the same shares (there is one group)"
     if layout.gradient_kernels == "autograd" and layout.num_passes == 1:
         yield "parallelism.gradient_kernels changes nothing: autograd adds nothing up where there is one micro-batch"
     if layout.masks == "host" and not mask_seconds(layers):
