@@ -166,6 +166,9 @@ class _Walk:
         """Cut a table by rows: each GPU looks up the words it has, and what is found is added."""
         self.is_split = False
         part = replace(layer, num_parameters=-(-layer.num_parameters // self.degree))
+        if layer.shape:  # one-hot rows times a table
+            shape, share = {**layer.shape, "inputs": -(-layer.shape["inputs"] // self.degree)}, layer.flop / self.degree
+            part = replace(part, flop=share, flop_backward_weights=share, shape=shape)
         after, before = self._joined(layer.output_elements)
         return Piece(part, is_split=True, after_forward=after, before_backward=before)
 

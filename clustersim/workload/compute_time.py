@@ -20,6 +20,7 @@ from clustersim.spec import Spec
 from clustersim.units import format_duration, format_size
 from clustersim.workload.catalogue import load_model
 from clustersim.workload.channels_last import Layout
+from clustersim.workload.language_ends import EmbeddingKind, HeadPrecision, with_head_in, with_products
 from clustersim.workload.launches import Launch, with_waits
 from clustersim.workload.layer import LayerTime, Model, Workload
 from clustersim.workload.layer_times import OPERATOR_S, Estimate, Library, estimate_layers
@@ -92,6 +93,18 @@ class ComputeSpec(Spec):
         "`unrolled`: windows written out and a matrix product an image, as Caffe and Torch-7 have without cuDNN",
     )
 
+    embedding: EmbeddingKind = Field(
+        default="lookup",
+        description="how a language model gets the features of its words: by a `lookup` in a table, or by the "
+        "`product` of one-hot rows with it (MaxText's `use_iota_embed`, Praxis's `lookup_style` \"matmul\")",
+    )
+
+    head: HeadPrecision = Field(
+        default="as-others",
+        description="the precision of a language model's last product, that of logits: `as-others`, or `tf32`, where a "
+        "code has it in fp32 (MaxText's `logits_dot_in_fp32`)",
+    )
+
     launch: Launch = Field(
         default="queued",
         description="how a process issues kernels: ahead of the GPU, that has them in a queue (`queued`), or each when "
@@ -116,6 +129,8 @@ class ComputeSpec(Spec):
             raise InputError(
                 "a profile has the times of the library it was measured with; drop library, or the profile"
             )
+        if self.profile and (self.embedding != "lookup" or self.head != "as-others"):
+            raise InputError("a profile has the times of the first and last layer as it ran; drop embedding and head")
         if self.profile and self.launch != "queued":
             raise InputError("a profile has the times of kernels in a queue; drop launch, or the profile")
         return self
@@ -137,6 +152,7 @@ def build_workload(
     gradient takes on the wire. Layers without a measured time take a scaled or plain estimate.
     """
     number = precision_on(gpu, precision)
+    model = with_products(model) if compute.embedding == "product" else model
     given = given_times is not None and any(given_times)
     is_blocking = compute.launch == "blocking"
     is_told = given or compute.profile or compute.single_gpu or compute.library != "cudnn"
@@ -147,6 +163,8 @@ def build_workload(
         model, gpu, batch, precision, library=compute.library, layout=layout, operator_s=operator_s
     )
     layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate, curve)
+    if compute.head != "as-others":
+        layers = with_head_in(compute.head, layers, model, gpu, batch, compute.library)
     if is_blocking:
         layers = with_waits(layers, compute.library)
     update_s = _measured_optimizer_s(model, optimizer, compute)

@@ -29,13 +29,14 @@ one of the sources Ampere's is 0.81 to 0.91, and nanochat on A100 needs none. Tw
 contradict it: TransformerEngine's tutorial on Llama 2 takes 252 and 315 ms, where 192 and 221 are forecast with it.
 """
 
-_PRODUCTS = ("fully-connected", "matmul", "experts", "router", "lstm", "gru", "rnn")
+_PRODUCTS = ("fully-connected", "embedding", "matmul", "experts", "router", "lstm", "gru", "rnn")
 
 
 def training_share(layer: Layer, constants: KernelConstants) -> float:
     """Return the share that a layer's products keep: those of matrices on tensor cores, one kernel each.
 
-    Fused attention is no such product, and convolutions were timed in training.
+    Fused attention is no such product, and convolutions were timed in training. An embedding is one where it multiplies
+    one-hot rows (`language_ends`).
     """
     return TRAINING_SHARE.get(constants.chip, 1.0) if layer.op in _PRODUCTS else 1.0
 

@@ -39,6 +39,7 @@ def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
         ({"data": 8, "sharding": "zero-3"}, {"buckets": "layer"}, "strategy.buckets"),
         ({"data": 1, "pipeline": 8, "micro_batches": 2}, {"copies": "pytorch"}, "strategy.copies"),
         ({"tensor": 8, "sharding": "zero-3", "sharding_copies": "flat"}, {}, "parallelism.sharding_copies"),
+        ({"sharding": "zero-3", "sharding_over": 8, "joined_sums": "1 GiB"}, {}, "parallelism.joined_sums"),
         ({"data": 8, "gradient_kernels": "autograd"}, {}, "parallelism.gradient_kernels"),
     ],
 )
