@@ -37,7 +37,7 @@ def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operato
     def estimated(layers: tuple[Layer, ...]) -> tuple[LayerTime, ...]:
         return estimate_layers(
             replace(model, layers=layers), whole.gpu, whole.batch, whole.precision,
-            library=library, layout=whole.layout, operator_s=operator_s,
+            library=library, layout=whole.layout, operator_s=operator_s, casts=whole.casts,
         ).layers  # fmt: skip
 
     parts, wholes = estimated(tuple(piece.block for piece in pieces)), estimated(model.layers)

@@ -27,6 +27,7 @@ def work_of(
         point.compute,
         given_times,
         point.gradient_bytes,
+        point.parallelism.num_passes,
     )
 
 

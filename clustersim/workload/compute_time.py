@@ -18,6 +18,7 @@ from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.units import format_duration, format_size
+from clustersim.workload.casts import Casts, CastsKind
 from clustersim.workload.catalogue import load_model
 from clustersim.workload.channels_last import Layout
 from clustersim.workload.language_ends import EmbeddingKind, HeadPrecision, with_head_in, with_products
@@ -105,6 +106,13 @@ class ComputeSpec(Spec):
         "code has it in fp32 (MaxText's `logits_dot_in_fp32`)",
     )
 
+    casts: CastsKind = Field(
+        default="torchao",
+        description="for `precision: amp-fp8`: whose casts to 8 bits: `torchao`'s; TransformerEngine's with delayed "
+        "scaling, weights at every pass (`te`) or once for all micro-batches of an update (`te-cached`, as Megatron-LM "
+        "has it); or `te-current-cached`, with scales of the tensors themselves",
+    )
+
     launch: Launch = Field(
         default="queued",
         description="how a process issues kernels: ahead of the GPU, that has them in a queue (`queued`), or each when "
@@ -129,8 +137,8 @@ class ComputeSpec(Spec):
             raise InputError(
                 "a profile has the times of the library it was measured with; drop library, or the profile"
             )
-        if self.profile and (self.embedding != "lookup" or self.head != "as-others"):
-            raise InputError("a profile has the times of the first and last layer as it ran; drop embedding and head")
+        if self.profile and (self.embedding, self.head, self.casts) != ("lookup", "as-others", "torchao"):
+            raise InputError("a profile has the times of layers as they ran; drop embedding, head and casts")
         if self.profile and self.launch != "queued":
             raise InputError("a profile has the times of kernels in a queue; drop launch, or the profile")
         return self
@@ -145,11 +153,13 @@ def build_workload(
     compute: ComputeSpec,
     given_times: Sequence[LayerTime | None] | None = None,
     gradient_bytes: float = 4.0,
+    num_passes: int = 1,
 ) -> Workload:
     """Return one iteration's work on one GPU, with what it stands on as sentences.
 
-    `batch` is this GPU's, `given_times` are a workload file's, layer by layer, and `gradient_bytes` what a
-    gradient takes on the wire. Layers without a measured time take a scaled or plain estimate.
+    `batch` is this GPU's, and an update is of `num_passes` such batches. `given_times` are a workload file's, layer by
+    layer, and `gradient_bytes` what a gradient takes on the wire. Layers without a measured time take a scaled or plain
+    estimate.
     """
     number = precision_on(gpu, precision)
     model = with_products(model) if compute.embedding == "product" else model
@@ -159,8 +169,9 @@ def build_workload(
     curve = None if is_told else find_curve(model, gpu, batch, precision)
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
     operator_s = 0.0 if is_blocking else OPERATOR_S
+    casts = Casts(compute.casts, num_passes)
     estimate = estimate_layers(
-        model, gpu, batch, precision, library=compute.library, layout=layout, operator_s=operator_s
+        model, gpu, batch, precision, library=compute.library, layout=layout, operator_s=operator_s, casts=casts
     )
     layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate, curve)
     if compute.head != "as-others":
@@ -180,6 +191,7 @@ def build_workload(
         gpu=gpu,
         layout=layout,
         launch=compute.launch,
+        casts=casts,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from clustersim.hardware import Gpu
+from clustersim.workload.casts import TORCHAO, Casts
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ class Workload:
     """One iteration's work on one GPU: layer times at this batch, what is exchanged, what must fit.
 
     `layout` is the order of images in memory that its estimates stand on, `nchw` or `nhwc`. Where kernels are not
-    `queued` but `blocking`, layers have what the process waits for each of theirs (`launches`).
+    `queued` but `blocking`, layers have what the process waits for each of theirs (`launches`). `casts` are those
+    to 8 bits.
     """
 
     model: Model
@@ -122,6 +124,7 @@ class Workload:
     assumptions: tuple[str, ...] = ()
     layout: Literal["nchw", "nhwc"] = "nchw"
     launch: Literal["queued", "blocking"] = "queued"
+    casts: Casts = TORCHAO
 
     @property
     def forward_s(self) -> float:

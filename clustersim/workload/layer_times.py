@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
+from clustersim.workload.casts import TORCHAO, Casts
 from clustersim.workload.channels_last import (
     NO_PASS,
     Fused,
@@ -93,6 +94,7 @@ def estimate_layers(
     library: Library = "cudnn",
     layout: Layout = "nchw",
     operator_s: float = OPERATOR_S,
+    casts: Casts = TORCHAO,
 ) -> Estimate:
     """Return every layer's seconds for a batch by the kernel model, all marked `estimated`.
 
@@ -120,7 +122,7 @@ def estimate_layers(
         for phase_index, phase in enumerate(PHASES):
             found = _products(layer, batch, phase, constants, number, library)
             if number.beside and in_eight_bits(layer, reader):
-                found = [eight_bit_product(product, layer, phase, batch, gain) for product in found]
+                found = [eight_bit_product(product, layer, phase, batch, gain, casts) for product in found]
             products += found
             owners += [(index, phase_index)] * len(found)
     best: dict[tuple[int, int], float] = {}

@@ -80,9 +80,9 @@ def test_a_network_without_words_or_logits_is_refused(model: str, key: str, valu
         with_products(network) if key == "embedding" else with_head_in(value, (), network, load_gpu("h100"), 1, "cudnn")
 
 
-@pytest.mark.parametrize(("key", "value"), [("embedding", "product"), ("head", "tf32")])
-def test_a_profile_has_its_own_first_and_last_layer(key: str, value: str) -> None:
-    with pytest.raises(ValidationError, match="drop embedding and head"):
+@pytest.mark.parametrize(("key", "value"), [("embedding", "product"), ("head", "tf32"), ("casts", "te")])
+def test_a_profile_has_its_own_layers(key: str, value: str) -> None:
+    with pytest.raises(ValidationError, match="drop embedding, head and casts"):
         ComputeSpec.model_validate({"profile": "gpt2-small-xeon-2-50ghz", key: value})
 
 
