@@ -70,6 +70,8 @@ PARAMETERS = {
     "vgg13": 133_047_848,
     "vgg16": 138_357_544,
     "vgg19": 143_667_240,
+    "vit-b-16": 87_158_248,  # torchvision, 86,567,656, and 768 x 769 of the layer before the classes
+    "vit-g-14": 1_844_823_400,  # by hand; NVIDIA/JAX-Toolbox, vit/README.md: 1.85 billion
 }
 
 # torchvision's published GFLOPS column, which counts multiply-adds; GoogLeNet's and NiN's follow from the

@@ -47,6 +47,7 @@ from clustersim.workload.catalogue.transformer_big import transformer_big
 from clustersim.workload.catalogue.transformer_xl import transformer_xl
 from clustersim.workload.catalogue.unet import unet
 from clustersim.workload.catalogue.vgg import vgg
+from clustersim.workload.catalogue.vit import vit
 from clustersim.workload.layer import Model
 
 
@@ -186,5 +187,7 @@ MODELS = Catalogue(
         "vgg16": vgg("D"),
         "vgg16-cifar": cifar_vgg16,
         "vgg19": vgg("E"),
+        "vit-b-16": vit("b-16"),
+        "vit-g-14": vit("g-14"),
     },
 )
