@@ -66,10 +66,15 @@ PARAMETERS = {
     "resnet101": 44_549_160,
     "resnet152": 60_192_808,
     "squeezenet-1.0": 1_248_424,  # torchvision
+    "t5-v1.1-small": 76_961_152,  # Hugging Face, google/t5-v1_1-small and its sisters
+    "t5-v1.1-large": 783_150_080,
+    "t5-v1.1-xl": 2_849_757_184,
     "vgg11": 132_863_336,  # torchvision
     "vgg13": 133_047_848,
     "vgg16": 138_357_544,
     "vgg19": 143_667_240,
+    "vit-b-16": 87_158_248,  # torchvision, 86,567,656, and 768 x 769 of the layer before the classes
+    "vit-g-14": 1_844_823_400,  # by hand; NVIDIA/JAX-Toolbox, vit/README.md: 1.85 billion
 }
 
 # torchvision's published GFLOPS column, which counts multiply-adds; GoogLeNet's and NiN's follow from the

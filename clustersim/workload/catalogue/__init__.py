@@ -43,10 +43,12 @@ from clustersim.workload.catalogue.resnet import resnet, resnext
 from clustersim.workload.catalogue.siamese import siamese_omniglot
 from clustersim.workload.catalogue.squeezenet import compressed_squeezenet, squeezenet
 from clustersim.workload.catalogue.ssd import ssd
+from clustersim.workload.catalogue.t5 import T5_SIZES, t5
 from clustersim.workload.catalogue.transformer_big import transformer_big
 from clustersim.workload.catalogue.transformer_xl import transformer_xl
 from clustersim.workload.catalogue.unet import unet
 from clustersim.workload.catalogue.vgg import vgg
+from clustersim.workload.catalogue.vit import vit
 from clustersim.workload.layer import Model
 
 
@@ -178,6 +180,7 @@ MODELS = Catalogue(
         "unet-5-64": unet(5, 64),
         "ssd300-resnet34": ssd(34),
         "ssd300-resnet50": ssd(50),
+        **{name: t5(name) for name in T5_SIZES},
         "transformer-big": transformer_big,
         "transformer-xl-base": transformer_xl("base"),
         "transformer-xl-large": transformer_xl("large"),
@@ -186,5 +189,7 @@ MODELS = Catalogue(
         "vgg16": vgg("D"),
         "vgg16-cifar": cifar_vgg16,
         "vgg19": vgg("E"),
+        "vit-b-16": vit("b-16"),
+        "vit-g-14": vit("g-14"),
     },
 )
