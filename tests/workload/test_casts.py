@@ -53,7 +53,7 @@ def forward_s(**compute: Any) -> dict[int, float]:
             "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "100 Gbit/s", "hop": "1 us"},
             "strategy": {"kind": "all-reduce", "algorithm": "ring"},
             "parallelism": {"sharding": "zero-1", "micro_batches": micro_batches},
-            "compute": compute,
+            "compute": {**compute, "variability": 0},
             "memory_check": False,
         }
         plan = Setup(load_scenario(scenario).points()[0].point).laid_out.plans[0]
