@@ -87,8 +87,7 @@ class PlainRanks:
         """Take all ranks to the end, at their times [num_ranks]."""
         self.reached_steps = [self._num_steps] * len(end_s)
         self.at_steps = [-1] * len(end_s)
-        self._num_left = 0
-        self.collective.over(end_s)
+        self._over(end_s)
 
     def skip(self, step: int, reached_s: np.ndarray) -> None:
         """Take all ranks to a step, to which they come at their times [num_ranks], and pause before it."""
@@ -166,4 +165,10 @@ class PlainRanks:
     def _finish(self) -> None:
         self._num_left -= 1
         if not self._num_left:
-            self.collective.over(np.array(self._reached_s))
+            self._over(np.array(self._reached_s))
+
+    def _over(self, end_s: np.ndarray) -> None:
+        """Tell the collective that all are done, and forget it and its steps: who are done do not keep each other."""
+        self._num_left, self.steps = 0, {}
+        self.collective.over(end_s)
+        del self.collective

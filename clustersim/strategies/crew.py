@@ -43,6 +43,9 @@ from clustersim.strategies.job import ENDLESS, Job
 from clustersim.strategies.timed import are_one
 from clustersim.topology import Node
 
+_ON_HOST = (Copy, HostUpdate)
+"""What a rank's host does, or copies to it and back."""
+
 _OF_COPIES = ("replicas", "data", SHARERS, PEERS)
 """Axes along which copies exchange what they have, of experts too."""
 
@@ -71,7 +74,8 @@ class Letter:
 class Meeting:
     """A collective of a group: how many have still to ask for it, and to enter it, and when the last of them asked.
 
-    Who has asked enters behind the collective before it, which is on its way and waits for nobody.
+    Who has asked enters behind the collective before it, which is on its way and waits for nobody. When all have come,
+    the collective is let go of: ranks look back at when it was asked for, after its end.
     """
 
     __slots__ = ("collective", "last_s", "num_to_ask", "num_to_come")
@@ -136,6 +140,7 @@ class Crew:
         self._updated_s: dict[int, list[float]] = {}
         self._meetings: dict[tuple[str, int, int, Key], Meeting] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._places: dict[tuple[str, int], int] = {}  # of ranks in their groups
         self._behind: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
         self._spans: dict[int, list[tuple[str, float, float, str, str]]] = {rank: [] for rank in watched}
         self._day: dict[int, list[tuple[str, float, float, str, str]]] = {}  # of an iteration that has not ended
@@ -194,10 +199,10 @@ class Crew:
                 self._send(job, place, rank, iteration, op)
             elif isinstance(op, Call):
                 waits[op.key] = self._call(rank, iteration, op, waits[op.after][1] if op.after else None)
-            elif isinstance(op, Copy | HostUpdate):
+            elif isinstance(op, _ON_HOST):
                 after = op.after and (waits[op.after][1] if op.after in waits else aside[op.after])
                 aside[op.key] = self._host.begin(job, place, op, after, partial(self._note, rank))
-            elif isinstance(op, Wait) and op.key in aside:
+            elif aside and isinstance(op, Wait) and op.key in aside:
                 if not aside[op.key].processed:
                     yield aside[op.key]
                 self._await_host(job, place, iteration, rank, start_s, op.key)
@@ -241,19 +246,20 @@ class Crew:
     def _compute(self, job: Job, place: int, rank: int, iteration: int, ops: Sequence[Compute]) -> Process:
         """Compute one thing after the other, at once where the GPU's pace is always the same."""
         times, slowdown = job.times, job.slowdown(place, iteration)
-        is_own = self._programs[self._grid.stage(rank)].staleness is not None
         is_watched = rank in self._spans
         for now in [ops] if job.paces is None else [[op] for op in ops]:
             start_s = float(self._env.now)
-            pieces = yield from job.devices[place].compute(sum(op.seconds for op in now) * slowdown)
-            ends_s = _ends_s(start_s, [op.seconds * slowdown for op in now], pieces, float(self._env.now))
+            seconds = [op.seconds for op in now]
+            pieces = yield from job.devices[place].compute(sum(seconds) * slowdown)
+            ends_s = _ends_s(start_s, [each * slowdown for each in seconds], pieces, float(self._env.now))
             for op, end_s in zip(now, ends_s, strict=True):
-                times.called_s[place, iteration] += op.called_s
+                if op.called_s:
+                    times.called_s[place, iteration] += op.called_s
                 if is_watched:
                     self._note(rank, op.phase, start_s, f"{op.name}, micro-batch {op.micro_batch}", end_s=end_s)
                 if op.phase == FORWARD:
                     times.forward_s[place, iteration] = end_s
-                elif op.phase == UPDATE and is_own:
+                elif op.phase == UPDATE and self._programs[self._grid.stage(rank)].staleness is not None:
                     self._updated_s.setdefault(rank, []).append(end_s)
                 start_s = end_s
 
@@ -419,12 +425,13 @@ class Crew:
             each.callbacks.append(look)
 
     def _come(self, meeting: Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call) -> simpy.Event:
-        place = (group.index(rank) - op.root) % len(group)
-        meeting.collective.enter(place)
+        place = (self._places[op.axis, rank] - op.root) % len(group)
+        collective = meeting.collective
+        collective.enter(place)
         meeting.num_to_come -= 1
         if not meeting.num_to_come:
-            del self._meetings[op.axis, group[0], iteration, op.key]
-        done = meeting.collective.done(place)
+            del self._meetings[op.axis, group[0], iteration, op.key], meeting.collective
+        done = collective.done(place)
         self._hold(rank, group, op, done)
         return done
 
@@ -450,6 +457,7 @@ class Crew:
         if (axis, rank) not in self._groups:
             group = self._grid.met(rank, axis)
             self._groups.update({(axis, each): group for each in group})
+            self._places.update({(axis, each): place for place, each in enumerate(group)})
         return self._groups[axis, rank]
 
     def _meeting(self, group: tuple[int, ...], iteration: int, op: Call) -> Meeting:

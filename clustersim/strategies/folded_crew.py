@@ -186,17 +186,20 @@ class FoldedCrew(Crew):
         ends_s: list[float] = []
         for number, party in enumerate(parties):
             collective = self._begin(party) if number else meeting.collective
-            collective.finished.callbacks.append(partial(self._leave, ends_s, party.gpus))
+            collective.finished.callbacks.append(partial(self._leave, ends_s, party))
             collective.enter(*party.gpus)
         done = meeting.collective.done(0)
+        del meeting.collective
         self._hold(rank, self._group(rank, op.axis), op, done)
         return done
 
-    def _leave(self, ends_s: list[float], gpus: Sequence[int], finished: simpy.Event) -> None:
+    def _leave(self, ends_s: list[float], party: Party, finished: simpy.Event) -> None:
         """Note whether all GPUs of a collective were done at the same time, and with those of groups beside it."""
-        own_s = _ends_s(finished)[np.asarray(gpus)]
+        own_s = _ends_s(finished)
+        if len(party.gpus) < len(own_s):
+            own_s = own_s[np.asarray(party.gpus)]
         ends_s.append(float(own_s[0]))
-        self._compare(np.append(own_s, ends_s[0]))
+        self._compare(own_s if ends_s[0] == ends_s[-1] else np.append(own_s, ends_s[0]))
 
 
 def _as_one(parties: Sequence[Party]) -> Party | None:

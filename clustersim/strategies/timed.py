@@ -140,7 +140,7 @@ def stage_pairs(grid: Grid, programs: Sequence[Program]) -> Iterator[tuple[int, 
 
 def are_one(instants_s: np.ndarray) -> bool:
     """Say whether instants are the same one, but for the last digits."""
-    return bool(np.ptp(instants_s) <= 1e-11 * instants_s[0])
+    return bool(instants_s.max() - instants_s.min() <= 1e-11 * instants_s[0])
 
 
 def _meet_only_their_own(inside: Routes, among: Routes, each: int) -> bool:

@@ -28,6 +28,7 @@ class CompiledEngine:
         self._groups = Blocks(GROUP, growth)
         self._most_flows: dict[int, int] = {}  # of each collective in progress
         self._programs: dict[int, Program] = {}  # of each collective in progress
+        self._first_rank: dict[int, int] = {}  # row of each group's, messages that are groups by themselves aside
         self._rank_of: dict[int, int] = {}  # row of each message that is a group by itself
         self._idle: list[tuple[int, int]] = []  # groups and ranks of such messages that have ended
         self._num_flows = 0  # that there may be
@@ -64,33 +65,35 @@ class CompiledEngine:
             if not self._most_flows:
                 self._delays.num_rows = 0  # nobody's pauses are left in it
             delays = self._delays.add(np.ascontiguousarray(delay_s, dtype=float).ravel())
-        group = self._add_group(schedule.num_ranks, schedule.num_steps, program.most_flows)
-        row = self.groups[group]
-        self._programs[group] = program
-        row["steps"], row["delays"], row["first_message"] = program.first_step, delays, program.first_message
+        early, num_early = 0, 0
         if self._early is not None:
-            row["early"], row["num_messages"] = self._early.take(program.num_messages), program.num_messages
+            num_early = program.num_messages
+            early = self._early.take(num_early)
+            self._early.array[early : early + num_early] = 0
+        own = program.first_step, delays, program.first_message, num_early, early
+        group = self._add_group(schedule.num_ranks, schedule.num_steps, program.most_flows, own)
+        self._programs[group] = program
         return group
 
     def begin_messages(self, num_messages: int) -> int:
         """Prepare messages that belong to no collective; return their group."""
-        return self._add_group(num_messages, NONE, num_messages)
+        return self._add_group(num_messages, NONE, num_messages, (0, NONE, 0, 0, 0))
 
     def enter(self, group: int, ranks: np.ndarray, now_s: float, times_s: np.ndarray) -> None:
         """Let ranks take part, each from its time on, or from now on where that is past."""
         self._refresh()
-        rows = self.groups[group]["first_rank"] + ranks
-        instants.enter(self._state, now_s, rows, times_s)
+        instants.enter(self._state, now_s, self._first_rank[group] + ranks, times_s)
         self.next_s = now_s
 
     def wait(self, group: int, rank: int, step: int) -> None:
         """Tell when a rank has come to a step; nearer steps are told first."""
-        row = self.ranks[self.groups[group]["first_rank"] + rank :][:1]
-        row["awaited"] = min(int(row["awaited"][0]), step)
+        row, awaited = self._first_rank[group] + rank, self.ranks["awaited"]
+        if step < awaited[row]:
+            awaited[row] = step
 
     def step_of(self, group: int, rank: int) -> int:
         """Return the step to which a rank has come."""
-        return int(self.ranks[self.groups[group]["first_rank"] + rank]["step"])
+        return int(self.ranks["step"].item(self._first_rank[group] + rank))
 
     def send(
         self,
@@ -176,8 +179,8 @@ class CompiledEngine:
 
     def rows_of(self, group: int) -> np.ndarray:
         """Return the ranks of a group [num_ranks]."""
-        first, num = (int(self.groups[name][group]) for name in ("first_rank", "num_ranks"))
-        return self.ranks[first : first + num]
+        first = self._first_rank[group]
+        return self.ranks[first : first + self.groups["num_ranks"].item(group)]
 
     @property
     def num_flows(self) -> int:
@@ -217,20 +220,23 @@ class CompiledEngine:
             self._idle.append((group, rank))
             self._num_flows -= 1
             return
-        row = self.groups[group]
-        self._ranks.release(int(row["first_rank"]), int(row["num_ranks"]))
-        if self._early is not None and row["num_messages"]:
-            self._early.release(int(row["early"]), int(row["num_messages"]))
+        groups = self.groups
+        self._ranks.release(self._first_rank.pop(group), groups["num_ranks"].item(group))
+        if self._early is not None and (num_messages := groups["num_messages"].item(group)):
+            self._early.release(groups["early"].item(group), num_messages)
         self._groups.release(group, 1)
         self._programs.pop(group, None)
         self._num_flows -= self._most_flows.pop(group)
 
-    def _add_group(self, num_ranks: int, num_steps: int, most_flows: int) -> int:
+    def _add_group(self, num_ranks: int, num_steps: int, most_flows: int, own: tuple[int, int, int, int, int]) -> int:
+        """Add a group whose ranks have not begun; `own` are its last columns, from `steps` on."""
         group, first_rank = self._groups.take(1), self._ranks.take(num_ranks)
-        self._groups.array[group] = (first_rank, num_ranks, num_steps, num_ranks, 0, NONE, 0, 0, 0)
-        block = self._ranks.array[first_rank : first_rank + num_ranks]
-        block["group"], block["step"], block["at"], block["awaited"] = group, NONE, NONE, NEVER
-        block["reached_s"] = np.nan
+        self._groups.array[group] = (first_rank, num_ranks, num_steps, num_ranks, *own)
+        block, ranks = slice(first_rank, first_rank + num_ranks), self._ranks.array
+        for name, value in (("group", group), ("step", NONE), ("at", NONE), ("unfinished", 0), ("awaited", NEVER)):
+            ranks[name][block] = value
+        ranks["reached_s"][block] = np.nan
+        self._first_rank[group] = first_rank
         self._most_flows[group] = most_flows
         self._expect_flows(most_flows)
         return group

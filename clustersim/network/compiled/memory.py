@@ -24,7 +24,7 @@ _HEAPS = ("arrivals", "ends", "pauses", "full")
 
 
 class Blocks:
-    """Rows that are taken, all zero, and given back in blocks."""
+    """Rows that are taken, to be filled in, and given back in blocks."""
 
     def __init__(self, kind: np.dtype[Any], growth: Growth):
         self._pool = Pool(kind, growth)
@@ -35,13 +35,9 @@ class Blocks:
         return self._pool.array
 
     def take(self, num_rows: int) -> int:
-        """Return the first of so many rows."""
+        """Return the first of so many rows, which are zero or as those left them who had them before."""
         free = self._free.get(num_rows)
-        if free:
-            first = free.pop()
-            self._pool.array[first : first + num_rows] = np.zeros(num_rows, self._pool.array.dtype)
-            return first
-        return self._pool.add(np.zeros(num_rows, self._pool.array.dtype))
+        return free.pop() if free else self._pool.add(np.zeros(num_rows, self._pool.array.dtype))
 
     def release(self, first: int, num_rows: int) -> None:
         """Give back a block as it was taken."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import simpy
@@ -30,7 +29,7 @@ class CompiledSide:
         self.told: list[tuple[simpy.Event, Any]] = []
         self.now_s = 0.0
         self.collectives: dict[Collective, Ranks] = {}
-        self._ranks: WeakKeyDictionary[Collective, CompiledRanks] = WeakKeyDictionary()
+        self.ranks: dict[Collective, CompiledRanks] = {}  # of those in progress
         self.listeners: dict[int, Callable[[int], None]] = {}  # of each group in progress
         self.eager_bytes = costs.eager_bytes or -1.0  # the largest message that is eager
         self._num_links = len(topology.links)
@@ -132,13 +131,13 @@ class CompiledSide:
     def begin(self, collective: Collective) -> CompiledRanks:
         """Prepare the ranks of a collective."""
         group = self.engine.begin(collective.schedule, collective.nodes, collective.delay_s)
-        ranks = self.collectives[collective] = self._ranks[collective] = CompiledRanks(self, collective, group)
+        ranks = self.collectives[collective] = self.ranks[collective] = CompiledRanks(self, collective, group)
         self.listeners[group] = ranks.hear
         return ranks
 
     def settle(self, collective: Collective, end_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray) -> None:
         """Take a collective that is alone to its end, its ranks at their times [num_ranks]."""
-        ranks = self._ranks[collective]
+        ranks = self.ranks[collective]
         self.engine.clear()
         self.engine.links["carried_bytes"][links] += carried_bytes
         ranks.finish(end_s)
@@ -149,7 +148,7 @@ class CompiledSide:
         """Take a collective that is alone to a step, to which each rank comes at its time [num_ranks]."""
         self.engine.clear()
         self.engine.links["carried_bytes"][links] += carried_bytes
-        self._ranks[collective].skip(step, reached_s)
+        self.ranks[collective].skip(step, reached_s)
 
     def carried_bytes(self) -> np.ndarray:
         """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
@@ -179,12 +178,12 @@ class CompiledSide:
             return []
         found = []
         for row in self.engine.flows_on_links():
-            if row["group"] not in {self._ranks[collective].group for collective in self.collectives}:
+            if row["group"] not in {self.ranks[collective].group for collective in self.collectives}:
                 what = f"a transfer of {row['num_bytes']:g} bytes {self._where(row, link_name)}"
                 found.append(Stuck(None, None, what))
         for collective in self.collectives:
             outside = (Stuck(rank, None, NOT_ENTERED) for rank in collective.awaited_outside())
-            found += sorted([*self._ranks[collective].stuck(lambda row: self._where(row, link_name)), *outside])
+            found += sorted([*self.ranks[collective].stuck(lambda row: self._where(row, link_name)), *outside])
         return found
 
     def listen_together(self, group: int, sent: SentTogether) -> None:
@@ -273,11 +272,12 @@ class CompiledRanks:
             self._collective.came(rank, self.step_of(rank))
 
     def finish(self, end_s: np.ndarray) -> None:
-        """Tell the collective that all are done, and forget the rows."""
+        """Tell the collective that all are done, and forget the rows, and it: who are done do not keep each other."""
         self._is_over = True
-        del self._side.listeners[self.group]
+        del self._side.listeners[self.group], self._side.ranks[self._collective]
         self._engine.release(self.group)
         self._collective.over(end_s)
+        del self._collective
 
     def skip(self, step: int, reached_s: np.ndarray) -> None:
         """Take all ranks to a step, to which they come at their times [num_ranks], and pause before it."""
