@@ -50,9 +50,10 @@ class Spells(NamedTuple):
         columns, num_ranks = self.columns, 1 + int(max(self.columns.src.max(), self.columns.dst.max()))
         key = (columns.src * num_ranks + columns.dst) * 2 + columns.reduce
         order = np.argsort(key, kind="stable")
-        lots = np.split(order, np.flatnonzero(np.diff(key[order])) + 1)
+        cuts, in_order = np.flatnonzero(np.diff(key[order])) + 1, order.tolist()
+        lots = [in_order[begin:end] for begin, end in pairwise([0, *cuts.tolist(), len(in_order)])]
         alone = np.array([lot[0] for lot in lots if len(lot) == 1], dtype=np.int64)
-        several = [row for lot in lots if len(lot) > 1 for row in self._of_a_lot(lot.tolist())]
+        several = list(self._of_lots([lot for lot in lots if len(lot) > 1]))
         which, first, end, num_bytes, num_chunks = (
             np.concatenate([own, np.array(cut, dtype=own.dtype)])
             for own, cut in zip(
@@ -65,15 +66,19 @@ class Spells(NamedTuple):
         kept = Step(*(column[which[rows]] for column in columns))
         return Spells(kept._replace(num_bytes=num_bytes[rows], num_chunks=num_chunks[rows]), first[rows], end[rows])
 
-    def _of_a_lot(self, lot: list[int]) -> Iterator[tuple[int, int, int, float, int]]:
-        """Go through the spells of what one rank sends another: the first of its messages, its steps, what it has."""
-        first, end = self.first[lot].tolist(), self.end[lot].tolist()
-        num_bytes, num_chunks = self.columns.num_bytes[lot].tolist(), self.columns.num_chunks[lot].tolist()
-        for begins, ends in pairwise(sorted({*first, *end})):
-            sent = [each for each in range(len(lot)) if first[each] <= begins and ends <= end[each]]
-            if sent:
-                have = (sum(num_bytes[each] for each in sent), sum(num_chunks[each] for each in sent))
-                yield lot[sent[0]], begins, ends, *have
+    def _of_lots(self, lots: list[list[int]]) -> Iterator[tuple[int, int, int, float, int]]:
+        """Go through the spells of what ranks send others: the first message of each, its steps, what it has.
+
+        A lot are the messages that one rank sends another.
+        """
+        first, end = self.first.tolist(), self.end.tolist()
+        num_bytes, num_chunks = self.columns.num_bytes.tolist(), self.columns.num_chunks.tolist()
+        for lot in lots:
+            for begins, ends in pairwise(sorted({*(first[each] for each in lot), *(end[each] for each in lot)})):
+                sent = [each for each in lot if first[each] <= begins and ends <= end[each]]
+                if sent:
+                    have = (sum([num_bytes[each] for each in sent]), sum([num_chunks[each] for each in sent]))
+                    yield sent[0], begins, ends, *have
 
     def schedule(self, num_ranks: int, num_steps: int, granularity: int, relays: Relays | None = None) -> Schedule:
         """Return the schedule of these messages, in which what one rank sends another in a step is one message."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+_MOST_KEPT_LINKS = 1_000_000  # of routes that have been worked out
 
 
 class Routes(NamedTuple):
@@ -86,3 +88,30 @@ class Routes(NamedTuple):
         lengths = np.zeros(num_pairs, dtype=np.int64)
         lengths[pairs] = self.lengths
         return Routes.of_lengths(lengths, self.links)
+
+
+class KnownRoutes:
+    """Routes of many pairs that have been asked for, as collectives of other sizes ask for the same ones again.
+
+    They are not to be written to. When they are too many, all are forgotten.
+    """
+
+    def __init__(self, find: Callable[[np.ndarray, np.ndarray], Routes]):
+        self._find = find
+        self._known: dict[tuple[bytes, bytes], Routes] = {}
+        self._num_links = 0
+
+    def get(self, src: np.ndarray, dst: np.ndarray) -> Routes:
+        """Return the routes from nodes `src` [n] to nodes `dst` [n]."""
+        key = src.tobytes(), dst.tobytes()
+        routes = self._known.get(key)
+        if routes is None:
+            routes = self._find(src, dst)
+            routes.first.setflags(write=False)
+            routes.links.setflags(write=False)
+            self._num_links += len(routes.links) + len(src)
+            if self._num_links > _MOST_KEPT_LINKS:
+                self._known.clear()
+                self._num_links = len(routes.links) + len(src)
+            self._known[key] = routes
+        return routes

@@ -11,7 +11,7 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu
-from clustersim.topology.routes import Routes
+from clustersim.topology.routes import KnownRoutes, Routes
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -103,6 +103,10 @@ class Topology:
         return {}
 
     @cached_property
+    def _known_routes(self) -> KnownRoutes | None:
+        return KnownRoutes(self.router.routes) if isinstance(self.router, ManyRouter) else None
+
+    @cached_property
     def adder_links(self) -> frozenset[int]:
         """The links that stand for what memories can move for those who add in them."""
         return frozenset(self.adders.values())
@@ -155,8 +159,8 @@ class Topology:
 
         Much quicker than one by one in clusters that were built from hosts and a network.
         """
-        if isinstance(self.router, ManyRouter):
-            return self.router.routes(src, dst)
+        if self._known_routes is not None:
+            return self._known_routes.get(np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64))
         pairs = zip(src.tolist(), dst.tolist(), strict=True)
         return Routes.one_by_one([self.route(*pair) for pair in pairs])
 
