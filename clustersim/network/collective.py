@@ -169,17 +169,21 @@ class Collective:
 
     def came(self, rank: int, step: int) -> None:
         """Let those know who wait for a rank to have come to a step."""
-        later = [group.step for group in self._groups if group.is_awaited[rank]]
+        later: list[int] = []  # steps that are still waited for
         for group in self._groups:
-            if group.step <= step and group.is_awaited[rank]:
-                self._tell_group(group, np.array([rank]))
-        waiting = self._waiting.pop(rank, [])
+            if not group.is_awaited[rank]:
+                continue
+            if group.step <= step:
+                self._tell_group(group, [rank])
+            else:
+                later.append(group.step)
+        waiting = self._waiting.pop(rank, ())
         for due, event in waiting:
             if due <= step:
                 self._wires.side.told.append((event, None))
-        if any(due > step for due, _ in waiting):
-            self._waiting[rank] = [entry for entry in waiting if entry[0] > step]
-        later = [due for due in [*later, *(due for due, _ in waiting)] if due > step]
+            else:
+                later.append(due)
+                self._waiting.setdefault(rank, []).append((due, event))
         if later:
             self.ranks.expect(rank, min(later))
 
@@ -188,7 +192,7 @@ class Collective:
         for group in self._groups:
             there = ranks[(steps >= group.step) & group.is_awaited[ranks]]
             if len(there):
-                self._tell_group(group, there)
+                self._tell_group(group, there.tolist())
         if self._waiting:
             for rank, step in zip(ranks.tolist(), steps.tolist(), strict=True):
                 if rank in self._waiting:
@@ -204,21 +208,21 @@ class Collective:
         del self._wires.side.collectives[self]
         self._wires.side.told.append((self.finished, PlayTimes(end_s)))
 
-    def _tell_group(self, group: _Group, ranks: np.ndarray) -> None:
+    def _tell_group(self, group: _Group, ranks: list[int]) -> None:
         """Let somebody know who is told together of the ranks that come at one time."""
         group.is_awaited[ranks] = False
         if group.event is None or group.event.triggered:
             group.event, group.ranks = self._wires.env.event(), []
             group.event.callbacks.append(group.look)
             self._wires.side.told.append((group.event, group.ranks))
-        group.ranks += ranks.tolist()
+        group.ranks += ranks
 
     def _expect(self, group: _Group) -> None:
         """Let the side tell of the ranks that a group waits for; those that are there are told now."""
         awaited = np.flatnonzero(group.is_awaited).tolist()
         there = [rank for rank in awaited if self.ranks.step_of(rank) >= group.step]
         if there:
-            self._tell_group(group, np.array(there))
+            self._tell_group(group, there)
         for rank in awaited:
             if group.is_awaited[rank]:
                 self.ranks.expect(rank, group.step)

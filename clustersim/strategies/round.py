@@ -30,14 +30,17 @@ class Round:
 
     def clear(self, bucket: int, ranks: np.ndarray, times_s: np.ndarray | float) -> bool:
         """Note that one of the things has happened, or will, that a bucket waits for; return whether any has all."""
-        self.enter_s[bucket, ranks] = np.maximum(self.enter_s[bucket, ranks], times_s)
-        missing = self._num_missing[bucket]
-        missing[ranks] -= 1
-        may_enter = ranks[missing[ranks] == 0]
-        self.enter_s[bucket, may_enter] += self.copied_s[bucket, may_enter]
+        enter_s, missing = self.enter_s[bucket], self._num_missing[bucket]
+        enter_s[ranks] = np.maximum(enter_s[ranks], times_s)
+        left = missing[ranks] - 1
+        missing[ranks] = left
+        may_enter = ranks[left == 0]
+        if not len(may_enter):
+            return False
+        enter_s[may_enter] += self.copied_s[bucket, may_enter]
         self.is_waiting[bucket, may_enter] = True
         self.num_unknown[bucket] -= len(may_enter)
-        return len(may_enter) > 0
+        return True
 
     def take_waiting(self, bucket: int) -> np.ndarray:
         """Return those ranks that enter a bucket's exchange as far as is known, which wait no more."""

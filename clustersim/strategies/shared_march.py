@@ -24,13 +24,16 @@ class _Progress:
         self.ready_s = np.full((num_buckets + 1, num_ranks), np.inf)
         self.done_s, self.at_s = np.zeros(num_ranks), np.zeros(num_ranks)
 
-    def compute(self, ranks: np.ndarray, until_s: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """Go on until a time, with a share of the multiprocessors held; return what is lost [len(ranks)]."""
+    def compute(self, first: int, ranks: np.ndarray, until_s: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """Go on until a time, with a share of the multiprocessors held; return what is lost [len(ranks)].
+
+        When parts before the `first` one were ready is asked for no more.
+        """
         at_s, speed = self.at_s[ranks], 1.0 - held
-        left_s = np.maximum(0.0, self.parts_s[:, ranks] - self.done_s[ranks])
-        ready_s = at_s + left_s / speed
-        comes = (self.ready_s[:, ranks] == np.inf) & (ready_s <= until_s)
-        self.ready_s[:, ranks] = np.where(comes, ready_s, self.ready_s[:, ranks])
+        left_s = np.maximum(0.0, self.parts_s[first:, ranks] - self.done_s[ranks])
+        ready_s, known_s = at_s + left_s / speed, self.ready_s[first:, ranks]
+        comes = (known_s == np.inf) & (ready_s <= until_s)
+        self.ready_s[first:, ranks] = np.where(comes, ready_s, known_s)
         lost_s: np.ndarray = held * np.minimum(until_s - at_s, left_s[-1] / speed)
         self.done_s[ranks] += (until_s - at_s) * speed
         self.at_s[ranks] = until_s
@@ -94,6 +97,6 @@ class SharedMarch(March):
     def _catch_up(self, around: Round, bucket: int, ranks: np.ndarray) -> None:
         """Compute freely until a bucket is entered, and beside its exchange until now."""
         nothing, now_s = np.zeros(len(ranks)), np.full(len(ranks), float(self._job.env.now))
-        _progress(around).compute(ranks, around.enter_s[bucket, ranks], nothing)
-        lost_s = _progress(around).compute(ranks, now_s, self._desk.held(bucket)[ranks])
+        _progress(around).compute(bucket + 1, ranks, around.enter_s[bucket, ranks], nothing)
+        lost_s = _progress(around).compute(bucket + 1, ranks, now_s, self._desk.held(bucket)[ranks])
         self._job.times.slowed_s[ranks, around.iteration] += lost_s

@@ -45,6 +45,7 @@ from clustersim.workload.kernel_model import (
 from clustersim.workload.language_codes import AROUND, TRAFFIC
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.local_kernels import local_products, transposed_local_products
+from clustersim.workload.once import once
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
 from clustersim.workload.training_share import in_training, training_share
 
@@ -85,6 +86,7 @@ class Estimate(NamedTuple):
     assumptions: tuple[str, ...]
 
 
+@once(64)
 def estimate_layers(
     model: Model,
     gpu: Gpu,

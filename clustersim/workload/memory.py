@@ -12,6 +12,7 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.units import format_size
 from clustersim.workload.layer import Layer, Model
+from clustersim.workload.once import once
 from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS, Precision
 
@@ -96,6 +97,7 @@ def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
     return tuple(written)
 
 
+@once(64)
 def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[float, ...]:
     """Return the bytes of one sample that each layer leaves in memory for the backward pass.
 

@@ -30,6 +30,7 @@ class CompiledEngine:
         self._programs: dict[int, Program] = {}  # of each collective in progress
         self._first_rank: dict[int, int] = {}  # row of each group's, messages that are groups by themselves aside
         self._rank_of: dict[int, int] = {}  # row of each message that is a group by itself
+        self._narrowest: dict[int, float] = {}  # rates of paths that somebody has asked for
         self._idle: list[tuple[int, int]] = []  # groups and ranks of such messages that have ended
         self._num_flows = 0  # that there may be
         self.has_shared = False  # whether links were shared when it played last
@@ -133,6 +134,7 @@ class CompiledEngine:
         """Let a link be faster or slower from now on."""
         self._refresh()
         instants.set_rate(self._state, now_s, link, bytes_per_s)
+        self._narrowest.clear()
         self.next_s = now_s
 
     def play(self, now_s: float, until_s: float, one_share: bool = False) -> list[tuple[int, int]]:
@@ -195,8 +197,22 @@ class CompiledEngine:
     def flows_of(self, group: int) -> list[tuple[np.void, float]]:
         """Return the flows of a group, each with the time when it ends or comes to its links."""
         flows = self._memory["flows"]
-        slots = np.flatnonzero(self._in_use() & (flows["group"] == group))
-        return [(flows[slot], self._memory.due_s(slot)) for slot in slots.tolist()]
+        return [(flows[slot], self._memory.due_s(slot)) for slot in self.slots_of(group).tolist()]
+
+    def slots_of(self, group: int) -> np.ndarray:
+        """Return the rows of the flows of a group."""
+        return np.flatnonzero(self._in_use() & (self._memory["flows"]["group"] == group))
+
+    def due_s(self, flow: int) -> float:
+        """Return when a flow ends or comes to its links."""
+        return self._memory.due_s(flow)
+
+    def narrowest(self, path: int) -> float:
+        """Return the rate of the narrowest link of a path, infinite where it has none."""
+        if path not in self._narrowest:
+            rates = self.links["bytes_per_s"][self.wiring.links_of(path)]
+            self._narrowest[path] = float(rates.min(initial=np.inf))
+        return self._narrowest[path]
 
     def program_of(self, group: int) -> Program:
         """Return what a collective in progress plays."""

@@ -19,6 +19,9 @@ from clustersim.network.stuck import NOT_ENTERED, LinkName, Stuck, waits_for_ran
 from clustersim.network.transfer import Sent, SentTogether
 from clustersim.topology import Topology
 
+_ON_THE_WAY = ("step", "message", "path", "num_bytes", "bytes_per_s", "stage")
+"""What is looked at of a message on its way."""
+
 
 class CompiledSide:
     """Plays messages and collectives on the compiled engine."""
@@ -255,14 +258,16 @@ class CompiledRanks:
 
     def on_the_way(self) -> list[OnTheWay]:
         """Return the messages that have started and are not over."""
-        rows = []
-        for flow, due_s in self._engine.flows_of(self.group):
-            rates = self._engine.links["bytes_per_s"][self._engine.wiring.links_of(int(flow["path"]))]
-            narrowest, is_waiting = float(rates.min(initial=INFINITE)), flow["stage"] == ON_THE_WAY
-            end_s = due_s + alone_s(float(flow["num_bytes"]), narrowest) if is_waiting else due_s
-            is_slow = not is_waiting and is_held_back(float(flow["bytes_per_s"]), narrowest)
-            rows.append(OnTheWay(*self._place(flow), end_s, bool(flow["stage"] == ADDING), is_slow))
-        return rows
+        engine, program, found = self._engine, self._engine.program_of(self.group), []
+        slots = engine.slots_of(self.group)
+        rows = zip(slots.tolist(), *(engine.flows[name][slots].tolist() for name in _ON_THE_WAY), strict=True)
+        for slot, step, message, path, num_bytes, bytes_per_s, stage in rows:
+            end_s, narrowest, is_waiting = engine.due_s(slot), engine.narrowest(path), stage == ON_THE_WAY
+            if is_waiting:
+                end_s += alone_s(num_bytes, narrowest)
+            is_slow = not is_waiting and is_held_back(bytes_per_s, narrowest)
+            found.append(OnTheWay(step, program.number(step, message), end_s, bool(stage == ADDING), is_slow))
+        return found
 
     def hear(self, rank: int) -> None:
         """Pass on that a rank has come to a step, or that all are done."""
