@@ -60,15 +60,16 @@ class Multiprocessors:
 
     @property
     def _speed(self) -> float:
-        return max(0.0, 1.0 - sum(self._held))
+        return max(0.0, 1.0 - sum(self._held)) if self._held else 1.0
 
     def _come_this_far(self) -> None:
         """Note what has been done until now at the speed that changes now."""
         now_s = float(self._env.now)
         if self._over is None or now_s <= self._since_s:
             return
-        self._lost_s += (now_s - self._since_s) * (1.0 - self._speed)
-        self._left_s = max(0.0, self._left_s - self._paced_s(now_s) * self._speed)
+        speed = self._speed
+        self._lost_s += (now_s - self._since_s) * (1.0 - speed)
+        self._left_s = max(0.0, self._left_s - self._paced_s(now_s) * speed)
         self._since_s = now_s
         self._pieces.append((now_s, self._work_s - self._left_s))
 
@@ -81,10 +82,13 @@ class Multiprocessors:
 
     def _set_alarm(self) -> None:
         """Let what computes end when it does at the speed of now, unless that changes."""
-        self._alarm += 1
-        if self._over is None or not self._speed:
+        if self._over is None:
             return
-        needed_s = self._left_s / self._speed
+        self._alarm += 1
+        speed = self._speed
+        if not speed:
+            return
+        needed_s = self._left_s / speed
         if self._pace is not None:
             needed_s = self._pace.end_s(self._since_s, needed_s) - self._since_s
         self._env.timeout(needed_s).callbacks.append(partial(self._ring, self._alarm))
