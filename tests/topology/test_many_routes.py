@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clustersim.errors import InputError
 from clustersim.topology import HOSTS, PLACEMENTS, Topology, load_topology, place
 from clustersim.topology.flow_hash import flow_hash, flow_hashes
-from clustersim.topology.routes import Routes
+from clustersim.topology.routes import KnownRoutes, Routes
 
 NETWORKS = {
     "star": {"kind": "star", "num_hosts": 5},
@@ -167,3 +167,18 @@ def test_routes_are_joined_taken_and_spread_as_lists_are(
     assert lists(first.shifted(np.array([10, 20, 30]))) == [
         [link + by for link in route] for route, by in zip(one, (10, 20, 30), strict=True)
     ]
+
+
+def test_routes_that_are_asked_for_again_are_the_same_ones_until_they_are_too_many(monkeypatch):
+    monkeypatch.setattr("clustersim.topology.routes._MOST_KEPT_LINKS", 10)
+    known, asked = (
+        KnownRoutes(lambda src, dst: asked.append(src[0]) or Routes.one_by_one(zip(src, dst, strict=True))),
+        [],
+    )
+    pairs = [(np.array([first]), np.array([9])) for first in (1, 2, 3, 4)]
+    for which in (0, 0, 1, 0, 2, 1, 3, 3, 0):
+        routes = known.get(*pairs[which])
+        assert routes.links.tolist() == [which + 1, 9]
+        with pytest.raises(ValueError, match="read-only"):
+            routes.links[0] = 0
+    assert asked == [1, 2, 3, 4, 1]
