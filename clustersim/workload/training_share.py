@@ -12,21 +12,23 @@ from dataclasses import replace
 from clustersim.workload.kernel_constants import KernelConstants
 from clustersim.workload.layer import Layer
 
-TRAINING_SHARE = {"ga100-tensor": 0.87, "gh100-tensor": 0.72}
+TRAINING_SHARE = {"ga100-tensor": 0.88, "gh100-tensor": 0.70}
 """Share by the chip whose constants a GPU has, its own or a relative's: Hopper's has Blackwell too. Elsewhere 1, since
 products were met in training without one (Volta) or nothing is known.
 
-Fitted by least squares to ten published steps of one GPU, or of the eight of a host whose exchange is taken to hide.
-Hopper, every step weighing the same: GPT-2 XL on one H100 in bfloat16, compiled (its batch assumed: 14), and on one
-H200 in 8 bits (ROCm/TransformerEngine, issue 72, 2024), nanochat's model of 20 layers on eight H100 (karpathy/nanochat,
-discussion 1, 2025). Ampere, every source weighing the same: four GPTs on eight A100 with the first FlashAttention and
-fused layers (Dao-AILab/flash-attention, training/README.md, commit 0b037c2d), forward and both passes of a layer of
-BERT-large (mli/transformers-benchmarks, README.md, commit 04df81d0; element-wise kernels assumed to take 2 bytes' time
-for a number), nanochat on eight A100 (pull request 147).
+Fitted by least squares to sixteen published steps, every source weighing the same, of one GPU or of the eight of a
+host that wait for the slowest and whose exchange is taken to hide. Hopper: GPT-2 XL compiled in bfloat16 (three) and
+in 8 bits by TransformerEngine's layers (four), on H100 of 700 and 500 W and H200 (ROCm/TransformerEngine, issue 72,
+2024, its batch in bfloat16 assumed: 14; pytorch/ao, issue 1297, 2024), Phi-3 mini in 8 bits, compiled (Lightning-
+AI/lightning-thunder, issue 1364, 2024), nanochat's model of 20 layers on eight H100 (karpathy/nanochat, discussion 1,
+2025). Ampere: four GPTs on eight A100 with the first FlashAttention and fused layers (Dao-AILab/flash-attention,
+training/README.md, commit 0b037c2d), forward and both passes of a layer of BERT-large (mli/transformers-benchmarks,
+README.md, commit 04df81d0; element-wise kernels assumed to take 2 bytes' time for a number), nanochat on eight A100
+(pull request 147).
 
-Good to a tenth, not a hundredth: without one of the steps Hopper's is 0.69 to 0.74, with equal sources 0.71; without
-one of the sources Ampere's is 0.81 to 0.91, and nanochat on A100 needs none. Two steps of one H100 were not fitted and
-contradict it: TransformerEngine's tutorial on Llama 2 takes 252 and 315 ms, where 192 and 221 are forecast with it.
+Good to a tenth, not a hundredth: without one of the sources Hopper's is 0.68 to 0.74 and Ampere's 0.81 to 0.92, and
+nanochat on A100 needs none. On Hopper what is compiled alone wants 0.76, what PyTorch issues operation by operation
+0.55, since it takes 40 to 69 ms longer at any batch, of which the cause is not known.
 """
 
 _PRODUCTS = ("fully-connected", "embedding", "matmul", "experts", "router", "lstm", "gru", "rnn")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
+from unittest.mock import patch as patched
 
 import numpy as np
 import pytest
 
 from clustersim.errors import InputError
 from clustersim.hardware import GPUS, load_gpu
+from clustersim.parallelism.gradient_kernels import moved_seconds
+from clustersim.stragglers import Awaited, slowest
 from clustersim.workload import OptimizerSpec, encoder_kernels, training_share
+from clustersim.workload.casts import Casts, CastsKind
 from clustersim.workload.catalogue import load_model
+from clustersim.workload.catalogue.llama import LLAMA_SIZES, llama
 from clustersim.workload.fused_attention import FIRST_UTILISATION, UTILISATION, is_fused
 from clustersim.workload.kernel_constants import constants_of, fit_document
 from clustersim.workload.layer import Model
@@ -20,6 +26,7 @@ from clustersim.workload.training_share import TRAINING_SHARE
 
 GPT2_XL = "gpt-48x1600x25-seq1024-vocab50304-fused"
 NANOCHAT = "gpt-20x1280x10-seq2048-vocab65536-fused"
+PHI_3 = "llama-phi-3-mini"
 CHIP = {"ampere": "ga100-tensor", "hopper": "gh100-tensor"}
 FIRST_FLASH = UTILISATION[CHIP["ampere"]].forward / FIRST_UTILISATION[CHIP["ampere"]].forward
 
@@ -28,7 +35,8 @@ class Step(NamedTuple):
     """A published step of `batch` sequences on one GPU, which updates its weights in `updates` of a step.
 
     `measured_s` may follow from a model's parameters; `attention` is by how much its kernel is slower than the second
-    FlashAttention's; `weight` is a source's over its steps.
+    FlashAttention's; `weight` is a source's over its steps; `casts` are those to 8 bits; gradients of `micro_batches`
+    are added up by autograd. Of several GPUs the slowest is awaited, as `docs/physics.md`, *Unequal GPUs*, has it.
     """
 
     model: str
@@ -40,16 +48,33 @@ class Step(NamedTuple):
     measured_s: float | Callable[[Model], float]
     attention: float = 1.0
     weight: float = 1.0
+    casts: CastsKind = "torchao"
+    micro_batches: int = 1
+    num_gpus: int = 1
 
     def seconds(self) -> tuple[float, float]:
         """Return the forecast and what was measured."""
-        model, gpu = load_model(self.model), load_gpu(self.gpu)
-        layers = estimate_layers(model, gpu, self.batch, self.precision, library=self.library, operator_s=0.0).layers
+        model, gpu = replace(loaded(self.model)), load_gpu(self.gpu)  # another one, whose times are not known yet
+        layers = estimate_layers(
+            model, gpu, self.batch, self.precision, library=self.library, operator_s=0.0, casts=Casts(self.casts)
+        ).layers
         slower = (self.attention if is_fused(each.layer) else 1.0 for each in layers)
         passes_s = sum(by * (each.forward_s + each.backward_s) for by, each in zip(slower, layers, strict=True))
         update_s = OptimizerSpec(kind="adam").update_s(model.num_parameters, gpu)
+        added = moved_seconds("autograd", gpu, "tensor", 4, 4, 1).of_micro_batch(self.micro_batches)
         measured_s = self.measured_s(model) if callable(self.measured_s) else self.measured_s
-        return passes_s + self.updates * update_s, measured_s
+        last = slowest(gpu.variability or 0.0, Awaited(self.num_gpus, self.num_gpus))
+        return last * (passes_s + self.updates * update_s + added * model.num_parameters), measured_s
+
+
+def loaded(name: str) -> Model:
+    """Return a model of the catalogue, or Phi-3 mini, which is a Llama that the catalogue does not have.
+
+    Sizes: Lightning-AI/litgpt, litgpt/config.py, commit 0006c973.
+    """
+    size = LLAMA_SIZES["llama-2-7b"]._replace(features=3072, between=8192, words=32_064)
+    with patched.dict(LLAMA_SIZES, {PHI_3: size}):
+        return llama(PHI_3)() if name == PHI_3 else load_model(name)
 
 
 def at_rate(batch: int, flop_per_s: float) -> Callable[[Model], float]:
@@ -60,21 +85,42 @@ def at_rate(batch: int, flop_per_s: float) -> Callable[[Model], float]:
 def flash(sizes: str, tokens_per_s: float, updates: float) -> Step:
     """Return a step of 16,384 tokens on one of eight A100 with the first FlashAttention and fused layers."""
     model = f"gpt-{sizes}-seq2048-vocab50257-fused"
-    return Step(model, "a100", 8, "amp-bf16", "cudnn", updates, 16_384 / (tokens_per_s / 8), FIRST_FLASH, 0.25)
+    return Step(
+        model, "a100", 8, "amp-bf16", "cudnn", updates, 16_384 / (tokens_per_s / 8), FIRST_FLASH, 0.25, num_gpus=8
+    )
+
+
+def gpt2_xl(bits: str, gpu: str, batch: int, tflop_per_s: float, weight: float) -> Step:
+    """Return a step of GPT-2 XL: compiled in bfloat16, or of TransformerEngine's layers in 8 bits.
+
+    ROCm/TransformerEngine, issue 72 (2024), whose batch in bfloat16 is assumed, and of 12 sequences pytorch/ao, issue
+    1297 (2024), by the same person, and on a board of 500 W by another. An update is of 8 micro-batches.
+    """
+    rate = at_rate(batch, tflop_per_s * 1e12)
+    if bits == "bf16":
+        return Step(GPT2_XL, gpu, batch, "amp-bf16", "cudnn", 1 / 8, rate, weight=weight, micro_batches=8)
+    return Step(GPT2_XL, gpu, batch, "amp-fp8", "megatron", 1 / 8, rate, 1.0, weight, "te", 8)
 
 
 STEPS = {
-    "hopper": [  # ROCm/TransformerEngine, issue 72 (2024), of one H100 and one H200; karpathy/nanochat, discussion 1
-        Step(GPT2_XL, "h100", 14, "amp-bf16", "cudnn", 1 / 8, at_rate(14, 478.73e12)),
-        Step(GPT2_XL, "h200", 38, "amp-fp8", "megatron", 1 / 8, at_rate(38, 630.1e12)),
-        Step(NANOCHAT, "h100", 32, "amp-bf16", "cudnn", 1, 0.487),
+    "hopper": [
+        gpt2_xl("bf16", "h100", 14, 478.73, 1 / 4),
+        gpt2_xl("bf16", "h100", 12, 493.17, 1 / 3),
+        gpt2_xl("bf16", "h100-96gb", 12, 418.0, 1 / 3),
+        gpt2_xl("fp8", "h100", 12, 501.2, 1 / 3),
+        gpt2_xl("fp8", "h100", 14, 490.0, 1 / 4),
+        gpt2_xl("fp8", "h200", 14, 532.68, 1 / 4),
+        gpt2_xl("fp8", "h200", 38, 630.1, 1 / 4),
+        # Lightning-AI/lightning-thunder, issue 1364 (2024): TransformerEngine's products, compiled; weights in 16 bits
+        Step(PHI_3, "h100", 1, "amp-fp8", "cudnn", 1 / 2, 0.18233, casts="te"),
+        Step(NANOCHAT, "h100", 32, "amp-bf16", "cudnn", 1, 0.487, num_gpus=8),  # karpathy/nanochat, discussion 1 (2025)
     ],
     "ampere": [  # Dao-AILab/flash-attention, training/README.md (0b037c2d); karpathy/nanochat, pull request 147 (2025)
         flash("24x1024x16", 503e3, 1 / 4),
         flash("24x1536x16", 245e3, 1 / 4),
         flash("24x2048x16", 169e3, 1 / 8),
         flash("32x2560x20", 85e3, 1 / 8),
-        Step(NANOCHAT, "a100", 32, "amp-bf16", "cudnn", 1, 0.989),
+        Step(NANOCHAT, "a100", 32, "amp-bf16", "cudnn", 1, 0.989, num_gpus=8),
     ],
 }
 LAYER_FLOP = 24 * 128 * 128 * 1024**2 + 4 * 128 * 128**2 * 1024
@@ -85,13 +131,15 @@ BERT_LAYER = ((1, 110e12), (3, 136e12))
 
 def bert_layer_s(passes: int, patch: pytest.MonkeyPatch) -> float:
     patch.setattr(encoder_kernels, "ONE_AT_A_TIME", 2.0)
-    layers = estimate_layers(load_model("bert-large"), load_gpu("a100"), 128, "amp-fp16", library="eager-2020").layers
+    layers = estimate_layers(
+        replace(load_model("bert-large")), load_gpu("a100"), 128, "amp-fp16", library="eager-2020"
+    ).layers
     own = [each for each in layers if each.layer.name.startswith("layer.5.")]
     return sum(each.forward_s + (each.backward_s if passes == 3 else 0.0) for each in own)
 
 
 def errors(architecture: str, share: float, patch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
-    """Return log(forecast / measured) of each step, and the weights: of sources alike on Ampere, of steps on Hopper."""
+    """Return log(forecast / measured) of each step, and the weights, those of every source summing to 1."""
     patch.setattr(training_share, "TRAINING_SHARE", {CHIP[architecture]: share})
     rows = [(np.log(np.divide(*step.seconds())), step.weight) for step in STEPS[architecture]]
     if architecture == "ampere":
@@ -99,11 +147,11 @@ def errors(architecture: str, share: float, patch: pytest.MonkeyPatch) -> tuple[
     return np.array([error for error, _ in rows]), np.array([weight for _, weight in rows])
 
 
-@pytest.mark.parametrize(("architecture", "bound"), [("ampere", 0.11), ("hopper", 0.06)])
+@pytest.mark.parametrize(("architecture", "bound", "alone"), [("ampere", 0.12, -0.18), ("hopper", 0.19, -0.35)])
 def test_the_share_is_the_best_for_published_steps(
-    architecture: str, bound: float, monkeypatch: pytest.MonkeyPatch
+    architecture: str, bound: float, alone: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By least squares, to a hundredth; without it steps are forecast up to 22 % too quick, and none slow."""
+    """By least squares, to a hundredth; without it all steps but one are forecast too quick, and none slow."""
     stored = TRAINING_SHARE[CHIP[architecture]]
 
     def squares(share: float) -> float:
@@ -112,9 +160,21 @@ def test_the_share_is_the_best_for_published_steps(
 
     assert squares(stored) < min(squares(stored - 0.01), squares(stored + 0.01))
     assert np.max(np.abs(np.expm1(errors(architecture, stored, monkeypatch)[0]))) < bound
-    alone = np.expm1(errors(architecture, 1.0, monkeypatch)[0])
-    assert -0.23 < alone.min() < -0.15
-    assert alone.max() < 0
+    without = np.expm1(errors(architecture, 1.0, monkeypatch)[0])
+    assert without.min() == pytest.approx(alone, abs=0.01)
+    assert without.max() < 0.01
+
+
+def test_compiled_steps_keep_more_than_those_of_eager_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One share fits neither: on Hopper compiled steps are forecast slow in 16 bits, eager ones quick.
+
+    A limit of 500 W takes no more of a step than it takes of the peak.
+    """
+    found = np.expm1(errors("hopper", TRAINING_SHARE[CHIP["hopper"]], monkeypatch)[0])
+    assert np.all(found[:3] > 0.08)
+    assert np.all(found[3:7] < -0.05)
+    assert abs(found[7]) < 0.05
+    assert found[2] == pytest.approx(found[1], abs=0.03)
 
 
 def test_fused_attention_and_casts_keep_their_rates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +183,7 @@ def test_fused_attention_and_casts_keep_their_rates(monkeypatch: pytest.MonkeyPa
     found = {}
     for share in (1.0, 0.5):
         monkeypatch.setattr(training_share, "TRAINING_SHARE", {CHIP["hopper"]: share})
-        found[share] = estimate_layers(model, gpu, 8, "amp-bf16", operator_s=0.0).layers
+        found[share] = estimate_layers(replace(model), gpu, 8, "amp-bf16", operator_s=0.0).layers
     for whole, half in zip(found[1.0], found[0.5], strict=True):
         is_slower = whole.layer.op == "fully-connected"
         assert (half.forward_s > 1.5 * whole.forward_s) == is_slower
