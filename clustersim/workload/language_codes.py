@@ -19,7 +19,8 @@ listed is one pass.
   both together.
 - norms are Apex's: one kernel forward, backward one for the weight and one for what it writes, which read gradient and
   input each (`csrc/layer_norm_cuda_kernel.cu` in NVIDIA/apex, commit 4b0ee252).
-- residual connections and biases as in `eager`, the loss as in `megatron`.
+- residual connections and biases as in `eager`, the loss as in `megatron`. Sums have a dropout in them, also where
+  nothing is dropped, in a model that has none as layers (`clustersim.workload.residual_dropout`).
 
 `megatron-deepspeed` is the same as Megatron-DeepSpeed had it until July 2024 (microsoft/Megatron-DeepSpeed, commit
 1e3fc81d; pull request 409 made views of slices):

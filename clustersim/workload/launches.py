@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.layer import Layer, LayerTime
+from clustersim.workload.residual_dropout import drops_in_sums, extra_kernels
 
 Launch = Literal["queued", "blocking"]
 
@@ -68,14 +69,20 @@ _FUSED_SCORES, _FUSED_CONTEXT = Kernels(4, 1, 1), Kernels(2, 1, 0)
 mixed copied back; with a single sequence three of these copies are none. Backward three."""
 
 
-def kernels_of(time: LayerTime, library: str) -> Kernels:
-    """Return how many kernels a layer has; of a library that was not counted one for each pass that takes time."""
+def kernels_of(time: LayerTime, library: str, drops: bool = False) -> Kernels:
+    """Return how many kernels a layer has; of a library that was not counted one for each pass that takes time.
+
+    `drops` says that residual sums have a dropout in them (`residual_dropout`).
+    """
     layer = time.layer
     if not library.startswith("megatron") or layer.op not in MEGATRON:
         return Kernels(bool(time.forward_s), bool(time.backward_data_s), bool(time.backward_weights_s))
     if is_fused(layer):
         return _FUSED_CONTEXT if layer.output_elements else _FUSED_SCORES
     counted = MEGATRON[layer.op]
+    if layer.op == "add" and drops:
+        forward, backward = extra_kernels(library)
+        return Kernels(counted.forward + forward, counted.backward_data + backward, counted.backward_weights)
     return counted._replace(backward_weights=counted.backward_weights + _sums_bias(layer))
 
 
@@ -101,11 +108,14 @@ def with_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tupl
 
     Measured times stay: they are of whoever measured them.
     """
-    return tuple(layer if layer.provenance == "measured" else _with_wait(layer, library, sign) for layer in layers)
+    drops = drops_in_sums((each.layer for each in layers), library)
+    return tuple(
+        layer if layer.provenance == "measured" else _with_wait(layer, library, drops, sign) for layer in layers
+    )
 
 
-def _with_wait(time: LayerTime, library: str, sign: int) -> LayerTime:
-    each_s, kernels = sign * WAITED_S, kernels_of(time, library)
+def _with_wait(time: LayerTime, library: str, drops: bool, sign: int) -> LayerTime:
+    each_s, kernels = sign * WAITED_S, kernels_of(time, library, drops)
     return LayerTime(
         time.layer,
         time.forward_s + each_s * kernels.forward,

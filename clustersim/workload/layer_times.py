@@ -47,6 +47,7 @@ from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.local_kernels import local_products, transposed_local_products
 from clustersim.workload.once import once
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
+from clustersim.workload.residual_dropout import drops_in_sums, sum_traffic
 from clustersim.workload.training_share import in_training, training_share
 
 OPERATOR_S = 10e-6
@@ -114,6 +115,7 @@ def estimate_layers(
     constants = constants_in(layout, constants_of(gpu, number.units), number)
     fused = fused_norms(model.layers if library == "cudnn-fused" else ()) or [""] * len(model.layers)
     rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)
+    summed = sum_traffic(number, library) if drops_in_sums(model.layers, library) else None
     gain = gpu.flop_per_s[precision] / rates.flop_per_s
     kinds = _kinds(model.layers, fused)
     firsts = list(dict.fromkeys(kinds))
@@ -134,7 +136,7 @@ def estimate_layers(
         index: _layer_time(
             model.layers[index],
             [best.get((index, phase)) for phase in range(3)],
-            *(batch, rates, in_training(constants), number, library, fused[index]),
+            *(batch, rates, in_training(constants), number, library, fused[index], summed),
         )
         for index in firsts
     }
@@ -240,13 +242,17 @@ def _layer_time(
     number: Precision,
     library: Library,
     fused: Fused,
+    summed: tuple[Traffic, Traffic] | None,
 ) -> LayerTime:
-    """Return one layer's times: what its kernels take, or the bytes and FLOP of an operation without a shape."""
+    """Return one layer's times: what its kernels take, or the bytes and FLOP of an operation without a shape.
+
+    `summed` is what residual sums move where they are not as others of the library (`residual_dropout`).
+    """
     if fused == "joined":
         return LayerTime(layer, 0.0, 0.0, 0.0, "estimated")
     traffic = constants.element_wise.get(layer.op, (_ONE_PASS, _TWO_PASSES))
     if library in TRAFFIC:
-        traffic = TRAFFIC[library](layer, number) or traffic
+        traffic = (summed if layer.op == "add" else None) or TRAFFIC[library](layer, number) or traffic
     if fused == "adds":
         traffic = with_term(traffic)
     around, size = AROUND[library](layer, number) if library in AROUND else Around(), number.activation_bytes
