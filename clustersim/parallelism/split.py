@@ -13,7 +13,9 @@ gathers them first, a grouped one need not where the GPUs divide its groups. Lay
 channels (`lrn`, `group-norm`) are treated as local: the border is not exchanged.
 
 A model is a list, and of branches only the order is known: a product that reads as much as an earlier one did, and not
-what was written last, is taken to read the same tensor. The bias of a matrix cut by rows is counted divided.
+what was written last, is taken to read the same tensor; one of more or fewer tokens than the product before it reads
+another, which all GPUs have whole, as keys and values of an encoder's output beside a decoder's query do. Left out: the
+sum of that tensor's gradients where both have as many tokens. The bias of a matrix cut by rows is counted divided.
 """
 
 from __future__ import annotations
@@ -173,7 +175,7 @@ class _Walk:
         return Piece(part, is_split=True, after_forward=after, before_backward=before)
 
     def _matrix(self, layer: Layer, reader: Layer | None) -> Piece:
-        if self.is_split and not self._reads_shared(layer):
+        if self.is_split and not self._reads_shared(layer) and not self._reads_other_tokens(layer):
             return self._by_rows(layer)
         return self._by_columns(layer, is_last=reader is not None and reader.op in OVER_CLASSES)
 
@@ -182,6 +184,13 @@ class _Walk:
         is_next = self.before is not None and self.before is self.product
         elements = layer.input_elements
         return bool(layer.shape) and elements in self.shared and (is_next or elements != self.written)
+
+    def _reads_other_tokens(self, layer: Layer) -> bool:
+        """Return whether a product has other tokens than the one before it: keys and values of an encoder's output."""
+        if self.product is None or self.product.op != "fully-connected":
+            return False
+        before, own = _tokens(self.product), _tokens(layer)
+        return before > 1 and own > 1 and before != own
 
     def _by_columns(self, layer: Layer, is_last: bool) -> Piece:
         elements = layer.input_elements

@@ -190,6 +190,23 @@ def test_query_key_and_value_one_by_one_are_all_cut_by_columns_and_share_a_gradi
     assert named(pieces, "out").layer.shape["inputs"] == 8
 
 
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_keys_and_values_of_an_encoder_are_cut_by_columns_beside_the_decoders_query(sequence_parallel: bool) -> None:
+    """Every GPU has the encoder's output whole, and a part of its gradient: 2 bytes x 512 tokens x 512 features."""
+    whole = {layer.name: layer for layer in load_model("t5-v1.1-small").layers}
+    pieces = split_model(load_model("t5-v1.1-small"), 2, 2.0, sequence_parallel)
+    keys, memory = named(pieces, "decoder.0.across.kv"), 2 * 512 * 512
+    ops = ("all-gather", "reduce-scatter") if sequence_parallel else (None, "all-reduce")
+    assert keys.before_forward == (() if ops[0] is None else (GroupCall(ops[0], memory),))
+    assert keys.after_backward == (GroupCall(ops[1] or "", memory),)
+    assert not keys.after_forward
+    assert not keys.before_backward
+    for name in ("q", "kv", "scores", "softmax", "context", "output"):
+        piece = named(pieces, f"decoder.0.across.{name}")
+        assert piece.layer.flop == whole[piece.layer.name].flop / 2
+    assert calls_bytes([named(pieces, "decoder.0.across.output")], ops[1] or "") == 2 * 128 * 512
+
+
 def test_a_gate_beside_a_layer_reads_what_that_read() -> None:
     net = Builder("gated", "Gated")
     x = net.embedding("words", 16, 32, rows=[100])
