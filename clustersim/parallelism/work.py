@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.ring import in_ring, moved_elements
 from clustersim.workload import Layer, LayerTime, Workload, estimate_layers
 from clustersim.workload.kernel_constants import constants_of
 from clustersim.workload.launches import with_waits
@@ -44,16 +45,34 @@ def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operato
     turns = parts
     if any(piece.num_turns > 1 for piece in pieces):
         turns = estimated(tuple(piece.turn for piece in pieces))
+    around = [_around_blocks_s(piece, whole) for piece in pieces]
     return tuple(
         LayerTime(
             piece.layer,
-            known.forward_s * _share(piece, guess, part, turn, "forward_s") + _sums_s(piece, whole),
-            known.backward_data_s * _share(piece, guess, part, turn, "backward_data_s"),
+            known.forward_s * _share(piece, guess, part, turn, "forward_s") + _sums_s(piece, whole) + blocks_s[0],
+            known.backward_data_s * _share(piece, guess, part, turn, "backward_data_s") + blocks_s[1],
             known.backward_weights_s * _share(piece, guess, part, turn, "backward_weights_s"),
             known.provenance,
         )
-        for piece, known, guess, part, turn in zip(pieces, whole.layers, wholes, parts, turns, strict=True)
+        for piece, known, guess, part, turn, blocks_s in zip(
+            pieces, whole.layers, wholes, parts, turns, around, strict=True
+        )
     )
+
+
+def _around_blocks_s(piece: Piece, whole: Workload) -> tuple[float, float]:
+    """Return how long copies and sums around the blocks of a ring take, forward and backward.
+
+    They go at the memory rate that element-wise kernels reach.
+    """
+    if not in_ring(piece):
+        return 0.0, 0.0
+    number = precision_on(whole.gpu, whole.precision)
+    constants = constants_of(whole.gpu, number.units)
+    rate = constants.memory_efficiency * whole.gpu.memory_bytes_per_s
+    per_element_s = whole.batch * number.operand_bytes / rate
+    forward, backward = moved_elements(piece)
+    return forward * per_element_s, backward * per_element_s
 
 
 def _sums_s(piece: Piece, whole: Workload) -> float:

@@ -21,6 +21,7 @@ from clustersim.units import format_duration, format_size
 from clustersim.workload.casts import Casts, CastsKind
 from clustersim.workload.catalogue import load_model
 from clustersim.workload.channels_last import Layout
+from clustersim.workload.fused_attention import AttentionKernel, with_kernel
 from clustersim.workload.language_ends import EmbeddingKind, HeadPrecision, with_head_in, with_products
 from clustersim.workload.launches import Launch, with_waits
 from clustersim.workload.layer import LayerTime, Model, Workload
@@ -107,6 +108,13 @@ class ComputeSpec(Spec):
         "code has it in fp32 (MaxText's `logits_dot_in_fp32`)",
     )
 
+    attention: AttentionKernel | None = Field(
+        default=None,
+        description="the kernel of fused attention: `flash-attention`, `flash-attention-2`, `flash-attention-3`, or "
+        "`cudnn`'s of version 9, which differ on Hopper, and the first everywhere. If not given, the model's own, or "
+        "else what `library` has: TransformerEngine's choice with `megatron`, FlashAttention-2 with all others",
+    )
+
     casts: CastsKind = Field(
         default="torchao",
         description="for `precision: amp-fp8`: whose casts to 8 bits: `torchao`'s; TransformerEngine's with delayed "
@@ -140,6 +148,8 @@ class ComputeSpec(Spec):
             )
         if self.profile and (self.embedding, self.head, self.casts) != ("lookup", "as-others", "torchao"):
             raise InputError("a profile has the times of layers as they ran; drop embedding, head and casts")
+        if self.profile and self.attention:
+            raise InputError("a profile has the times of the kernels that it was measured with; drop attention")
         if self.profile and self.launch != "queued":
             raise InputError("a profile has the times of kernels in a queue; drop launch, or the profile")
         return self
@@ -164,6 +174,7 @@ def build_workload(
     """
     number = precision_on(gpu, precision)
     model = with_products(model) if compute.embedding == "product" else model
+    model = with_kernel(model, compute.attention) if compute.attention else model
     given = given_times is not None and any(given_times)
     is_blocking = compute.launch == "blocking"
     is_told = given or compute.profile or compute.single_gpu or compute.library != "cudnn"

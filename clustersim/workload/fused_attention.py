@@ -12,11 +12,15 @@ with the bytes of queries, keys, values and what is written, once forward and tw
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
+from clustersim.errors import InputError
 from clustersim.workload.kernel_constants import KernelConstants
 from clustersim.workload.kernel_model import Phase, Product
-from clustersim.workload.layer import Layer
+from clustersim.workload.layer import Layer, Model
+
+AttentionKernel = Literal["flash-attention", "flash-attention-2", "flash-attention-3", "cudnn"]
 
 
 class Utilisation(NamedTuple):
@@ -54,6 +58,35 @@ NEWER_UTILISATION = {
 
 Forward 579 and 602 TFLOP/s, backward 542 and 559; cuDNN 518 and 529, 499 and 518: from the same charts.
 """
+
+
+KERNELS: dict[AttentionKernel, int] = {
+    "flash-attention": 1,
+    "flash-attention-2": 2,
+    "flash-attention-3": 3,
+    "cudnn": CUDNN,
+}
+"""What `flash` of a layer is, by the kernel's name in a scenario."""
+
+
+def with_kernel(model: Model, kernel: AttentionKernel) -> Model:
+    """Return a model whose fused attentions, all of them, are of one kernel, whatever else would choose it.
+
+    >>> from clustersim.workload.catalogue import load_model
+    >>> [each.shape["flash"] for each in with_kernel(load_model("llama-2-7b"), "cudnn").layers if is_fused(each)][:2]
+    [9, 9]
+    """
+    if not any(is_fused(layer) for layer in model.layers):
+        message = f"attention: {kernel} is the kernel of a fused attention, and {model.name} has none; drop it"
+        raise InputError(message, got=kernel, allowed="no attention")
+    flash = KERNELS[kernel]
+    return replace(
+        model,
+        layers=tuple(
+            replace(layer, shape={**layer.shape, "flash": flash}) if is_fused(layer) else layer
+            for layer in model.layers
+        ),
+    )
 
 
 def is_fused(layer: Layer) -> bool:

@@ -9,15 +9,17 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.hardware import load_gpu
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.memory import HeldPart, HeldRules, part_activations
 from clustersim.parallelism.pieces import Piece
-from clustersim.parallelism.ring import in_ring
+from clustersim.parallelism.ring import in_ring, moved_elements
 from clustersim.scenario import load_scenario
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
 from clustersim.workload import OptimizerSpec
 from clustersim.workload.builder import Builder, Tensor
+from clustersim.workload.kernel_constants import constants_of
 from clustersim.workload.load import load_workload
 from clustersim.workload.memory import SLACK
 from clustersim.workload.write_workload import write_workload_file
@@ -94,6 +96,48 @@ def test_a_turn_takes_what_is_longer_of_its_block_and_its_message(attention: str
     run = clustersim.simulate(asked)
     assert run.iteration_s == pytest.approx(expected_s, rel=1e-9)
     assert run.breakdown_s["compute"] == pytest.approx(num * (forward_s + backward_s), rel=1e-9)
+
+
+def copies_and_sums(num: int, rank: int, q: float, k: float) -> tuple[float, float]:
+    """Return what `FlashAttnUnpaddedFuncWithCP` moves on one rank, step by step; k elements of keys and as many values.
+
+    A copy reads and writes each element, a sum reads two and writes one.
+    """
+    forward, backward = 2 * 2 * k + q, 2 * 2 * k  # put together, zeros; copied
+    for step in range(num):
+        all_queries, all_keys = step <= rank, step == 0 or step > rank
+        if not all_queries:  # the second slice of queries, and backward of outputs and their gradient
+            forward += 2 * q / 2
+            backward += 3 * 2 * q / 2
+        if not all_keys:  # the first slice of keys and values
+            forward += 2 * 2 * k / 2
+            backward += 2 * 2 * k / 2
+        forward += 3 * q / (1 if all_queries else 2)
+        backward += 3 * q / (1 if all_queries else 2) + 3 * 2 * k / (1 if all_keys else 2)
+    return forward, backward
+
+
+@pytest.mark.parametrize("num", [2, 3, 4, 8])
+def test_what_a_ring_copies_and_adds_is_what_its_code_does_in_the_mean_over_gpus(num: int) -> None:
+    net = Builder("attention", "attention")
+    query, key = Tensor(HEADS * WIDTH, TOKENS), Tensor(KEY_HEADS * WIDTH, TOKENS)
+    net.fused_attention("a", query, key, HEADS, causal=True)
+    pieces = along_context([Piece(layer, is_split=False) for layer in net.model().layers], num, BYTES, is_ring=True)
+    q, k = query.elements / num, key.elements / num
+    found = [sum(each) for each in zip(*map(moved_elements, pieces), strict=True)]
+    steps = [copies_and_sums(num, rank, q, k) for rank in range(num)]
+    assert found == pytest.approx([sum(each) / num for each in zip(*steps, strict=True)], rel=1e-12)
+
+
+def test_copies_and_sums_are_beside_nothing_and_go_at_the_memory_rate(attention: str, monkeypatch) -> None:
+    gpu, q, k = load_gpu("a100"), HEADS * WIDTH * TOKENS / 2, KEY_HEADS * WIDTH * TOKENS / 2
+    asked = scenario(attention, 2, {"context": 2})
+    whole_s = clustersim.simulate(asked).breakdown_s["compute"]
+    monkeypatch.setattr("clustersim.parallelism.work.moved_elements", lambda piece: (0.0, 0.0))
+    kernels_s = clustersim.simulate(asked).breakdown_s["compute"]
+    elements = sum(sum(copies_and_sums(2, rank, q, k)) for rank in range(2)) / 2
+    rate = constants_of(gpu, "tensor").memory_efficiency * gpu.memory_bytes_per_s
+    assert whole_s - kernels_s == pytest.approx(BATCH * BYTES * elements / rate, rel=1e-9)
 
 
 def test_messages_shorter_than_a_block_are_hidden_and_others_are_not(attention: str) -> None:

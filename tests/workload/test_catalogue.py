@@ -69,6 +69,7 @@ PARAMETERS = {
     "t5-v1.1-small": 76_961_152,  # Hugging Face, google/t5-v1_1-small and its sisters
     "t5-v1.1-large": 783_150_080,
     "t5-v1.1-xl": 2_849_757_184,
+    "t5-v1.1-xxl": 11_135_332_352,
     "vgg11": 132_863_336,  # torchvision
     "vgg13": 133_047_848,
     "vgg16": 138_357_544,

@@ -4,12 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.parallelism.recomputation import recomputed
 from clustersim.parallelism.split import split_model
+from clustersim.scenario import load_scenario
+from clustersim.simulate.setup import Setup
 from clustersim.workload import estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.fused_attention import FIRST_UTILISATION, UTILISATION, fused_products, is_fused
+from clustersim.workload.fused_attention import (
+    FIRST_UTILISATION,
+    UTILISATION,
+    AttentionKernel,
+    fused_products,
+    is_fused,
+    with_kernel,
+)
 from clustersim.workload.kernel_constants import constants_for
 from clustersim.workload.layer import Model
 from clustersim.workload.memory import kept_bytes
@@ -133,3 +143,38 @@ def test_selective_recomputation_repeats_scores_that_are_stored():
     assert {name for name in again if name.startswith("h.3.")} == {
         f"h.3.attention.{part}" for part in ("scores", "softmax", "drop_weights", "context")
     }
+
+
+@pytest.mark.parametrize(("kernel", "flash"), [("flash-attention", 1), ("flash-attention-2", 2), ("cudnn", 9)])
+def test_a_kernel_that_is_named_takes_the_time_of_a_model_that_has_it(kernel: AttentionKernel, flash: int):
+    """Whatever the model itself has, and whatever the library would choose."""
+    chosen, own = with_kernel(attention(flash=3), kernel), attention(flash=flash)
+    gpu = load_gpu("h100")
+    for library in ("cudnn", "megatron"):
+        pair = [estimate_layers(each, gpu, 2, "amp-bf16", library=library).layers for each in (chosen, own)]
+        if flash != 2:  # what a model of FlashAttention-2 leaves to the library
+            assert [each.forward_s for each in pair[0]] == [each.forward_s for each in pair[1]]
+    assert times(chosen, "h100") == times(own, "h100")
+
+
+def test_a_scenario_names_the_kernel_and_its_library_no_longer_chooses():
+    """Of 32,768 tokens cuDNN's is 1.6 times as quick as FlashAttention-2 on an H100."""
+
+    def seconds(**compute: str) -> float:
+        scenario = {
+            **{"model": "llama-2-7b-seq32768", "num_gpus": 8, "batch": {"per_gpu": 1}, "precision": "amp-bf16"},
+            "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "100 Gbit/s", "hop": "1 us"},
+            "compute": {"library": "megatron", **compute},
+            "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+            "memory_check": False,
+        }
+        layers = Setup(load_scenario(scenario).points()[0].point).reference.layers
+        return sum(each.forward_s for each in layers if is_fused(each.layer))
+
+    assert seconds() == seconds(attention="cudnn")
+    assert seconds(attention="flash-attention-2") / seconds() == pytest.approx(0.529 / 0.33, rel=0.01)
+
+
+def test_a_kernel_of_fused_attention_is_refused_where_there_is_none():
+    with pytest.raises(InputError, match="gpt2-small has none; drop it"):
+        with_kernel(load_model("gpt2-small"), "cudnn")

@@ -11,12 +11,13 @@ _VOCABULARY, _WIDTH, _BUCKETS = 32_128, 64, 32
 _TOKENS, _TARGETS = 512, 128
 _SOURCE = (
     "google-research/t5x, t5x/contrib/gpu/t5: network.py (commit 0bc3617a), t5_1_1/small.gin and large.gin (fa8ba260), "
-    "xl.gin (5aed264f), tokens in t5_1_1/examples"
+    "xl.gin (5aed264f), xxl.gin (985a6066), tokens in t5_1_1/examples"
 )
 T5_SIZES = {
     "t5-v1.1-small": (8, 512, 6, 1024),
     "t5-v1.1-large": (24, 1024, 16, 2816),
     "t5-v1.1-xl": (24, 2048, 32, 5120),
+    "t5-v1.1-xxl": (24, 4096, 64, 10_240),
 }
 """Layers of the encoder and as many of the decoder, features, heads of 64, features in between."""
 
