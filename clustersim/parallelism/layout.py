@@ -15,6 +15,7 @@ from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
 from clustersim.parallelism.experts import along_experts, updated_share
 from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, SUMS_CAST, Moved, moved_seconds, waits_of
 from clustersim.parallelism.grid import REPLICAS, Grid
+from clustersim.parallelism.input_sums import with_each_sum
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
 from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.memory import (
@@ -293,6 +294,7 @@ def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: f
     That is for one pass, of a part of each sequence where these go through in time chunks.
     """
     pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel, grid.num_ranks)
+    pieces = with_each_sum(pieces) if layout.input_sums == "each" else pieces
     pieces = along_experts(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
     is_ring = layout.context_method == "ring"
     pieces = along_context(pieces, grid.context, activation_bytes, is_ring, grid.num_ranks)

@@ -14,6 +14,7 @@ from clustersim.parallelism.borders import Tiles
 from clustersim.parallelism.copies import ShardingCopies
 from clustersim.parallelism.gradient_kernels import GradientKernels
 from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.input_sums import InputSums
 from clustersim.parallelism.nearest import product_mistake
 from clustersim.spec import Count, Spec
 from clustersim.units import Size
@@ -183,6 +184,11 @@ class Parallelism(Spec):
     )
     sequence_parallel: bool = Field(
         default=False, description="GPUs that split layers also split what lies between those, along the sequence"
+    )
+    input_sums: InputSums = Field(
+        default="joined",
+        description="GPUs that split layers add up the gradient of what several matrices read once (`joined`), or once "
+        "for `each` of queries, keys, values and the halves of a gated layer (ATorch); without `sequence_parallel`",
     )
     gather_overlap: bool = Field(
         default=False,

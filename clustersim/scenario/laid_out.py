@@ -45,6 +45,9 @@ def _laid_out_mistakes(point: Point) -> list[Mistake]:
     if layout.sequence_parallel and grid.tensor == 1:
         message = "sequence_parallel splits what lies between split layers, and tensor is 1; give tensor as well"
         mistakes.append(Mistake(message, key="sequence_parallel", got="true", allowed="with tensor above 1"))
+    if layout.sequence_parallel and layout.input_sums == "each":
+        message = "input_sums: each is an all-reduce for each matrix, which sequence_parallel scatters once; drop one"
+        mistakes.append(Mistake(message, key="input_sums", got="each", allowed="joined"))
     if layout.tensor_overlap and (grid.tensor == 1 or not layout.sequence_parallel):
         missing = "tensor above 1" if grid.tensor == 1 else "sequence_parallel: true"
         message = f"tensor_overlap sends tokens that GPUs have some each of; give {missing} as well"

@@ -31,6 +31,8 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
         yield "parallelism.messages changes nothing: all layers lie on one stage (pipeline is 1)"
     if layout.recompute != "none" and not any(recomputed(layers, layout.recompute)):
         yield f"parallelism.recompute changes nothing: the model has nothing that {layout.recompute} computes again"
+    if layout.input_sums == "each" and grid.tensor == 1:
+        yield "parallelism.input_sums changes nothing: layers are whole (tensor is 1)"
     one_pass = grid.pipeline == 1 and layout.num_passes == 1
     if "schedule" in asked and layout.schedule in ("gpipe", "1f1b") and one_pass:
         yield "parallelism.schedule changes nothing: there is one micro-batch on one stage"

@@ -1,0 +1,68 @@
+"""Sums of gradients of what split products read: one for all matrices beside each other, or one for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim.errors import InputError
+from clustersim.parallelism.input_sums import with_each_sum
+from clustersim.parallelism.pieces import calls_bytes
+from clustersim.parallelism.split import split_model
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import forecast
+from clustersim.workload import load_model
+
+LLAMA, TOKENS, FEATURES, BLOCKS = "llama-2-7b", 4096, 4096, 32
+
+
+def test_a_block_adds_up_five_gradients_and_not_two() -> None:
+    """Queries, keys, values, and two halves of the gated layer; what rows add up forward, and the head, stay."""
+    joined = split_model(load_model(LLAMA), 2, 2.0)
+    each = with_each_sum(joined)
+    one = TOKENS * FEATURES * 2
+    assert calls_bytes(each, "all-reduce") - calls_bytes(joined, "all-reduce") == pytest.approx(BLOCKS * 3 * one)
+    sums = {piece.layer.name.rpartition(".")[2]: len(piece.after_backward) for piece in each}
+    assert (sums["qkv"], sums["in"], sums["output"], sums["out"], sums["head"]) == (3, 2, 0, 0, 1)
+    assert [piece.layer for piece in each] == [piece.layer for piece in joined]
+
+
+def test_products_written_one_by_one_keep_a_sum_each_or_the_count_that_they_have() -> None:
+    """T5's three matrices are one product of three; a decoder's query is one, and its keys and values two."""
+    each = with_each_sum(split_model(load_model("t5-v1.1-small"), 2, 2.0))
+    sums = {piece.layer.name: len(piece.after_backward) for piece in each}
+    assert sums["encoder.0.self.qkv"] == 3
+    assert sums["decoder.0.across.kv"] == 2
+
+
+def asked(layout: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": "gpt-2x1024x16-seq512-vocab50304-fused",
+        "num_gpus": 2,
+        "batch": {"global": 4},
+        "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-a100", "link": "25 GB/s", "hop": "1 us"},
+        "strategy": {"kind": "all-reduce"},
+        "parallelism": layout,
+        "memory_check": False,
+        "num_iterations": 1,
+    }
+
+
+def test_each_sum_is_waited_for() -> None:
+    joined, each = (
+        clustersim.simulate(asked({"tensor": 2, "input_sums": way})).breakdown_s for way in ("joined", "each")
+    )
+    assert each["compute"] == pytest.approx(joined["compute"], rel=1e-9)
+    assert each["communication_exposed"] > 1.2 * joined["communication_exposed"]
+
+
+def test_sequence_parallelism_scatters_once() -> None:
+    with pytest.raises(InputError, match="which sequence_parallel scatters once"):
+        clustersim.simulate(asked({"tensor": 2, "sequence_parallel": True, "input_sums": "each"}))
+
+
+def test_whole_layers_add_nothing_up() -> None:
+    told = forecast(load_scenario(asked({"data": 2, "input_sums": "each"})).points()[0].point).warnings
+    assert any("parallelism.input_sums changes nothing" in each for each in told)
