@@ -34,6 +34,6 @@ _BYTES_OF_NUMBER = (4, 4, 1)
 
 def mask_seconds(layers: Sequence[Layer]) -> float:
     """Return how long a process makes a mask of a sequence's tokens by tokens; nothing where there is no attention."""
-    num_tokens = max((layer.shape["rows"] for layer in layers if layer.op == "matmul"), default=0)
+    num_tokens = max((layer.shape.get("rows", 0) for layer in layers if layer.op == "matmul"), default=0)
     sizes = [each * num_tokens**2 for each in _BYTES_OF_NUMBER]
     return sum(size for size in sizes if size > REUSED_BYTES) / FRESH_BYTES_PER_S

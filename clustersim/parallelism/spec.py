@@ -132,6 +132,7 @@ class Parallelism(Spec):
     )
     joined_sums: Size | None = Field(
         default=None,
+        gt=0,
         description="for `sharding_over` with `zero-2` or `zero-3`: those who have the same share add theirs up as "
         "soon as a block's is there, if not given; or in all-reduces of as many blocks as fit into a size, by their "
         "names in the order of a text (what XLA makes of a JAX program whose layers are not scanned: "

@@ -71,6 +71,11 @@ def test_shortcuts_are_exact_with_them(layout: dict[str, Any], tmp_path: Path) -
     check_traces_are_exact(file, tmp_path)
 
 
+def test_an_all_reduce_holds_something() -> None:
+    with pytest.raises(InputError, match="joined_sums: expected a number above 0"):
+        load_scenario(scenario(joined_sums="0 MB"))
+
+
 @pytest.mark.parametrize("layout", [{"sharding": "zero-1"}, {"sharding_over": None}])
 def test_there_must_be_shares_of_blocks_and_groups(layout: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="joined_sums is how groups that share gradients out"):

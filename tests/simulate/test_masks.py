@@ -9,7 +9,7 @@ import pytest
 
 import clustersim
 from clustersim.parallelism.masks import FRESH_BYTES_PER_S, mask_seconds
-from clustersim.workload import load_model
+from clustersim.workload import Layer, load_model
 from tests.simulate.test_sharding_copies import scenario, setup_of
 from tests.simulate.two_ways import check_is_exact, check_traces_are_exact
 
@@ -41,6 +41,10 @@ def test_two_tensors_of_4_bytes_a_number_are_new_and_that_of_bytes_is_not() -> N
 @pytest.mark.parametrize("model", ["gpt-2x256x4-seq2048-vocab512", "resnet50"])
 def test_short_sequences_and_models_without_attention_cost_nothing(model: str) -> None:
     assert mask_seconds(load_model(model).layers) == 0
+
+
+def test_products_without_a_shape_have_no_tokens_that_are_known() -> None:
+    assert mask_seconds([Layer("scores", "matmul", 1e9, 1e9, 0.0, 0, 100.0, 100.0)]) == 0
 
 
 def test_both_ends_of_a_pipeline_make_one_for_each_micro_batch_and_no_other_stage_does() -> None:
