@@ -15,8 +15,8 @@ _PLAIN = (str, int, float, type(None))
 def once(most: int) -> Callable[[Callable[Asked, Found]], Callable[Asked, Found]]:
     """Return what lets a function keep its `most` latest values, which nobody may write to.
 
-    Numbers and words among its arguments are the same where they are equal; all else, such as a model with its
-    thousands of layers, where it is the very same object, which is kept as long as its value.
+    Numbers and words among its arguments, and tuples of them, are the same where they are equal; all else, such as a
+    model with its thousands of layers, where it is the very same object, which is kept as long as its value.
 
     >>> @once(8)
     ... def doubled(numbers: list[int]) -> tuple[int, ...]:
@@ -46,4 +46,6 @@ def once(most: int) -> Callable[[Callable[Asked, Found]], Callable[Asked, Found]
 
 def _name(what: object) -> Hashable:
     """Return what tells an argument from others."""
+    if isinstance(what, tuple):
+        return type(what), *map(_name, what)
     return (type(what), what) if isinstance(what, _PLAIN) else (object, id(what))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clustersim.hardware import load_gpu
 from clustersim.workload import estimate_layers, load_model
+from clustersim.workload.casts import Casts
 from clustersim.workload.once import once
 
 
@@ -31,3 +32,10 @@ def test_another_object_with_the_same_layers_is_estimated_for_itself():
     twin = type(model)(model.name, model.title, model.layers)
     assert estimate_layers(twin, gpu, 32, "fp32") is not known
     assert estimate_layers(twin, gpu, 32, "fp32").layers == known.layers
+
+
+def test_tuples_are_the_same_where_what_they_hold_is():
+    model, gpu = load_model("alexnet"), load_gpu("v100")
+    known = [estimate_layers(model, gpu, 32, "fp32", casts=Casts("te-cached", number)) for number in (2, 2, 4)]
+    assert known[0] is known[1]
+    assert known[0] is not known[2]
