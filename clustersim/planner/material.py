@@ -29,10 +29,12 @@ from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
 from clustersim.scenario.variability import at_pace, variability_of
-from clustersim.simulate.setup import Setup, Workloads
+from clustersim.simulate.setup import Setup
+from clustersim.simulate.workloads import Workloads
 from clustersim.stragglers import Awaited, slowest
 from clustersim.strategies import Strategy
 from clustersim.workload import PRECISIONS, Layer, LayerTime, Workload
+from clustersim.workload.casts import casts_of
 
 Found = TypeVar("Found")
 
@@ -118,7 +120,7 @@ class Material:
         alike = hasattr(point.topology, "host") and not getattr(point.topology, "hosts", None)
         swappable = point.topology.kind == "star"
         awaited = Awaited(len(self.gpus), len(self.gpus))
-        self._slowest = slowest(variability_of(point, load_gpu(self.kind), self.setup.given_times), awaited)
+        self._slowest = slowest(variability_of(point, self.gpu, self.setup.given_times), awaited)
         self.links = LeastTimes(self.setup.topology, self.gpus, self.setup.transport, alike, swappable)
         self._known: dict[Hashable, Any] = {}
 
@@ -156,7 +158,8 @@ class Material:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""
         given = self.setup.given_times
         share = (choice.num_gpus, choice.batch) if given is not None and any(given) else None
-        return self._once(("timed", choice.cut, choice.micro_batch, share), lambda: self._timed(choice))
+        casts = casts_of(self.point.compute.casts, choice.layout.num_passes)
+        return self._once(("timed", choice.cut, choice.micro_batch, casts, share), lambda: self._timed(choice))
 
     def begins(self, choice: Choice) -> tuple[int, ...]:
         """Return the layer that each part of a choice's model begins with; raise InputError where it cannot be cut."""
@@ -229,9 +232,10 @@ class Material:
 
     def _timed(self, choice: Choice) -> Timed:
         micro_batch, split, given = choice.micro_batch, self.split(choice), self.setup.given_times
-        whole = at_pace(self.setup.workload(self.kind, micro_batch), self._slowest)
+        whole = self.setup.workload(self.kind, micro_batch, choice.layout.num_passes)
         if given is not None and any(given):
             whole = of_a_batch(point_of(self.point, choice), whole, whole.batch, given)
+        whole = at_pace(whole, self._slowest)
         training = Training(
             whole=whole,
             optimizer=self.point.optimizer,

@@ -15,9 +15,14 @@ from clustersim.workload import LayerTime, Model, Workload, build_workload
 
 
 def work_of(
-    point: Point, model: Model, gpu: Gpu, batch: int, given_times: Sequence[LayerTime | None] | None
+    point: Point,
+    model: Model,
+    gpu: Gpu,
+    batch: int,
+    given_times: Sequence[LayerTime | None] | None,
+    num_passes: int | None = None,
 ) -> Workload:
-    """Return a training's work on a GPU for a batch of its own."""
+    """Return a training's work on a GPU for a batch of its own; an update has `num_passes` of them, or the point's."""
     return build_workload(
         model,
         gpu,
@@ -27,7 +32,7 @@ def work_of(
         point.compute,
         given_times,
         point.gradient_bytes,
-        point.parallelism.num_passes,
+        num_passes or point.parallelism.num_passes,
     )
 
 

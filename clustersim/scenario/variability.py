@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clustersim.hardware.sheet import Gpu
 from clustersim.scenario.point import Point
-from clustersim.stragglers import slowest
+from clustersim.stragglers import Awaited, slowest
 from clustersim.workload import LayerTime, Workload
 
 
@@ -28,10 +28,15 @@ def slowest_of(
 ) -> float:
     """Return how many times as long as the mean of its kind the slowest GPU takes that each of a kind waits for.
 
-    `num_gpus` of the point's are of this kind, on `num_hosts`.
+    `num_gpus` of the point's are of this kind, on `num_hosts`. Where not all workers are awaited, each kind has its
+    share of those that are.
     """
-    copies = num_gpus if point.is_plain else point.grid.data
-    awaited = point.strategy.awaited(copies, num_hosts)
+    every, copies = (point.num_gpus, num_gpus) if point.is_plain else (point.grid.data, point.grid.data)
+    awaited = point.strategy.awaited(every, num_hosts)
+    if awaited.quickest < awaited.workers:
+        awaited = Awaited(max(1, round(awaited.quickest * copies / every)), copies)
+    elif copies < every:
+        awaited = point.strategy.awaited(copies, num_hosts)
     return slowest(variability_of(point, gpu, given_times), awaited, num_gpus // copies)
 
 
@@ -39,3 +44,12 @@ def at_pace(work: Workload, factor: float) -> Workload:
     """Return the work of a GPU that takes `factor` times as long."""
     layers = tuple(layer.scaled(factor) for layer in work.layers)
     return replace(work, layers=layers, optimizer_s=work.optimizer_s * factor)
+
+
+def told_of_slowest(gpu: Gpu, factor: float, variability: float) -> str:
+    """Say how much longer the slowest GPU takes that others wait for: less than the mean, where few are awaited."""
+    than = f"{abs(factor - 1):.1%} {'longer' if factor > 1 else 'less'} than the mean one"
+    return (
+        f"The slowest GPU that others wait for ({gpu.title}) is expected to take {than}: what they take differs by "
+        f"{variability:.1%}, one standard deviation (compute.variability)."
+    )

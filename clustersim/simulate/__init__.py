@@ -2,6 +2,6 @@
 
 from clustersim.simulate.collective import time_collective
 from clustersim.simulate.forecast import Forecast, forecast, simulate
-from clustersim.simulate.setup import Workloads
+from clustersim.simulate.workloads import Workloads
 
 __all__ = ["Forecast", "Workloads", "forecast", "simulate", "time_collective"]

@@ -19,8 +19,9 @@ from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.play import Tell, play
 from clustersim.simulate.run_of import run_of
-from clustersim.simulate.setup import Setup, Workloads
+from clustersim.simulate.setup import Setup
 from clustersim.simulate.without_effect import without_effect
+from clustersim.simulate.workloads import Workloads
 from clustersim.stragglers import Spells
 from clustersim.strategies import Servers
 from clustersim.units import format_duration

@@ -18,8 +18,9 @@ from clustersim.scenario import JobOfMany, Point
 from clustersim.simulate.laid_out import joined
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.play import Tell, crew_of, job_on, network_over
-from clustersim.simulate.setup import Setup, Workloads
+from clustersim.simulate.setup import Setup
 from clustersim.simulate.trouble import disturb_links
+from clustersim.simulate.workloads import Workloads
 from clustersim.stragglers import delayed, has_given_times
 from clustersim.strategies import Job, Window
 from clustersim.strategies.crew import Crew

@@ -116,7 +116,7 @@ class Outcome:
     def parts(self) -> dict[str, np.ndarray]:
         """Return where the time of each iteration went [num_ranks, num_iterations], recovery included."""
         split = parts(self.times)
-        waited = split["compute"] * (1 - 1 / self.slowest)[:, None]
+        waited = split["compute"] * np.maximum(0.0, 1 - 1 / self.slowest)[:, None]
         split["compute"], split["waiting"] = split["compute"] - waited, split["waiting"] + waited
         if self.recovery_share is not None:
             split["recovery"] = (self.times.end_s - self.times.begin_s) * self.recovery_share

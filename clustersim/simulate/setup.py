@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -17,8 +17,9 @@ from clustersim.scenario import Point, build_topology, compression_of, gpu_memor
 from clustersim.scenario.compressed import codec_of, wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
 from clustersim.scenario.offloaded import held_in_hosts, memory_of_host
-from clustersim.scenario.variability import slowest_of, variability_of
+from clustersim.scenario.variability import slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
+from clustersim.simulate.workloads import Workloads
 from clustersim.spec import Spec
 from clustersim.topology import Topology, place
 from clustersim.topology.processes import Threads, with_processes
@@ -31,23 +32,7 @@ from clustersim.workload import (
     load_workload,
     parameter_tensors,
 )
-
-_MOST_WORKLOADS = 64
-
-
-class Workloads:
-    """Iterations' work that has been worked out, for the points of a sweep to share; the oldest go first."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, Workload] = {}
-
-    def get(self, key: Hashable, build: Callable[[], Workload]) -> Workload:
-        """Return the work known by this key, which is everything it depends on, and build it the first time."""
-        if key not in self._known:
-            self._known[key] = build()
-            if len(self._known) > _MOST_WORKLOADS:
-                del self._known[next(iter(self._known))]
-        return self._known[key]
+from clustersim.workload.casts import casts_of
 
 
 class Setup:
@@ -107,11 +92,17 @@ class Setup:
         every = (kind for replicate in range(self.point.replicates) for kind in self.kinds(self.gpus(replicate)))
         return list(dict.fromkeys(every))
 
-    def workload(self, kind: str, batch: int | None = None) -> Workload:
-        """Return an iteration's work on a GPU of this kind, at the point's batch per GPU where none is given."""
+    def workload(self, kind: str, batch: int | None = None, num_passes: int | None = None) -> Workload:
+        """Return an iteration's work on a GPU of this kind, at the point's batch per GPU where none is given.
+
+        An update is of the point's number of passes, or of `num_passes`.
+        """
         point, size = self.point, batch or self.point.per_gpu_batch
-        key = point.model, kind, size, point.precision, point.gradient_precision, point.optimizer, point.compute
-        return self._workloads.get(key, lambda: work_of(point, self.model, load_gpu(kind), size, self.given_times))
+        passes = num_passes or point.parallelism.num_passes
+        casts = casts_of(point.compute.casts, passes)
+        asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
+        known = self.model, load_gpu(kind), size, self.given_times, passes
+        return self._workloads.get((point.model, kind, size, *asked), lambda: work_of(point, *known))
 
     @property
     def reference(self) -> Workload:
@@ -135,10 +126,22 @@ class Setup:
 
     def slowest_of(self, kind: str) -> float:
         """Return how many times as long as the mean GPU of a kind the slowest takes that each of the kind waits for."""
-        gpus = self.gpus(0)
-        own = gpus[[each == kind for each in self.kinds(gpus)]]
-        num_hosts = len(np.unique(self.topology.gpu_hosts[own]))
-        return slowest_of(self.point, load_gpu(kind), self.given_times, len(own), num_hosts)
+        return self._slowest[kind]
+
+    @cached_property
+    def _slowest(self) -> dict[str, float]:
+        """The same by kind, of as many GPUs as the first replicate has that has any of it."""
+        found: dict[str, float] = {}
+        for replicate in range(self.point.replicates):
+            gpus = self.gpus(replicate)
+            kinds = np.array(self.kinds(gpus))
+            for kind in dict.fromkeys(kinds.tolist()):
+                own = gpus[kinds == kind]
+                num_hosts = len(np.unique(self.topology.gpu_hosts[own]))
+                if kind not in found:
+                    known = self.point, load_gpu(kind), self.given_times
+                    found[kind] = slowest_of(*known, len(own), num_hosts)
+        return found
 
     def _kind_of(self, work: Workload) -> str:
         """Return the kind, as the topology names it, of the GPU whose work this is."""
@@ -240,13 +243,9 @@ class Setup:
         """Say what unequal GPUs cost those that wait for each other."""
         told = []
         for kind in self.kinds_in_use:
-            gpu, longer = load_gpu(kind), self.slowest_of(kind) - 1
-            differs = variability_of(self.point, gpu, self.given_times)
-            sentence = (
-                f"The slowest GPU that others wait for ({gpu.title}) is expected to take {longer:.1%} longer than the "
-                f"mean one: what they take differs by {differs:.1%}, one standard deviation (compute.variability)."
-            )
-            told += [sentence] if longer else []
+            gpu, factor = load_gpu(kind), self.slowest_of(kind)
+            if factor != 1:
+                told.append(told_of_slowest(gpu, factor, variability_of(self.point, gpu, self.given_times)))
         return told
 
     def _assumed_by_the_scenario(self) -> list[str]:

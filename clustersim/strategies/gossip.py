@@ -11,6 +11,7 @@ from pydantic import Field, WithJsonSchema, field_validator
 from clustersim.collectives import Schedule, Step
 from clustersim.errors import InputError, Mistake
 from clustersim.results import Update
+from clustersim.stragglers import Awaited
 from clustersim.strategies.day import Outbox, Process, compute, update
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.graphs import GRAPHS, Edge, diameter, mixing_matrix, neighbours, spectral_gap
@@ -62,6 +63,9 @@ class Gossip(Synchronous):
     @property
     def sends_alone(self) -> bool:
         return False
+
+    def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
+        return Awaited(1, 1) if self.asynchronous else super().awaited(num_workers, num_hosts)
 
     def neighbours(self, num_workers: int) -> list[list[int]]:
         """Return the neighbours of each worker [num_workers]."""

@@ -58,3 +58,8 @@ class Casts(NamedTuple):
 
 
 TORCHAO = Casts()
+
+
+def casts_of(kind: CastsKind, num_passes: int) -> Casts:
+    """Return the casts of an update of so many passes, whose number counts where weights are cast once for all."""
+    return Casts(kind, num_passes if kind.endswith("-cached") else 1)

@@ -18,7 +18,7 @@ from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.units import format_duration, format_size
-from clustersim.workload.casts import Casts, CastsKind
+from clustersim.workload.casts import TORCHAO, Casts, CastsKind, casts_of
 from clustersim.workload.catalogue import load_model
 from clustersim.workload.channels_last import Layout
 from clustersim.workload.fused_attention import AttentionKernel, with_kernel
@@ -150,6 +150,8 @@ class ComputeSpec(Spec):
             raise InputError("a profile has the times of layers as they ran; drop embedding, head and casts")
         if self.profile and self.attention:
             raise InputError("a profile has the times of the kernels that it was measured with; drop attention")
+        if self.single_gpu and self.head != "as-others":
+            raise InputError("single_gpu scales all layers alike, the last product too; drop head, or single_gpu")
         if self.profile and self.launch != "queued":
             raise InputError("a profile has the times of kernels in a queue; drop launch, or the profile")
         return self
@@ -181,7 +183,7 @@ def build_workload(
     curve = None if is_told else find_curve(model, gpu, batch, precision)
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
     operator_s = 0.0 if is_blocking else OPERATOR_S
-    casts = Casts(compute.casts, num_passes)
+    casts = casts_of(compute.casts, num_passes)
     estimate = estimate_layers(
         model, gpu, batch, precision, library=compute.library, layout=layout, operator_s=operator_s, casts=casts
     )
@@ -278,7 +280,7 @@ def _single_gpu_factor(
     trained = load_model(rate.model) if rate.model else model
     factor = rate_factor(
         trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, compute.library,
-        rate.batches_per_update, compute.layout or "nchw",
+        rate.batches_per_update, compute.layout or "nchw", casts_of(compute.casts, rate.batches_per_update),
     )  # fmt: skip
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is taken to be off by the same factor" if others else ""
@@ -318,12 +320,13 @@ def rate_factor(
     library: Library = "cudnn",
     batches_per_update: int = 1,
     layout: Layout = "nchw",
+    casts: Casts = TORCHAO,
 ) -> float:
     """Return what estimated layer times are to be multiplied with to train at a rate, the update's time kept.
 
     factor = (batch / rate - update / batches an update) / (forward + backward), all of one GPU at that batch.
     """
-    estimate = estimate_layers(model, gpu, batch, precision, library=library, layout=layout)
+    estimate = estimate_layers(model, gpu, batch, precision, library=library, layout=layout, casts=casts)
     estimated_s = sum(layer.forward_s + layer.backward_s for layer in estimate.layers)
     wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, optimizer) / batches_per_update
     if wanted_s <= 0:

@@ -226,6 +226,22 @@ def test_what_a_choice_holds_is_what_its_layout_holds(number: int) -> None:
     assert held == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
 
 
+def test_casts_once_an_update_are_bounded_whatever_the_number_of_micro_batches() -> None:
+    """Weights that were cast for each micro-batch would take longer than what is simulated."""
+    host = {"template": "dgx-1", "gpu": "h100", "num_gpus": 4, "nvlink": "100 GB/s"}
+    scenario = {
+        "model": "gpt-4x1024x16-seq1024-vocab5120", "num_gpus": NUM_GPUS, "batch": {"global": BATCH},
+        "precision": "amp-fp8", "compute": {"casts": "te-cached", "variability": 0.1}, "transport": "nccl",
+        "topology": {**HOSTS, "num_hosts": 1, "host": host}, "strategy": {"kind": "all-reduce"},
+        "memory_check": False, "num_iterations": 2,
+    }  # fmt: skip
+    of = Material(load_scenario(scenario).points()[0].point, Workloads())
+    split = [each for each in choices() if each.layout.tensor == 2 and each.grid.pipeline == 1]
+    assert {each.layout.micro_batches for each in split} > {1, 4}
+    for choice in split:
+        check_bounded_and_held(of, choice)
+
+
 def test_alone_the_bound_is_what_the_gpu_computes() -> None:
     of = material("one GPU a host", "ideal")
     alone = Choice(1, BATCH, next(choice for choice in choices()).layout.model_copy(update={"data": 1}))

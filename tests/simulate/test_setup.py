@@ -147,3 +147,21 @@ def test_a_layout_that_was_checked_is_the_one_that_runs() -> None:
     assert Setup(first).laid_out is checked
     assert Setup(second).laid_out != checked
     assert Setup(again).laid_out == checked
+
+
+def test_points_of_a_sweep_cast_weights_as_often_as_each_alone() -> None:
+    """Work is shared by points of as many passes alone, since a pass has its part of the casts of weights."""
+    host = {"template": "dgx-1", "gpu": "h100", "num_gpus": 4, "nvlink": "100 GB/s"}
+    file = {
+        "model": "gpt-2x1024x16-seq1024-vocab5120", "batch": {"per_gpu": 4}, "precision": "amp-fp8",
+        "transport": "nccl",
+        "topology": {"kind": "star", "num_hosts": 1, "link": "100 Gbit/s", "hop": "1 us", "host": host},
+        "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": 2}, "compute": {"casts": "te-cached"},
+        "num_gpus": 4, "memory_check": False, "num_iterations": 2,
+    }  # fmt: skip
+    more = {**file, "batch": {"per_gpu": 8}, "parallelism": {"micro_batches": 4}}
+    shared = Workloads()
+    points = [load_scenario(each).points()[0].point for each in (file, more)]
+    works = [Setup(point, shared).workload("h100", 2) for point in points]
+    assert [work.casts.num_passes for work in works] == [2, 4]
+    assert Setup(points[1]).workload("h100", 2) == works[1] != works[0]

@@ -9,6 +9,8 @@ import pytest
 
 import clustersim
 from clustersim.hardware import load_gpu
+from clustersim.scenario import load_scenario
+from clustersim.simulate.setup import Setup
 from clustersim.stragglers import Awaited, slowest
 
 CV = 0.05
@@ -130,3 +132,40 @@ def test_it_is_told_with_what_it_costs() -> None:
     told = [each for each in forecast(point).assumptions if "compute.variability" in each]
     assert "2.2% longer" in told[0]
     assert "differs by 1.5%" in told[0]
+
+
+TWO_KINDS: dict[str, Any] = {
+    "topology": {
+        "kind": "star",
+        "link": "100 Gbit/s",
+        "hosts": [{"count": 2, "host": {"template": "dgx-1", "gpu": gpu, "num_gpus": 4}} for gpu in ("v100", "p100")],
+    }
+}
+
+
+def test_a_kind_that_only_later_replicates_have_has_a_pace_too() -> None:
+    """One GPU by chance, of either kind, waits for nobody."""
+    others = {"placement": "random", "replicates": 6, "batch": {"per_gpu": 16}}
+    mean, even = (
+        seconds(ALL_REDUCE, num_gpus=1, compute={"variability": each}, **TWO_KINDS, **others) for each in (CV, 0)
+    )
+    assert mean == even
+
+
+@pytest.mark.parametrize("backups", [2, 9])
+def test_of_two_kinds_each_has_its_share_of_those_that_are_awaited(backups: int) -> None:
+    """Of 16 GPUs, eight of a kind, all but the backups are: of each kind half as many, and one at least."""
+    setup = Setup(load_scenario(scenario({"kind": "backup", "backups": backups}, 16, **TWO_KINDS)).points()[0].point)
+    expected = slowest(0.015, Awaited(round((16 - backups) / 2), 8))
+    assert [setup.slowest_of(kind) for kind in ("v100", "p100")] == [expected] * 2
+
+
+def test_who_waits_for_fewer_than_the_mean_does_not_wait_for_less_than_nothing() -> None:
+    found = clustersim.simulate(scenario({"kind": "backup", "backups": 5}, compute={"variability": CV}))
+    assert min(found.breakdown_s.values()) >= 0
+    assert sum(found.breakdown_s.values()) == pytest.approx(found.iteration_s, rel=1e-9)
+
+
+def test_workers_that_average_in_pairs_wait_for_nobody_to_compute() -> None:
+    pairs = {"kind": "gossip", "asynchronous": True}
+    assert seconds(pairs, compute={"variability": CV}) == seconds(pairs, compute={"variability": 0})

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+import clustersim
 from clustersim.hardware import load_gpu
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from clustersim.workload import estimate_layers
+from clustersim.workload import ComputeSpec, estimate_layers
 from clustersim.workload.casts import TORCHAO, Casts, CastsKind
 from clustersim.workload.kernel_constants import constants_of
 from tests.workload.test_eight_bits import BATCH, INPUTS, OUTPUTS, ROWS, one_layer
@@ -78,3 +79,21 @@ def test_products_in_16_bits_are_not_cast() -> None:
     gpu, model = load_gpu("h100"), one_layer()
     plain, cast = (estimate_layers(model, gpu, BATCH, "amp-bf16", casts=casts) for casts in (TORCHAO, Casts("te", 4)))
     assert plain.layers == cast.layers
+
+
+@pytest.mark.parametrize("kind", ["torchao", "te", "te-cached"])
+def test_a_published_rate_is_met_with_any_casts(kind: CastsKind) -> None:
+    single = {"samples_per_s": 1000, "batch": 8, "batches_per_update": 4, "source": "made up"}
+    scenario = {
+        "model": "gpt-2x256x4-seq1024-vocab512", "num_gpus": 1, "batch": {"per_gpu": 32}, "precision": "amp-fp8",
+        "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "100 Gbit/s", "hop": "1 us"},
+        "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": 4}, "memory_check": False,
+        "compute": {"casts": kind, "single_gpu": single},
+    }  # fmt: skip
+    assert clustersim.simulate(scenario).samples_per_s == pytest.approx(1000, rel=1e-9)
+
+
+def test_a_published_rate_is_of_all_layers() -> None:
+    single = {"samples_per_s": 1000, "batch": 8, "source": "made up"}
+    with pytest.raises(ValueError, match="drop head, or single_gpu"):
+        ComputeSpec(head="tf32", single_gpu=single)
