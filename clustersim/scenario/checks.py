@@ -29,8 +29,9 @@ from clustersim.strategies import Servers
 from clustersim.topology import Topology, place
 from clustersim.topology.through_adapters import through_adapters
 from clustersim.units import format_size
-from clustersim.workload import load_workload, memory_overflow, read_profile
+from clustersim.workload import LayerTime, Model, load_workload, memory_overflow, read_profile
 from clustersim.workload.channels_last import refuse_layout
+from clustersim.workload.huggingface import HUGGINGFACE_2021
 from clustersim.workload.precision import PRECISIONS, precision_on
 
 
@@ -229,6 +230,20 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
         yield from _room_mistakes(point, known, topology.gpu_hosts[gpus])
 
 
+def _uncounted(
+    point: Point, model: Model, gpus: Sequence[Gpu], given_times: Sequence[LayerTime | None] | None
+) -> Iterator[Mistake]:
+    """Yield that a model's kernels were not counted as `compute` asks for them, or that it has none such."""
+    compute = point.compute
+    if (compute.embedding, compute.head) == ("lookup", "as-others") and compute.library != HUGGINGFACE_2021:
+        return
+    try:
+        for gpu in gpus:
+            work_of(point, model, gpu, point.per_gpu_batch, given_times)
+    except InputError as error:
+        yield from (Place().told(each, each.key or "compute") for each in error.mistakes)
+
+
 def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iterator[Mistake]:
     """Yield that a model cannot be laid over GPUs of these kinds as the scenario says, or does not fit into one.
 
@@ -236,6 +251,7 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iter
     """
     model, given_times = load_workload(point.model)
     if point.is_plain:
+        yield from _uncounted(point, model, gpus, given_times)
         for mistake in memory_mistakes(point, model, gpus):
             remedy = least_change(point, model, given_times, gpus[0]) if len(gpus) == 1 else None
             if remedy is not None and remedy.held_bytes <= gpus[0].memory_bytes:

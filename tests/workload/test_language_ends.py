@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,3 +98,11 @@ def test_gpus_that_split_a_table_multiply_a_part_of_it_each() -> None:
     part = Setup(load_scenario(file).points()[0].point).laid_out.parts[0].pieces[0].layer
     assert part.flop == pytest.approx(2 * TOKENS * (WORDS + TOKENS) * FEATURES / 4)
     assert part.shape["inputs"] == (WORDS + TOKENS) / 4
+
+
+def test_what_is_refused_stands_where_compute_does(tmp_path: Path) -> None:
+    host = "topology: {kind: star, num_hosts: 1, gpu: v100, link: 10 Gbit/s}\nstrategy: {kind: all-reduce}\n"
+    file = tmp_path / "here.yaml"
+    file.write_text(f"model: resnet50\nnum_gpus: 1\nbatch: {{per_gpu: 8}}\n{host}compute: {{embedding: product}}\n")
+    with pytest.raises(InputError, match=r"here.yaml:6:10: compute: embedding: product is .* no embedding"):
+        load_scenario(file)
