@@ -221,6 +221,7 @@ class _Writer:
             self._layers_backward(part, unit, micro, is_last, puts_off)
             if not puts_off:
                 self._share_out(part, unit, BACKWARD, micro, is_last)
+        self.exchange.empty(self.ops, micro)
         self._send(GRADIENTS, number, number - 1, micro)
 
     def _weights(self, part: Part, micro: int, is_last: bool) -> None:
@@ -231,6 +232,7 @@ class _Writer:
                 self._sum_up(part, layer, WEIGHTS, micro)
                 self.exchange.grow(self.ops, part, layer, is_last)
             self._share_out(part, unit, WEIGHTS, micro, is_last)
+        self.exchange.empty(self.ops, micro)
 
     def _sum_up(self, part: Part, layer: int, phase: str, micro: int) -> None:
         """Add the gradients of a layer to those of other micro-batches, if kernels of their own do."""

@@ -32,6 +32,7 @@ class Exchange:
     places: list[int] = field(default_factory=list)  # in the model, of the layers of `grown`
     needed: list[tuple[int, int]] = field(default_factory=list)  # operations before a layer that waits for its weights
     reduced: list[Key] = field(default_factory=list)
+    filling: list[tuple[int, float]] = field(default_factory=list)  # place, parameters: of a bucket that is not full
     experts: list[tuple[int, float]] = field(default_factory=list)  # layer, parameters: whose weights are shared out
     host: HostUpdates = field(init=False)
     joined: JoinedSums = field(init=False)
@@ -81,6 +82,9 @@ class Exchange:
         num, whole, key = self.grid.num_replicas, part.num_parameters(unit), None
         if self.rules.sharding not in ("zero-2", "zero-3") or not whole:
             return
+        if self.rules.waits_for_sums:
+            self._fill(ops, part, unit, micro)
+            return
         for axis, copied in self.copied(part, unit):
             what = "shares of experts' gradients" if axis == EXPERT_COPIES else "shares of gradients"
             key, size = Key(what, micro, part.first + unit.start), copied * self.rules.gradient_bytes
@@ -90,6 +94,31 @@ class Exchange:
                 self._join(ops, key, size / self.grid.num_sharers, part.pieces[unit.start].layer.name)
         if is_last and self.rules.offload.optimizer:
             ops += self.host.leave(whole / num, whole, key)
+
+    def _fill(self, ops: list[Op | Pass], part: Part, unit: range, micro: int) -> None:
+        """Put the gradients of a unit into a bucket, and exchange it before one that it has no room for."""
+        cap = self.rules.caps[-1] if isinstance(self.rules.caps, tuple) else None
+        for layer in reversed(unit):
+            size = float(part.pieces[layer].layer.num_parameters)
+            held = sum(each for _, each in self.filling)
+            if cap is not None and held and (held + size) * self.rules.gradient_bytes > cap:
+                self.empty(ops, micro)
+            if size:
+                self.filling.append((part.first + layer, size))
+
+    def empty(self, ops: list[Op | Pass], micro: int) -> None:
+        """Exchange what is in a bucket, which whoever computes waits for (DeepSpeed without `overlap_comm`)."""
+        if not self.filling or self.grid.num_replicas == 1:
+            self.filling = []
+            return
+        size = sum(each for _, each in self.filling) * self.rules.gradient_bytes
+        key = Key("shares of gradients", micro, self.filling[-1][0])
+        self.filling = []
+        seconds = self.rules.kernels.before * size / self.rules.gradient_bytes
+        if seconds:
+            ops.append(Compute("gradients", seconds, BACKWARD, micro))
+        op, axis = ("all-reduce", REPLICAS) if self.rules.sums_cast else ("reduce-scatter", self.axis)
+        ops += [Call(key, op, axis, size), Wait(key)]
 
     def _join(self, ops: list[Op | Pass], key: Key, num_bytes: float, name: str) -> None:
         """Note that a share is there which those who have the same one add up together with others."""

@@ -12,6 +12,14 @@ it, of all that a GPU has, and `share` of what it updates, once an iteration:
   read for their norm, 4, and set to zero, 4; updated weights are cast, 4 + w (`update_lp_params`).
 - `deepspeed-bf16-0.12`: the same from 2023 until pull request 5434 (April 2024) gave up a pass's gradients as before.
   Release 0.12.6 sets them to zero instead, w (`clear_lp_grads`), so that autograd adds to what is there, 3 w.
+- `deepspeed-zero`: DeepSpeed's stages 0 to 2 of 2021 without `contiguous_gradients`, which stage 1 leaves out whatever is
+  asked (deepspeed/runtime/engine.py, `_configure_zero_optimizer`; runtime/zero/stage_1_and_2.py of 0.5). Gradients are
+  put together, 2 g, divided, 2 g, and copied back after an all-reduce, 2 g (`allreduce_bucket`, `allreduce_and_copy`;
+  `buffered_allreduce_fallback` of stage 0): every copy gets all of its sum. Checked for what is no number, halves cast
+  to fp32 first, g + 8 or 4 (`_has_inf_or_nan`), are all gradients in stages 0 and 1, and what is updated in stage 2.
+  What is updated is read for its norm in fp64, g + 16 (stage 0: fp32, g + 8), put together, 2 g, cast to fp32, g + 4,
+  unscaled, 8, and copied to the weights, 4 + w. Gathered weights are copied out of one tensor, 2 w (`all_gather` in
+  torch/lib/c10d/ProcessGroupNCCL.cpp). In fp32 stage 0 checks and scales nothing.
 - `internlm`: InternLM's hybrid ZeRO optimizer (internlm/solver/optimizer/hybrid_zero_optim.py and utils.py, commits
   01e7fd61 and 099e1cd2) leaves sums to autograd, puts them into a bucket, 2 g, divides them, 2 g, and copies them
   back, 2 g. Of what it updates it casts gradients to fp32 and reads them for their norm, g + 8, puts them together,
@@ -38,12 +46,16 @@ from typing import Literal, NamedTuple
 from clustersim.hardware.sheet import Gpu
 from clustersim.workload.kernel_constants import constants_of
 
-GradientKernels = Literal["none", "autograd", "deepspeed-bf16", "deepspeed-bf16-0.12", "internlm", "megatron"]
+GradientKernels = Literal[
+    "none", "autograd", "deepspeed-bf16", "deepspeed-bf16-0.12", "deepspeed-zero", "internlm", "megatron"
+]
+DEEPSPEED_ZERO = "deepspeed-zero"
 AUTOGRADS = ("none", "autograd")
 """Kinds that leave gradients where autograd has them: who sends these in buckets copies them there and back."""
 
-SUMS_CAST = ("deepspeed-bf16", "deepspeed-bf16-0.12")
-"""Kinds that cast what they have summed, and give every copy all of its sum, also where each updates a slice."""
+SUMS_CAST = ("deepspeed-bf16", "deepspeed-bf16-0.12", DEEPSPEED_ZERO)
+"""Kinds that send sums in the format of weights, and give every copy all of its sum, also where each updates a slice.
+"""
 
 _FP32 = 4.0
 
@@ -77,6 +89,25 @@ def _deepspeed_bf16(weight: float, _: float) -> Moved:
 def _deepspeed_bf16_0_12(weight: float, gradient: float) -> Moved:
     moved = _deepspeed_bf16(weight, gradient)
     return moved._replace(each=moved.each + 4 * weight)
+
+
+def deepspeed_zero(weight: float, gradient: float, sharding: str | None) -> Moved:
+    """Return what DeepSpeed's stage 0 (`sharding` None), 1 or 2 moves.
+
+    >>> deepspeed_zero(2, 2, "zero-1")
+    Moved(each=0.0, further=0.0, before=8, after=18.0, share=42.0)
+    """
+    is_half = gradient < _FP32
+    cast, check = (gradient + _FP32, gradient + 2 * _FP32) if is_half else (0.0, gradient)
+    scaled, copied = 2 * _FP32, _FP32 + weight
+    if sharding is None:
+        updated = gradient + 2 * _FP32 + cast + scaled + copied
+        return Moved(before=4 * gradient, after=2 * gradient + (check if is_half else 0), share=updated * is_half)
+    norm = gradient + 4 * _FP32
+    updated = norm + 2 * gradient + cast + scaled + copied
+    checked_by_all = check if sharding == "zero-1" else 0.0
+    after = 2 * gradient + checked_by_all + 2 * weight
+    return Moved(before=4 * gradient, after=after, share=updated + check - checked_by_all)
 
 
 def _internlm(weight: float, gradient: float) -> Moved:
@@ -114,26 +145,36 @@ def waits_of(kind: GradientKernels, waited_s: float) -> Moved:
     return Moved(*(waited_s * number for number in _KERNELS.get(kind, NOTHING_MOVED)))
 
 
-def moved_bytes(kind: GradientKernels, weight_bytes: float, gradient_bytes: float) -> Moved:
-    """Return the bytes of a parameter that a code moves.
+def moved_bytes(
+    kind: GradientKernels, weight_bytes: float, gradient_bytes: float, sharding: str | None = None
+) -> Moved:
+    """Return the bytes of a parameter that a code moves, whatever copies share out but for `deepspeed-zero`.
 
     >>> moved_bytes("deepspeed-bf16", 2, 4)
     Moved(each=18.0, further=0.0, before=10.0, after=14.0, share=6.0)
     >>> moved_bytes("autograd", 2, 2)
     Moved(each=0.0, further=6, before=0.0, after=0.0, share=0.0)
     """
+    if kind == DEEPSPEED_ZERO:
+        return deepspeed_zero(weight_bytes, gradient_bytes, sharding)
     return _OF_KIND[kind](weight_bytes, gradient_bytes)
 
 
 def moved_seconds(
-    kind: GradientKernels, gpu: Gpu, units: str, weight_bytes: float, gradient_bytes: float, num_copies: int
+    kind: GradientKernels,
+    gpu: Gpu,
+    units: str,
+    weight_bytes: float,
+    gradient_bytes: float,
+    num_copies: int,
+    sharding: str | None = None,
 ) -> Moved:
     """Return the seconds of a parameter, at the memory rate that element-wise kernels reach.
 
     One copy has nothing to exchange, and so nothing `before` it.
     """
     rate = constants_of(gpu, units).memory_efficiency * gpu.memory_bytes_per_s
-    moved = moved_bytes(kind, weight_bytes, gradient_bytes)
+    moved = moved_bytes(kind, weight_bytes, gradient_bytes, sharding)
     if num_copies == 1:
         moved = moved._replace(before=0.0)
     return Moved(*(each / rate for each in moved))

@@ -160,6 +160,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         awaited=layout.messages != "beside",
         paired=layout.messages == "paired",
         joined_bytes=layout.joined_sums,
+        waits_for_sums=_waits_for_sums(layout, grid, training),
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
@@ -185,6 +186,15 @@ def _share(pieces: Sequence[Piece], layout: Parallelism, grid: Grid) -> float:
         return updated_share(pieces, grid)
     sizes = [float(piece.layer.num_parameters) for piece in pieces if piece.layer.num_parameters]
     return fullest_share(sizes, grid.num_sharers, layout.gather_overlap)
+
+
+def _waits_for_sums(layout: Parallelism, grid: Grid, training: Training) -> bool:
+    """Say whether gradients that are shared out go by the bucket, beside nothing: `zero-2` without overlap.
+
+    Not where they go on to the host, or by groups or experts, whose shares set off as each block has them.
+    """
+    goes_on = layout.offloads(OPTIMIZER) or grid.shared_over is not None or grid.expert > 1
+    return layout.sharding == "zero-2" and not training.overlap and not goes_on
 
 
 def offload_of(layout: Parallelism, training: Training) -> Offload:
@@ -242,7 +252,7 @@ def _gradient_kernels(layout: Parallelism, grid: Grid, whole: Workload) -> Moved
         return NOTHING_MOVED
     number = PRECISIONS[whole.precision]
     sizes = number.operand_bytes, whole.gradient_bytes_per_parameter
-    return moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, grid.num_replicas)
+    return moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, grid.num_replicas, layout.sharding)
 
 
 def _rules_without_degrees(training: Training) -> Rules:

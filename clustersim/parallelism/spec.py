@@ -155,6 +155,7 @@ class Parallelism(Spec):
         description="whose kernels move gradients beside products, collectives and the update, where all GPUs have all "
         "of them: nobody's (`none`), PyTorch's sums over micro-batches (`autograd`), or the sums, casts, divisions "
         "and norms of `deepspeed-bf16` (its BF16_Optimizer, `deepspeed-bf16-0.12` from 2023 until release 0.14), "
+        "`deepspeed-zero` (its stages 0 to 2 of 2021, without `contiguous_gradients`; `zero-2` with `overlap: false`), "
         "`internlm` or `megatron`",
     )
     masks: Literal["none", "host"] = Field(

@@ -181,7 +181,9 @@ class _Exchange:
         if replicas == 1:
             return passed_s + (self._update_s if self._host_s is None else self._host_s)
         passed_s += self._into_s
-        if sharding in ("zero-2", "zero-3"):
+        if sharding == "zero-2" and not self._overlap:
+            met_s = passed_s  # by the bucket, in front of what computes: as soon as that is through at the earliest
+        elif sharding in ("zero-2", "zero-3"):
             met_s = self._streamed_s(passed_s)
         else:
             op = "reduce-scatter" if sharding else "all-reduce"

@@ -49,7 +49,8 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
     given = point.strategy.model_fields_set
     if "copies" in given and grid.num_replicas == 1 and getattr(point.strategy, "copies", "") not in ("auto", "none"):
         yield "strategy.copies changes nothing: there is one copy of the model, which sends no gradients"
-    if "overlap" in given and layout.sharding in ("zero-2", "zero-3"):
+    is_awaited = layout.sharding == "zero-2" and not layout.offloads("optimizer") and grid.shared_over is None
+    if "overlap" in given and layout.sharding in ("zero-2", "zero-3") and not (is_awaited and grid.expert == 1):
         yield f"strategy.overlap changes nothing: with {layout.sharding} gradients set off as each block has them"
     if "copies" in given and (layout.sharding or layout.offloads("optimizer") or layout.schedule == "pipedream"):
         yield "strategy.copies changes nothing: only gradients that nobody shares out or takes away come into buckets"

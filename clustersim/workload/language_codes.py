@@ -59,7 +59,14 @@ from collections.abc import Callable, Mapping
 
 from clustersim.workload.eager import GATES, LAYER_NORM, eager_around, eager_traffic, widths
 from clustersim.workload.encoder_kernels import Around
-from clustersim.workload.huggingface import HUGGINGFACE_2021, huggingface_around, huggingface_traffic
+from clustersim.workload.huggingface import (
+    AUTOCAST,
+    HUGGINGFACE_2021,
+    autocast_around,
+    autocast_traffic,
+    huggingface_around,
+    huggingface_traffic,
+)
 from clustersim.workload.kernel_constants import Traffic
 from clustersim.workload.layer import Layer
 from clustersim.workload.precision import Precision
@@ -184,6 +191,7 @@ TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
     "eager": eager_traffic,
     "fms": fms_traffic,
     HUGGINGFACE_2021: huggingface_traffic,
+    AUTOCAST: autocast_traffic,
     "huggingface-2023": huggingface_2023_traffic,
     "internlm": internlm_traffic,
     "megatron": megatron_traffic,
@@ -194,6 +202,7 @@ AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
     "eager": eager_around,
     "fms": eager_around,
     HUGGINGFACE_2021: huggingface_around,
+    AUTOCAST: autocast_around,
     "huggingface-2023": eager_around,
     "internlm": _around_matrices,
     "megatron-2023": _around_single_matrices,

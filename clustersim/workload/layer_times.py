@@ -63,6 +63,7 @@ Library = Literal[
     "eager-2020",
     "fms",
     "huggingface-2021",
+    "huggingface-2021-autocast",
     "huggingface-2023",
     "internlm",
     "megatron",
