@@ -34,7 +34,7 @@ def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
         ({"data": 8, "messages": "awaited"}, {}, "parallelism.messages"),
         ({"pipeline": 2, "stages": [6, 8], "balance": "time"}, {}, "parallelism.balance"),
         ({"data": 8, "schedule": "gpipe"}, {}, "parallelism.schedule"),
-        ({"data": 8, "sharding": "zero-2"}, {"overlap": False}, "strategy.overlap"),
+        ({"data": 8, "sharding": "zero-3"}, {"overlap": False}, "strategy.overlap"),
         ({"data": 8, "sharding": "zero-3"}, {"overlap": True}, "strategy.overlap"),
         ({"data": 8, "sharding": "zero-3"}, {"buckets": "layer"}, "strategy.buckets"),
         ({"data": 1, "pipeline": 8, "micro_batches": 2}, {"copies": "pytorch"}, "strategy.copies"),

@@ -92,10 +92,20 @@ def test_what_is_counted_is_all_that_is_slower_than_one_pass():
     assert slower == {"softmax", "gelu", "layer-norm", "add", "loss", "matmul", "fully-connected"}
 
 
-@pytest.mark.parametrize("precision", ["amp-fp16", "fp16"])
-def test_16_bits_are_refused_whose_casts_were_not_counted(precision):
-    with pytest.raises(InputError, match="counted in 32 bits alone; write precision: fp32"):
-        estimate_layers(load_model("gpt2-small"), load_gpu("titan-rtx"), 4, precision, library=HUGGINGFACE_2021)
+def test_half_a_model_moves_as_many_numbers_and_its_norms_read_one_at_a_time():
+    fp16 = PRECISIONS["amp-fp16"]
+    assert huggingface_traffic(GPT2["h.0.attention.softmax"], fp16) == huggingface_traffic(
+        GPT2["h.0.attention.softmax"], FP32
+    )
+    norm = GPT2["h.0.norm1"]
+    half, single = huggingface_traffic(norm, fp16), huggingface_traffic(norm, FP32)
+    assert half is not None and single is not None
+    assert [each.input for each in half] == [2 * each.input for each in single]
+
+
+def test_autocast_is_refused_in_fp32():
+    with pytest.raises(InputError, match="nothing to cast; write library: huggingface-2021"):
+        estimate_layers(load_model("gpt2-small"), load_gpu("titan-rtx"), 4, "fp32", library="huggingface-2021-autocast")
 
 
 @pytest.mark.parametrize(("model", "what"), [("llama-2-7b", "rms-norm"), ("gpt-2x64x2-fused", "fused attention")])
