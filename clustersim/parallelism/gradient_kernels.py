@@ -12,14 +12,14 @@ it, of all that a GPU has, and `share` of what it updates, once an iteration:
   read for their norm, 4, and set to zero, 4; updated weights are cast, 4 + w (`update_lp_params`).
 - `deepspeed-bf16-0.12`: the same from 2023 until pull request 5434 (April 2024) gave up a pass's gradients as before.
   Release 0.12.6 sets them to zero instead, w (`clear_lp_grads`), so that autograd adds to what is there, 3 w.
-- `deepspeed-zero`: DeepSpeed's stages 0 to 2 of 2021 without `contiguous_gradients`, which stage 1 leaves out whatever is
-  asked (deepspeed/runtime/engine.py, `_configure_zero_optimizer`; runtime/zero/stage_1_and_2.py of 0.5). Gradients are
-  put together, 2 g, divided, 2 g, and copied back after an all-reduce, 2 g (`allreduce_bucket`, `allreduce_and_copy`;
-  `buffered_allreduce_fallback` of stage 0): every copy gets all of its sum. Checked for what is no number, halves cast
-  to fp32 first, g + 8 or 4 (`_has_inf_or_nan`), are all gradients in stages 0 and 1, and what is updated in stage 2.
-  What is updated is read for its norm in fp64, g + 16 (stage 0: fp32, g + 8), put together, 2 g, cast to fp32, g + 4,
-  unscaled, 8, and copied to the weights, 4 + w. Gathered weights are copied out of one tensor, 2 w (`all_gather` in
-  torch/lib/c10d/ProcessGroupNCCL.cpp). In fp32 stage 0 checks and scales nothing.
+- `deepspeed-zero`: DeepSpeed's stages 0 to 2 of 2021 without `contiguous_gradients`, which stage 1 leaves out whatever
+  is asked (deepspeed/runtime/engine.py, `_configure_zero_optimizer`; runtime/zero/stage_1_and_2.py of 0.5). Gradients
+  are put together, 2 g, divided, 2 g, and copied back after an all-reduce, 2 g (`allreduce_bucket`,
+  `allreduce_and_copy`; `buffered_allreduce_fallback` of stage 0): every copy gets all of its sum. Checked for what is
+  no number, halves cast to fp32 first, g + 8 or 4 (`_has_inf_or_nan`), are all gradients in stages 0 and 1, and what
+  is updated in stage 2. What is updated is read for its norm in fp64, g + 16 (stage 0: fp32, g + 8), put together, 2
+  g, cast to fp32, g + 4, unscaled, 8, and copied to the weights, 4 + w. Gathered weights are copied out of one tensor,
+  2 w (`all_gather` in torch/lib/c10d/ProcessGroupNCCL.cpp). In fp32 stage 0 checks and scales nothing.
 - `internlm`: InternLM's hybrid ZeRO optimizer (internlm/solver/optimizer/hybrid_zero_optim.py and utils.py, commits
   01e7fd61 and 099e1cd2) leaves sums to autograd, puts them into a bucket, 2 g, divides them, 2 g, and copies them
   back, 2 g. Of what it updates it casts gradients to fp32 and reads them for their norm, g + 8, puts them together,

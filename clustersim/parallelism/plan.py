@@ -56,8 +56,8 @@ class Rules:
     cast, divided and read for their norm, `waits` those of a tensor that a process waits for such kernels, `mask_s`
     those in which it makes the mask of a micro-batch, and `num_passes` how many micro-batches there are. Messages
     between stages that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the
-    same time. Shares that groups add up are joined up to `joined_bytes`, or not at all. With `waits_for_sums` gradients that are
-    shared out go by the bucket, and nothing computes while one is exchanged.
+    same time. Shares that groups add up are joined up to `joined_bytes`, or not at all. With `waits_for_sums` gradients
+    that are shared out go by the bucket, and nothing computes while one is exchanged.
     """
 
     micro_batch: int

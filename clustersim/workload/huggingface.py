@@ -27,16 +27,16 @@ run on halves: transformers 4.12 casts scores to the format of the values, which
 long as they have bytes, but in layer norms, which read one at a time until the end of 2021 (pytorch/pytorch, pull
 request 67977), and a dropout's mask has a byte all the same.
 
-`huggingface-2021-autocast` is the same code with fp32 weights under `torch.cuda.amp.autocast`, which has `pow`, softmax,
-layer norm and the loss in fp32 (PyTorch, *Automatic Mixed Precision package*, "CUDA Ops that can autocast to
+`huggingface-2021-autocast` is the same code with fp32 weights under `torch.cuda.amp.autocast`, which has `pow`,
+softmax, layer norm and the loss in fp32 (PyTorch, *Automatic Mixed Precision package*, "CUDA Ops that can autocast to
 float32"); what two formats go into comes out in the wider one. Counted in halves, an fp32 number as two, a cast as 3:
 
 - scores: divided, 2, masked, 2; the fp32 mask of padding added, 1 + 2; softmax, 4, and cast to the values' format, 3.
   Backward cast, 3, times the output, 6, its kernel, 6, cast, 3, zeros, 1, choice, 3, division, 2.
-- `gelu_new`: cast for the cube, 3, cube 4, constant 4, x added 1 + 4, constant 4, tanh 4, 1 added 4, half of x, 2, their
-  product, 1 + 4, and a cast for the next product, 3. Backward cast, 3, the product's two gradients, 6 and 5, one cast,
-  3, tanh 6, constants 2, 4 and 4, the cube's (square 4, times three 4, times the gradient 6), its cast and that of x, 3
-  each, and three gradients of x added, 6.
+- `gelu_new`: cast for the cube, 3, cube 4, constant 4, x added 1 + 4, constant 4, tanh 4, 1 added 4, half of x, 2,
+  their product, 1 + 4, and a cast for the next product, 3. Backward cast, 3, the product's two gradients, 6 and 5, one
+  cast, 3, tanh 6, constants 2, 4 and 4, the cube's (square 4, times three 4, times the gradient 6), its cast and that
+  of x, 3 each, and three gradients of x added, 6.
 - residual connection, a half added to fp32: 1 + 4, backward a cast, 3, and the sum of both branches, 6; layer norm:
   fp32, 6, and a cast for the product behind it, 3, backward 14 and 3.
 - the loss: scores copied, 2, cast, 3, log-softmax 8; backward zeros 2, log-softmax 8, cast 3, slice 3.

@@ -99,7 +99,8 @@ def test_half_a_model_moves_as_many_numbers_and_its_norms_read_one_at_a_time():
     )
     norm = GPT2["h.0.norm1"]
     half, single = huggingface_traffic(norm, fp16), huggingface_traffic(norm, FP32)
-    assert half is not None and single is not None
+    assert half is not None
+    assert single is not None
     assert [each.input for each in half] == [2 * each.input for each in single]
 
 
