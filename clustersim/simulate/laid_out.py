@@ -183,10 +183,12 @@ def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:
 def _spans(crew: Crew, times: Timesheet, laid_out: LaidOut, num_before: int) -> Spans:
     """Return what watched ranks did in their latest iteration: programs, the exchange of gradients, the update.
 
-    The timesheet begins after `num_before` iterations.
+    The timesheet begins after `num_before` iterations, and ends before one that a rank has begun ahead of others.
     """
     spans, origin_s = crew.spans()
     for rank, iteration in sorted(crew.noted.items()):
+        if iteration - num_before >= times.begin_s.shape[1]:
+            continue
         buckets = laid_out.plans[laid_out.grid.stage(rank)].iteration.buckets
         add_exchange(spans, times, (rank, iteration - num_before), origin_s, [bucket.name for bucket in buckets])
     return spans

@@ -57,6 +57,10 @@ class Gossip(Synchronous):
         return value
 
     @property
+    def is_periodic(self) -> bool:
+        return not self.asynchronous  # then neighbours are met by chance
+
+    @property
     def overlaps_backward(self) -> bool:
         return False
 

@@ -295,3 +295,14 @@ def test_a_cluster_without_gpu_sheets_has_no_compute_times(scenario):
     del scenario["topology"]["gpu"]
     with pytest.raises(InputError, match=r"topology\.gpu"):
         clustersim.simulate(scenario)
+
+
+def test_replicates_of_workers_who_meet_by_chance_differ_and_are_those_of_the_exact_run(scenario):
+    slow = [{"kind": "constant", "factor": 1.7, "of": [0, 1, 2]}]
+    scenario["topology"]["link"] = "0.1 GB/s"
+    strategy = {"kind": "gossip", "asynchronous": True, "graph": "complete"}
+    asked = {**scenario, "num_gpus": 7, "strategy": strategy, "stragglers": slow, "replicates": 3, "num_iterations": 10}
+    quick, exact = (clustersim.simulate(asked, exact=exact) for exact in (False, True))
+    assert quick.iteration_s == pytest.approx(exact.iteration_s, rel=1e-9)
+    low, high = quick.interval.iteration_s
+    assert low < high

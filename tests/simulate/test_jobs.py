@@ -227,3 +227,27 @@ def test_jobs_that_exchange_nothing_are_played_to_their_end(scenario, tmp_path):
     run = clustersim.simulate({**scenario, "model": str(tmp_path / "silent.yaml"), "jobs": 2})
     assert [job.slowdown for job in run.jobs] == pytest.approx([1, 1], rel=1e-9)
     assert run.iteration_s == pytest.approx(0.006, rel=1e-9)
+
+
+def test_a_rank_that_is_ahead_when_its_job_ends_is_drawn_as_far_as_it_is_known() -> None:
+    """A stage of one of two jobs has begun an iteration beyond those that count, which the sheet does not have."""
+    host = {"template": "dgx-1", "gpu": "h100", "num_gpus": 2, "nvlink": "100 GB/s"}
+    run = clustersim.simulate(
+        {
+            "model": "gpt-4x256x4-seq1024-vocab512",
+            "num_gpus": 8,
+            "batch": {"global": 32},
+            "precision": "amp-fp8",
+            "topology": {"kind": "star", "num_hosts": 8, "link": "10 Gbit/s", "hop": "1 us", "host": host},
+            "transport": "ideal",
+            "strategy": {"kind": "server"},
+            "parallelism": {"pipeline": 2, "micro_batches": 4},
+            "memory_check": False,
+            "num_iterations": 3,
+            "placement": "spread",
+            "seed": 87,
+            "jobs": 2,
+        }
+    )
+    assert len(run.jobs) == 2
+    assert len(run.spans) > 0
