@@ -18,6 +18,8 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
     A schedule orders passes, so that it changes what is kept even on one stage, but not where there is one pass.
     """
     layout, asked = point.parallelism, point.parallelism.model_fields_set
+    if "casts" in point.compute.model_fields_set and point.precision != "amp-fp8":
+        yield f"compute.casts changes nothing: products of {point.precision} are not cast to 8 bits"
     if layout.kind != "grid":
         return
     grid = point.grid

@@ -52,6 +52,14 @@ def test_a_key_that_changes_nothing_is_told(layout: dict[str, Any], strategy: di
     assert told[0].startswith(f"{key} changes nothing")
 
 
+@pytest.mark.parametrize(("precision", "is_told"), [("fp32", True), ("amp-fp8", False)])
+def test_casts_to_8_bits_are_told_where_nothing_is_cast(precision: str, is_told: bool) -> None:
+    topology = {**ASKED["topology"], "host": {"gpu": "h100"}}
+    asked = {**ASKED, "topology": topology, "precision": precision, "compute": {"casts": "te"}}
+    told = forecast(load_scenario(asked).points()[0].point).warnings
+    assert any(each.startswith("compute.casts changes nothing") for each in told) == is_told
+
+
 @pytest.mark.parametrize(
     ("layout", "strategy"),
     [
