@@ -12,6 +12,7 @@ _ONLY = {
     "parallelism.sharding_copies": ("none", "copies nothing around collectives"),
     "parallelism.joined_sums": ("None", "adds up what groups have block by block"),
     "parallelism.gradient_kernels": ("none", "moves gradients in collectives alone"),
+    "parallelism.input_sums": ("joined", "adds up once what several matrices read"),
     "parallelism.sharding_by": ("slices", "shares slices out"),
     "parallelism.messages": ("beside", "has stages hand over beside compute"),
     "compute.launch": ("queued", "tries layouts that have things beside compute"),

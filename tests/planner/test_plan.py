@@ -329,8 +329,10 @@ def test_an_offload_that_is_given_is_kept() -> None:
     assert {entry.choice.layout.offload for entry in found.best} == {"optimizer"}
 
 
-@pytest.mark.parametrize(("key", "value"), [("sharding_by", "tensors"), ("gradient_kernels", "autograd")])
-def test_copies_of_a_plan_share_out_slices(key: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("sharding_by", "tensors"), ("gradient_kernels", "autograd"), ("input_sums", "each")]
+)
+def test_what_a_plan_does_not_try_is_refused(key: str, value: Any) -> None:
     error = refusal({**SCENARIO, "parallelism": {"sharding": "zero-1", key: value}}, [4])
     assert error.mistakes[0].key == f"parallelism.{key}"
     assert f"leave {key} out" in str(error)
