@@ -57,7 +57,7 @@ class GpuDevice:
             return pieces
         if self._pace is not None:
             seconds = self._pace.end_s(self.env.now, seconds) - self.env.now
-        yield self.env.timeout(seconds)
+        yield simpy.Timeout(self.env, seconds)
         self.stream.go()
         return []
 

@@ -52,7 +52,7 @@ class Multiprocessors:
 
     def work(self, seconds: float) -> simpy.Event:
         """Begin work that takes so long with all multiprocessors; return an event of its end, with its pieces."""
-        self._over, self._pieces = self._env.event(), []
+        self._over, self._pieces = simpy.Event(self._env), []
         self._work_s = self._left_s = seconds
         self._since_s = float(self._env.now)
         self._set_alarm()
@@ -91,7 +91,7 @@ class Multiprocessors:
         needed_s = self._left_s / speed
         if self._pace is not None:
             needed_s = self._pace.end_s(self._since_s, needed_s) - self._since_s
-        self._env.timeout(needed_s).callbacks.append(partial(self._ring, self._alarm))
+        simpy.Timeout(self._env, needed_s).callbacks.append(partial(self._ring, self._alarm))
 
     def _ring(self, number: int, alarm: simpy.Event) -> None:
         over = self._over

@@ -27,9 +27,10 @@ class Gpu(Sheet):
     in fp32. `launch_s` is what one kernel costs at least, however little it does. `power_w` is the most that it is made
     to take (thermal design power, or board power), and `dollars_per_hour` what one is rented for on demand.
     `staged_bytes_per_s` is what a GPU gets from the others of its host in an all-reduce where they cannot reach each
-    other's memory, so that all goes through the host's; `staged_together_bytes_per_s` what all GPUs behind one PCIe
-    switch get of others in sum, where that is less than each gets by itself. None where they can. `variability` is the
-    standard deviation over the mean of what GPUs of this kind take for the same training; None where nothing is known.
+    other's memory but over NVLink, so that all goes through the host's; `staged_together_bytes_per_s` what all GPUs
+    behind one PCIe switch get of others in sum, where that is less than each gets by itself. None where they can.
+    `variability` is the standard deviation over the mean of what GPUs of this kind take for the same training; None
+    where nothing is known.
     """
 
     architecture: str

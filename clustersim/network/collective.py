@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -110,8 +111,11 @@ class Collective:
         for group in groups:
             self._expect(group)
         entries, self.entries = self.entries, []
-        for ranks, times_s in entries:
-            self.ranks.enter(ranks, times_s)
+        if len(entries) == 1:
+            self.ranks.enter(*entries[0])
+        elif entries:  # all at once, in the order in which they came
+            together = [[*chain.from_iterable(column)] for column in zip(*entries, strict=True)]
+            self.ranks.enter(*together)
 
     def done(self, rank: int) -> simpy.Event:
         """Return an event that fires when this rank has finished its part."""
@@ -120,7 +124,7 @@ class Collective:
     def reached(self, rank: int, step: int) -> simpy.Event:
         """Return an event that fires when this rank has finished every step before `step`."""
         self._check(rank, step)
-        event = self._wires.env.event()
+        event = simpy.Event(self._wires.env)
         self._wires.before_waiting()
         if self.ranks.step_of(rank) >= step:
             event.succeed()

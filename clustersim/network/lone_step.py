@@ -157,7 +157,7 @@ class LoneSteps:
     def step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> LoneStep:
         """Return a step of a collective among these nodes [num_ranks], with one wait of all messages if it is given."""
         src, dst = columns.src, columns.dst
-        first, links, latency_s = self._ways(nodes[src], nodes[dst])
+        first, links, latency_s = self._ways(nodes[src], nodes[dst], relayed_s is not None)
         if relayed_s is not None:
             latency_s = np.full(len(src), relayed_s)
         sent = np.repeat(np.arange(len(src)), np.diff(first))
@@ -208,9 +208,9 @@ class LoneSteps:
         own = [adders(self._topology, self._costs, node)[1] for node in kinds.tolist()]
         return np.array([rates[0] if rates else np.inf for rates in own])[which]
 
-    def _ways(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _ways(self, src: np.ndarray, dst: np.ndarray, in_channels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the routes as their first places [n + 1] and links, and the time before a first byte moves [n]."""
-        routes = self._topology.routes(src, dst)
+        routes = (self._topology.channel_routes if in_channels else self._topology.routes)(src, dst)
         return routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes)
 
     def _adding(self, columns: Step, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

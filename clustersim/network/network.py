@@ -13,6 +13,7 @@ from clustersim.arguments import as_numbers, check_type
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
 from clustersim.network.alone import Alone
+from clustersim.network.at_hand import most_plain_messages
 from clustersim.network.collective import Collective
 from clustersim.network.environment import Environment
 from clustersim.network.flow import INFINITE
@@ -45,8 +46,9 @@ class Network:
     anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
     a process, or between two calls of `env.run`. At one time, the network comes after all other events.
     A collective that nobody else meets is worked out step by step instead of message by message (`Alone`),
-    unless `exact`. Work of more than `MOST_PLAIN_MESSAGES` is played by compiled kernels, which give the same
-    times; `side` ("plain" or "compiled") says who plays whatever the work.
+    unless `exact`. Work of more than `MOST_PLAIN_MESSAGES`, or of fewer where compiled kernels are at hand
+    (`kernels_at_hand`), is played by those, which give the same times; `side` ("plain" or "compiled") says who
+    plays whatever the work.
 
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
     What a node sends another of a different host has no more than `connection_bytes_per_s`, where given.
@@ -326,7 +328,7 @@ class Network:
             assert isinstance(side, PlainSide)
             counts = side.counts
             played = counts.flows + _MESSAGES_PER_SENT * self._num_sent + _MESSAGES_PER_LEVEL * counts.levels
-            if self._num_ahead + played > MOST_PLAIN_MESSAGES:
+            if self._num_ahead + played > min(MOST_PLAIN_MESSAGES, most_plain_messages()):
                 self._compile()
 
     def _compile(self) -> None:

@@ -73,10 +73,10 @@ class Paths:
         return path
 
     def relayed(self, src: int, dst: int, latency_s: float) -> Path:
-        """Return the path from node to node of a message that waits as long as its schedule's others."""
+        """Return the path from node to node of a channel's message, which waits as long as its schedule's others."""
         path = self._relayed.get((src, dst, latency_s))
         if path is None:
-            path = self._over(self._topology.route(src, dst).tolist(), latency_s)
+            path = self._over(self._topology.channel_route(src, dst).tolist(), latency_s)
             path.links += self._connection(src, dst)
             self._relayed[src, dst, latency_s] = path
         return path
@@ -224,5 +224,5 @@ def step_wait_s(topology: Topology, costs: Costs, schedule: Schedule, nodes: np.
     if relays is None or not schedule.num_steps:
         return None
     src, dst = nodes[relays.src], nodes[relays.dst]
-    wait_s = waits_s(topology, costs, src, dst, topology.routes(src, dst))
+    wait_s = waits_s(topology, costs, src, dst, topology.channel_routes(src, dst))
     return float(wait_s @ relays.times) / schedule.num_steps

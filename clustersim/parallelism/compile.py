@@ -192,19 +192,18 @@ class _Writer:
         if piece.num_turns > 1:
             self.ops += turned_ops(piece, time, phase, micro, place, self.rules.micro_batch)
             return
-        self._calls(piece.before_forward, f"before {phase}", micro, place)
+        self._calls(piece.before_forward, "before", phase, micro, place)
         self._compute(time.layer.name, time.forward_s, phase, micro)
-        self._calls(piece.after_forward, f"after {phase}", micro, place)
+        self._calls(piece.after_forward, "after", phase, micro, place)
 
     def _layer_backward(self, part: Part, layer: int, micro: int, puts_off: bool) -> None:
         piece, time, place = part.pieces[layer], part.times[layer], part.first + layer
         if piece.num_turns > 1:
             self.ops += turned_ops(piece, time, BACKWARD, micro, place, self.rules.micro_batch, puts_off)
             return
-        self._calls(piece.before_backward, f"before {BACKWARD}", micro, place)
-        seconds = time.backward_data_s if puts_off else time.backward_s
-        self._compute(time.layer.name, seconds, BACKWARD, micro)
-        self._calls(piece.after_backward, f"after {BACKWARD}", micro, place)
+        self._calls(piece.before_backward, "before", BACKWARD, micro, place)
+        self._compute(time.layer.name, time.backward_data_s if puts_off else time.backward_s, BACKWARD, micro)
+        self._calls(piece.after_backward, "after", BACKWARD, micro, place)
 
     def _ring(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
         """Compute an attention, the layers of which follow one another, as blocks go round."""
@@ -272,10 +271,11 @@ class _Writer:
         if seconds:
             self.ops.append(Compute(name, seconds, phase, micro))
 
-    def _calls(self, calls: Sequence[GroupCall], when: str, micro: int, layer: int) -> None:
+    def _calls(self, calls: Sequence[GroupCall], when: str, phase: str, micro: int, layer: int) -> None:
         """Take part in collectives of the GPUs that split a layer, which wait for each of them."""
         for number, call in enumerate(calls):
-            key = Key(f"{call.op} {number} {when}", micro, layer)
+            key = Key(f"{call.op} {number} {when} {phase}", micro, layer)
+            self._compute("collectives issued", self.rules.issued_s, phase, micro)
             self.ops += [Call(key, call.op, call.axis, call.bytes_per_sample * self.rules.micro_batch), Wait(key)]
 
     def _send(self, what: str, number: int, to: int, micro: int) -> None:

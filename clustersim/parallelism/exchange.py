@@ -10,6 +10,7 @@ from clustersim.parallelism.experts import is_shared, updated_share
 from clustersim.parallelism.grid import PEERS, SHARERS, Grid
 from clustersim.parallelism.joined_sums import JoinedSums, Share
 from clustersim.parallelism.offload import HostUpdates
+from clustersim.parallelism.owned_runs import Run, runs_of, slices_by_place
 from clustersim.parallelism.plan import REPLICAS, Part, Rules, StagePlan, buckets_of, iteration_of, with_merged_ops
 from clustersim.parallelism.whole_tensors import dealt, fullest_share
 from clustersim.program import Bucket, assign_buckets
@@ -34,6 +35,7 @@ class Exchange:
     reduced: list[Key] = field(default_factory=list)
     filling: list[tuple[int, float]] = field(default_factory=list)  # place, parameters: of a bucket that is not full
     experts: list[tuple[int, float]] = field(default_factory=list)  # layer, parameters: whose weights are shared out
+    owned: dict[int, list[Run]] = field(default_factory=dict)  # slices of a layer by its place, and who updates them
     host: HostUpdates = field(init=False)
     joined: JoinedSums = field(init=False)
 
@@ -111,14 +113,27 @@ class Exchange:
         if not self.filling or self.grid.num_replicas == 1:
             self.filling = []
             return
-        size = sum(each for _, each in self.filling) * self.rules.gradient_bytes
-        key = Key("shares of gradients", micro, self.filling[-1][0])
+        num = sum(each for _, each in self.filling)
+        places = [place for place, _ in self.filling]
+        key = Key("shares of gradients", micro, places[-1])
         self.filling = []
-        seconds = self.rules.kernels.before * size / self.rules.gradient_bytes
+        room = self.rules.caps[-1] / self.rules.gradient_bytes if isinstance(self.rules.caps, tuple) else num
+        seconds = self.rules.kernels.before * num + self.rules.kernels.room * max(room, num)
         if seconds:
             ops.append(Compute("gradients", seconds, BACKWARD, micro))
-        op, axis = ("all-reduce", REPLICAS) if self.rules.sums_cast else ("reduce-scatter", self.axis)
-        ops += [Call(key, op, axis, size), Wait(key)]
+        if self.rules.to_owners:
+            calls = list(self._to_owners(key, places))
+        else:
+            op, axis = ("all-reduce", REPLICAS) if self.rules.sums_cast else ("reduce-scatter", self.axis)
+            calls = [Call(key, op, axis, num * self.rules.gradient_bytes)]
+        ops += [*calls, *(Wait(call.key) for call in calls)]
+
+    def _to_owners(self, key: Key, places: Sequence[int]) -> Iterator[Call]:
+        """Reduce each stretch of a bucket, whose layers have these places, to the copy that updates it."""
+        self.owned = self.owned or slices_by_place(self.parts, self.grid.num_replicas)
+        for number, run in enumerate(runs_of(self.owned[place] for place in places)):
+            part = key._replace(what=f"{key.what}, part {number}")
+            yield Call(part, "reduce", REPLICAS, run.num_parameters * self.rules.gradient_bytes, root=run.owner)
 
     def _join(self, ops: list[Op | Pass], key: Key, num_bytes: float, name: str) -> None:
         """Note that a share is there which those who have the same one add up together with others."""
@@ -192,7 +207,7 @@ class Exchange:
         ops += [Wait(key) for key in [*self.reduced, *self.joined.put_into(ops)]]
         share = self._updated_share()
         ops.append(Compute(UPDATE, self.update_s * share + self._after_s(share), UPDATE, 0))
-        if rules.sharding != "zero-3" and self.grid.num_sharers > 1:
+        if rules.sharding != "zero-3" and self.grid.num_sharers > 1 and not rules.skips_update:
             call_of = self._broadcasts() if rules.by_tensors else self._gathers(buckets)
             if rules.gather_overlap:
                 self._gather_ahead(ops, call_of)

@@ -13,7 +13,14 @@ from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
 from clustersim.parallelism.experts import along_experts, updated_share
-from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, SUMS_CAST, Moved, moved_seconds, waits_of
+from clustersim.parallelism.gradient_kernels import (
+    DEEPSPEED_ZERO,
+    NOTHING_MOVED,
+    SUMS_CAST,
+    Moved,
+    moved_seconds,
+    waits_of,
+)
 from clustersim.parallelism.grid import REPLICAS, Grid
 from clustersim.parallelism.input_sums import with_each_sum
 from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
@@ -51,7 +58,7 @@ from clustersim.program.buckets import Caps
 from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 from clustersim.program.ops import UPDATE, Key, Read
 from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
-from clustersim.workload.launches import WAITED_S
+from clustersim.workload.launches import COLLECTIVE_S, WAITED_S
 from clustersim.workload.layer_times import Library
 from clustersim.workload.memory import SLACK
 
@@ -152,15 +159,18 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         gather_overlap=layout.gather_overlap,
         by_tensors=layout.sharding_by == "tensors",
         around=_copies_around(layout, grid, whole),
-        kernels=_gradient_kernels(layout, grid, whole),
+        kernels=_gradient_kernels(layout, grid, training),
         sums_cast=layout.gradient_kernels in SUMS_CAST,
         waits=waits_of(layout.gradient_kernels, WAITED_S if whole.launch == "blocking" else 0.0),
         mask_s=mask_seconds(whole.model.layers) if layout.masks == "host" else 0.0,
+        issued_s=COLLECTIVE_S if whole.launch == "blocking" else 0.0,
         num_passes=layout.num_passes,
         awaited=layout.messages != "beside",
         paired=layout.messages == "paired",
         joined_bytes=layout.joined_sums,
         waits_for_sums=_waits_for_sums(layout, grid, training),
+        skips_update=training.optimizer.skipped,
+        to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
     )
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
@@ -246,13 +256,15 @@ def _copies_around(layout: Parallelism, grid: Grid, whole: Workload) -> CopiesAr
     return copies_around(layout.sharding_copies, whole.gpu, number.units, *sizes)
 
 
-def _gradient_kernels(layout: Parallelism, grid: Grid, whole: Workload) -> Moved:
+def _gradient_kernels(layout: Parallelism, grid: Grid, training: Training) -> Moved:
     """Return the seconds of a parameter of the kernels that move gradients."""
     if layout.gradient_kernels == "none":
         return NOTHING_MOVED
+    whole, skipped = training.whole, training.optimizer.skipped
     number = PRECISIONS[whole.precision]
     sizes = number.operand_bytes, whole.gradient_bytes_per_parameter
-    return moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, grid.num_replicas, layout.sharding)
+    copies = grid.num_replicas, layout.sharding
+    return moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, *copies, skipped)
 
 
 def _rules_without_degrees(training: Training) -> Rules:

@@ -50,10 +50,12 @@ class Piece:
         if self.num_blocks == 1:
             return self.layer
         key = "inputs" if self.layer.output_elements else "outputs"
+        part = part_of(self.layer, key, self.num_blocks)
         return replace(
-            part_of(self.layer, key, self.num_blocks),
+            part,
             input_elements=self.layer.input_elements,
             output_elements=self.layer.output_elements,
+            shape={**part.shape, "blocks": self.num_blocks},
         )
 
     @property

@@ -54,10 +54,12 @@ class Rules:
     `by_tensors` says that state is shared out in whole tensors, and not in slices of everything. `around` is what is
     copied around the collectives of shared weights, `kernels` the seconds of a parameter in which gradients are summed,
     cast, divided and read for their norm, `waits` those of a tensor that a process waits for such kernels, `mask_s`
-    those in which it makes the mask of a micro-batch, and `num_passes` how many micro-batches there are. Messages
+    those in which it makes the mask of a micro-batch, `issued_s` those in which nothing computes while it issues what
+    GPUs that split a layer exchange, and `num_passes` how many micro-batches there are. Messages
     between stages that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the
     same time. Shares that groups add up are joined up to `joined_bytes`, or not at all. With `waits_for_sums` gradients
-    that are shared out go by the bucket, and nothing computes while one is exchanged.
+    that are shared out go by the bucket, and nothing computes while one is exchanged; `to_owners` reduces each stretch
+    of it to the copy that updates it (`owned_runs`). With `skips_update` there are no weights to gather at the end.
     """
 
     micro_batch: int
@@ -76,11 +78,14 @@ class Rules:
     sums_cast: bool = False
     waits: Moved = NOTHING_MOVED
     mask_s: float = 0.0
+    issued_s: float = 0.0
     num_passes: int = 1
     awaited: bool = False
     paired: bool = False
     joined_bytes: float | None = None
     waits_for_sums: bool = False
+    to_owners: bool = False
+    skips_update: bool = False
 
 
 @dataclass(frozen=True)

@@ -155,8 +155,9 @@ class Parallelism(Spec):
         description="whose kernels move gradients beside products, collectives and the update, where all GPUs have all "
         "of them: nobody's (`none`), PyTorch's sums over micro-batches (`autograd`), or the sums, casts, divisions "
         "and norms of `deepspeed-bf16` (its BF16_Optimizer, `deepspeed-bf16-0.12` from 2023 until release 0.14), "
-        "`deepspeed-zero` (its stages 0 to 2 of 2021, without `contiguous_gradients`; `zero-2` with `overlap: false`), "
-        "`internlm` or `megatron`",
+        "`deepspeed-zero` (its stages 0 to 2 from July 2021 on; `zero-2`, with `overlap: false`, reduces each stretch "
+        "of a bucket to the GPU that updates it), `internlm`, `megatron` or `megatron-llama` (its "
+        "OverlappedDistributedOptimizer, with `zero-2`)",
     )
     masks: Literal["none", "host"] = Field(
         default="none",

@@ -167,7 +167,7 @@ class _Exchange:
         copied_s = [moved_s(2 * size, material.gpu, number) for size, number in counted]
         self._into_s, self._back_s = copies.into * sum(copied_s), copies.back * sum(copied_s)
         self._first_into_s = copies.into * sum(copied_s[:1])
-        self._overlap = timed.training.overlap
+        self._overlap, self._is_skipped = timed.training.overlap, timed.training.optimizer.skipped
         self._tail_s = float(passes.tail_s[stage])
         self._gradient_bytes = whole.gradient_bytes_per_parameter
         self._weight_bytes = PRECISIONS[whole.precision].operand_bytes
@@ -229,7 +229,7 @@ class _Exchange:
 
     def _given_out_s(self) -> float:
         layout = self._choice.layout
-        if layout.sharding == "zero-3" or layout.gather_overlap:
+        if layout.sharding == "zero-3" or layout.gather_overlap or self._is_skipped:
             return 0.0
         share = self._weight_bytes / self._gradient_bytes
         return max(

@@ -12,7 +12,7 @@ from clustersim.collectives.nccl_1 import NCCL_1
 from clustersim.hardware.sheet import Transport
 from clustersim.network.lone_step import LoneStep, LoneSteps
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
-from clustersim.strategies.algorithm import algorithm_name, schedule_collective, switches
+from clustersim.strategies.algorithm import algorithm_name, as_seen, schedule_collective, switches
 from clustersim.topology import Node, Topology
 
 Group = tuple[int, ...]
@@ -34,7 +34,7 @@ class LeastTimes:
         alike: bool = False,
         swappable: bool = False,
     ):
-        self._topology, self._gpus, self._transport = topology, gpus, transport
+        self._topology, self._gpus, self._transport = as_seen(topology, transport.library), gpus, transport
         self._costs = Costs(
             transport.overhead_s,
             transport.efficiency,
@@ -178,12 +178,12 @@ class _Steps(LoneSteps):
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool, bytes_per_s: np.ndarray):
         super().__init__(topology, costs, adds, bytes_per_s)
-        self._known: dict[tuple[bytes, bytes], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        self._known: dict[tuple[bytes, bytes, bool], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
-    def _ways(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        key = src.tobytes(), dst.tobytes()
+    def _ways(self, src: np.ndarray, dst: np.ndarray, in_channels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        key = src.tobytes(), dst.tobytes(), in_channels
         if key not in self._known:
-            self._known[key] = super()._ways(src, dst)
+            self._known[key] = super()._ways(src, dst, in_channels)
         return self._known[key]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from clustersim.program.buckets import Caps, assign_buckets
 
@@ -44,14 +45,19 @@ def plan_iteration(
     update_s: float,
     caps: Caps,
     overlap: bool,
+    owners: Mapping[int, int] | None = None,
 ) -> Iteration:
     """Plan an iteration from layers in forward order; backward runs through them from last to first.
 
-    Without `overlap` every bucket is ready only when backward has ended.
+    Without `overlap` every bucket is ready only when backward has ended. A layer whose gradient is that of another has
+    it when its owner has, and no bucket is sent before the one in front of it.
 
     >>> plan = plan_iteration(["a", "b"], [1, 1], [2, 2], [8, 8], 0.5, (0.0,), overlap=True)
     >>> [(bucket.name, bucket.ready_s) for bucket in plan.buckets]
     [('b', 2.0), ('a', 4.0)]
+    >>> plan = plan_iteration(["a", "b"], [1, 1], [2, 2], [8, 8], 0.5, (0.0,), overlap=True, owners={1: 0})
+    >>> [(bucket.name, bucket.ready_s) for bucket in plan.buckets]
+    [('b', 4.0), ('a', 4.0)]
     """
     order = range(len(names) - 1, -1, -1)
     backwards = [names[layer] for layer in order]
@@ -59,6 +65,9 @@ def plan_iteration(
     for layer in order:
         time += backward_s[layer]
         ready.append(time)
+    for layer, owner in (owners or {}).items():
+        ready[order.index(layer)] = ready[order.index(owner)]
+    ready = list(accumulate(ready, max))
     sizes = [gradient_bytes[layer] for layer in order]
     buckets = []
     for members in assign_buckets(sizes, caps):

@@ -24,7 +24,7 @@ def beside_layout_mistakes(point: Point) -> list[Mistake]:
         *_compression_mistakes(point),
         *_input_mistakes(point),
         *_layer_mistakes(point),
-        *_tensor_mistakes(point),
+        *_whole_layers_mistakes(point),
     ]
 
 
@@ -61,14 +61,24 @@ def _layer_mistakes(point: Point) -> Iterator[Mistake]:
         yield Mistake(message, _first_key(point), got="per: layer", allowed="per: iteration")
 
 
-def _tensor_mistakes(point: Point) -> Iterator[Mistake]:
-    """Yield that gradients travel tensor by tensor, where a layout divides them."""
-    if point.strategy.by_tensor:
-        message = (
-            "buckets of single tensors are simulated where each GPU has whole layers, all of them; "
-            "take buckets: layer, or leave the layout out"
-        )
-        yield Mistake(message, _first_key(point), got="buckets: tensor", allowed="buckets: layer")
+def _whole_layers_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield what takes whole layers on each GPU, where a layout divides them: how tensors of gradients travel."""
+    found = (
+        (point.strategy.by_tensor, "buckets of single tensors", "buckets: tensor", "buckets: layer"),
+        (
+            point.strategy.sends_shared_twice,
+            "shared weights that travel twice",
+            "shared_weights: twice",
+            "shared_weights: once",
+        ),
+    )
+    for is_given, what, got, allowed in found:
+        if is_given:
+            message = (
+                f"{what} are simulated where each GPU has whole layers, all of them; take {allowed}, "
+                "or leave the layout out"
+            )
+            yield Mistake(message, _first_key(point), got=got, allowed=allowed)
 
 
 def _first_key(point: Point) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clustersim.errors import InputError, Mistake
-from clustersim.parallelism.gradient_kernels import DEEPSPEED_ZERO
+from clustersim.parallelism.gradient_kernels import DEEPSPEED_ZERO, MEGATRON_LLAMA
 from clustersim.parallelism.schedules import SCHEDULES
 from clustersim.scenario.beside_layout import beside_layout_mistakes
 from clustersim.scenario.offloaded import offload_mistakes
@@ -107,9 +107,16 @@ def _sharding_mistakes(point: Point) -> list[Mistake]:
 def _kernel_mistakes(point: Point) -> list[Mistake]:
     """Return why no GPU keeps the gradients that kernels would sum over micro-batches."""
     layout, kernels = point.parallelism, point.parallelism.gradient_kernels
+    if kernels == MEGATRON_LLAMA and layout.sharding != "zero-2":
+        message = f"gradient_kernels: {kernels} moves gradients behind every micro-batch into slices (sharding: zero-2)"
+        return [Mistake(message, key="gradient_kernels", got=kernels, allowed=f"{kernels} with sharding: zero-2")]
     waits = kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2" and not point.strategy.overlaps_backward
     beside = {
-        f"sharding: {layout.sharding}": layout.sharding in ("zero-2", "zero-3") and not waits,
+        f"sharding: {layout.sharding}": layout.sharding in ("zero-2", "zero-3")
+        and not waits
+        and kernels != MEGATRON_LLAMA,
+        f"expert: {layout.expert}": waits and (layout.expert or 1) > 1,
+        f"sharding_over: {layout.sharding_over}": waits and layout.sharding_over is not None,
         f"offload: {layout.offload}": layout.offloads("optimizer"),
         "schedule: pipedream": layout.schedule == "pipedream",
         f"strategy {point.strategy.kind}": point.strategy.kind != "all-reduce",

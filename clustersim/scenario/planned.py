@@ -16,6 +16,8 @@ _ONLY = {
     "parallelism.sharding_by": ("slices", "shares slices out"),
     "parallelism.messages": ("beside", "has stages hand over beside compute"),
     "compute.launch": ("queued", "tries layouts that have things beside compute"),
+    "optimizer.skipped": ("false", "compares iterations that update"),
+    "strategy.shared_weights": ("once", "divides layers and shares state out, where nothing travels twice"),
 }
 """What a scenario says in every plan, and why nothing else."""
 
@@ -42,7 +44,8 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
         yield Mistake(message, key="parallelism.schedule", got=schedule, allowed="a schedule with a flush")
     for key, (allowed, why) in _ONLY.items():
         of, name = key.split(".")
-        if (got := str(getattr(getattr(point, of), name))) != allowed:
+        got = str(getattr(getattr(point, of), name, allowed))
+        if got.casefold() != allowed.casefold():
             message = f"a plan {why}; leave {name} out, and run the best with it"
             yield Mistake(message, key=key, got=got, allowed=allowed)
     if point.strategy.kind != "all-reduce":

@@ -18,6 +18,7 @@ from clustersim.parallelism.spec import Parallelism, micro_batch_of
 from clustersim.scenario.blocking import blocking_mistakes
 from clustersim.scenario.laid_out import layout_mistakes
 from clustersim.scenario.parts import Baseline, Batch, Positive, Published
+from clustersim.scenario.skipped import skipped_mistakes
 from clustersim.spec import Count, Spec, whole
 from clustersim.stragglers import STRAGGLERS, ComputeStraggler, Straggler
 from clustersim.strategies import STRATEGIES, Strategy
@@ -209,6 +210,7 @@ class Point(Spec):
             *(self._worker_mistakes() if is_known else ()),
             *self._sharding_mistakes(),
             *blocking_mistakes(self),
+            *skipped_mistakes(self),
             *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),

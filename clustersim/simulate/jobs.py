@@ -281,7 +281,7 @@ class _Part:
             more = max(0, begun - self.first - self.num_iterations)
             self.last = self.first + self.num_iterations + self._whole_rounds(more)
             if self.crew is not None:
-                self.crew.last_noted = self.last - 1
+                self.crew.diary.last_noted = self.last - 1
         else:
             self.window.close()
 

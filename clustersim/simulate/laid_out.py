@@ -185,8 +185,8 @@ def _spans(crew: Crew, times: Timesheet, laid_out: LaidOut, num_before: int) -> 
 
     The timesheet begins after `num_before` iterations, and ends before one that a rank has begun ahead of others.
     """
-    spans, origin_s = crew.spans()
-    for rank, iteration in sorted(crew.noted.items()):
+    spans, origin_s = crew.diary.spans()
+    for rank, iteration in sorted(crew.diary.noted.items()):
         if iteration - num_before >= times.begin_s.shape[1]:
             continue
         buckets = laid_out.plans[laid_out.grid.stage(rank)].iteration.buckets

@@ -22,6 +22,7 @@ from clustersim.simulate.steady import is_ever_alone, period_s
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies import Job
+from clustersim.strategies.algorithm import as_seen
 from clustersim.strategies.among_themselves import AmongThemselves
 from clustersim.strategies.crew import Crew
 from clustersim.topology import Topology
@@ -144,7 +145,7 @@ def _played_by_crew(
     jobs, crew = crew_of(setup, job, again, folds)
     over = strategy.start_places(jobs, tell)
     if jobs[0].num_after:
-        crew.last_noted = jobs[0].num_warm_up + jobs[0].num_iterations - 1
+        crew.diary.last_noted = jobs[0].num_warm_up + jobs[0].num_iterations - 1
     job.env.run(over)
     if jobs[0].window is None:
         job.env.run(job.env.all_of(crew.under_way()))
@@ -228,7 +229,7 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
         )
     return Network(
         env,
-        through_adapters(topology) if transport.in_host == "adapter" else topology,
+        through_adapters(topology) if transport.in_host == "adapter" else as_seen(topology, transport.library),
         topology.sharing,
         overhead_s=transport.overhead_s,
         efficiency=transport.efficiency,

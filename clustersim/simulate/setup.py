@@ -33,6 +33,7 @@ from clustersim.workload import (
     parameter_tensors,
 )
 from clustersim.workload.casts import casts_of
+from clustersim.workload.shared_weights import by_row, shared_weights
 
 
 class Setup:
@@ -187,8 +188,11 @@ class Setup:
         strategy, layers, factor = self.point.strategy, workload.layers, self.slowest_of(self._kind_of(workload))
         stretch = factor * (np.ones(len(layers)) if layer_slowdown is None else layer_slowdown)
         stretched = zip(layers, stretch.tolist(), strict=True)
-        rows = [row for layer, factor in stretched for row in _gradients(layer, factor, strategy.by_tensor)]
-        names, forward_s, backward_s, parameters = zip(*rows, strict=True)
+        of_layers = [_gradients(layer, factor, strategy.by_tensor) for layer, factor in stretched]
+        names, forward_s, backward_s, own = zip(*(row for rows in of_layers for row in rows), strict=True)
+        shared = shared_weights([each.layer for each in layers]) if strategy.sends_shared_twice else {}
+        shared = by_row(shared, [*map(len, of_layers)])
+        parameters = [shared[row][1] if row in shared else number for row, number in enumerate(own)]
         plan = plan_iteration(
             names,
             forward_s,
@@ -197,6 +201,7 @@ class Setup:
             workload.optimizer_s * factor,
             strategy.bucket_caps(workload.gradient_bytes_per_parameter, self.num_workers, sharding=None),
             strategy.overlap,
+            {row: owner for row, (owner, _) in shared.items()},
         )
         codec = codec_of(self.point, plan.buckets, workload, self.num_workers, self._host_bytes_per_s)
         return with_codec(plan, codec)

@@ -8,6 +8,7 @@ from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.recomputation import recomputed
 from clustersim.scenario import Point
 from clustersim.workload import Layer
+from clustersim.workload.shared_weights import shared_weights
 
 _BY_THE_GPU = ("pytorch", "pytorch-view")
 
@@ -20,6 +21,8 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
     layout, asked = point.parallelism, point.parallelism.model_fields_set
     if "casts" in point.compute.model_fields_set and point.precision != "amp-fp8":
         yield f"compute.casts changes nothing: products of {point.precision} are not cast to 8 bits"
+    if point.strategy.sends_shared_twice and not shared_weights(layers):
+        yield "strategy.shared_weights changes nothing: no two layers of the model share any"
     if layout.kind != "grid":
         return
     grid = point.grid

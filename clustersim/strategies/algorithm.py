@@ -15,11 +15,13 @@ from clustersim.collectives.nccl_1 import NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
+from clustersim.collectives.pipeline import PIECE_BYTES
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.strategies.kept import kept, known_of_gpus
 from clustersim.topology import Node, Topology
 from clustersim.topology.channels import Channels, channels
+from clustersim.topology.one_adapter import one_adapter_a_socket
 
 _OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
 
@@ -30,7 +32,7 @@ NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
 """Transports whose rings and trees are several at once, one for each way out of a host, but for `ONE_WAY`."""
 
 ONE_WAY = "nccl-omni-path"
-"""NCCL on adapters of Omni-Path: all channels leave a host by the same GPU, as if there were one."""
+"""NCCL on adapters of Omni-Path, which it takes for one: there is one channel, by an adapter that others' take too."""
 
 _ITS_TRANSPORTS = dict.fromkeys((NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
     _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
@@ -53,7 +55,8 @@ def schedule_collective(
     `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017, `nccl-2.4` what it did
     in 2019, `open-mpi-4.0` what Open MPI did until 2020, `open-mpi-4.1` what it did then. Algorithms that go host by
     host learn which ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With
-    NCCL, rings and double trees are as many as there are channels (`clustersim.topology.channels`). Ranks that the
+    NCCL, rings and double trees are as many as there are channels (`clustersim.topology.channels`), and a chain that
+    all channels of one host go along has a piece of each at a time (`clustersim.collectives.chain`). Ranks that the
     schedule has beyond those of the GPUs are the nodes that `switches` gives.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
@@ -69,6 +72,8 @@ def schedule_collective(
         else:
             found = _found_with(transport)(topology, gpus)
             known |= {"rings": found.rings(), "chains": found.paths}
+            if len(found.paths) == len(groups) == 1:
+                known["piece_bytes"] = PIECE_BYTES * num_channels(topology, gpus, transport)
     schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
@@ -92,6 +97,11 @@ def algorithm_name(
         return nccl_2_4_choice(num_bytes, len(gpus), len(groups), num_ways, _has_nvlink(topology, gpus))
     rates = _rates_with(transport)(topology, gpus) if transport in NCCL else ()
     return choose(op, transport, len(gpus), num_bytes, max(map(len, groups), default=1), *rates)
+
+
+def as_seen(topology: Topology, transport: str) -> Topology:
+    """Return a cluster as a transport's library goes through it."""
+    return one_adapter_a_socket(topology) if transport == ONE_WAY else topology
 
 
 def _found_with(transport: str) -> Callable[[Topology, np.ndarray], Channels]:

@@ -27,6 +27,17 @@ class AllReduce(AmongThemselves):
         "the code whose `gradient_kernels` move them",
     )
 
+    shared_weights: Literal["once", "twice"] = Field(
+        default="once",
+        description="how often the gradient of a matrix travels that two layers share: `once`, or `twice`, as in "
+        "DistributedDataParallel of PyTorch up to 1.8 with find_unused_parameters: the last layer's bucket has it too, "
+        "and none is sent before that",
+    )
+
+    @property
+    def sends_shared_twice(self) -> bool:
+        return self.shared_weights == "twice"
+
     def copies_made(self, is_whole: bool) -> Copies:
         if self.copies != "auto":
             return COPIES[self.copies]

@@ -91,6 +91,8 @@ class Desk:
         yield followed
         fire(pushed)
         yield done
+        if self._job.plays_as_one and not collective.finished.processed:
+            yield collective.finished  # so that it is compared before the last iteration is over
         if own is not None and share:
             own.let_go(share)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import numpy as np
 import simpy
 
-from clustersim.collectives.side_by_side import side_by_side
 from clustersim.hardware.sheet import Transport
-from clustersim.network import Network, TransferTimes
-from clustersim.network.collective import PlayTimes
+from clustersim.network import Network
 from clustersim.parallelism import Grid
 from clustersim.program import Bucket
-from clustersim.program.ops import Call, Op, Send
-from clustersim.strategies.crew import Crew, Letter, Meeting, Party
+from clustersim.program.ops import Op, Send
+from clustersim.strategies.crew import Crew, Turn
 from clustersim.strategies.day import Process
+from clustersim.strategies.folded_gathering import FoldedGathering, each_end_s
 from clustersim.strategies.folding import Folding
 from clustersim.strategies.job import Job
+from clustersim.strategies.post import Letter
 
 
 class _Progress:
@@ -49,13 +49,12 @@ class FoldedCrew(Crew):
     ):
         super().__init__(network, gpus, grid, fold.programs, algorithm, transport, watched, fold.timed_bytes)
         self._fold = fold
+        self._gathering = self._folded = FoldedGathering(network, gpus, grid, algorithm, transport, self._devices, fold)
         self._each = grid.num_ranks // grid.pipeline
         self._beside, self._all = np.array(fold.beside), np.array(fold.exchanging)
         self._progress: dict[tuple[int, int], _Progress] = {}
         self._unsent: dict[tuple[int, int], float] = {}  # bytes to a stage that ranks like this one did not send
         self._num_begun = 0  # iterations of the first rank
-        self._exchanging: set[int] = set()  # stages whose gradients may be on their way
-        self._beside_each_other: dict[tuple[str, int, str, float, int], Sequence[Party]] = {}
 
     def work(
         self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
@@ -65,13 +64,13 @@ class FoldedCrew(Crew):
         progress = self._progress_of(self.lead(rank), iteration, len(buckets))
 
         def ready(number: int, bucket: Bucket) -> None:
-            self._exchanging.add(self._grid.stage(rank))
+            self._folded.exchanging.add(self._grid.stage(rank))
             if hand_over is not None:
                 hand_over(number, bucket)
             progress.ready[number].succeed()
 
         if rank == self.lead(rank):
-            self._exchanging.discard(self._grid.stage(rank))
+            self._folded.exchanging.discard(self._grid.stage(rank))
             self._num_begun += not rank
             yield from super().work(ranks, job, place, iteration, ready)
             progress.over.succeed()
@@ -125,16 +124,17 @@ class FoldedCrew(Crew):
             self._progress.pop((rank, iteration - 2), None)
         return self._progress[where]
 
-    def _send(self, job: Job, place: int, rank: int, iteration: int, op: Send) -> None:
+    def _send(self, turn: Turn, op: Send) -> None:
         """Let a message set off, and those of the ranks that do the same where that makes a difference."""
+        rank = turn.rank
         meets = self._may_meet_exchange(rank, op)
         senders = rank + (self._all if meets else self._beside)
         if not meets:
             self._unsent[rank, op.stage] = self._unsent.get((rank, op.stage), 0.0) + op.num_bytes
         if len(senders) == 1:
-            super()._send(job, place, rank, iteration, op)
+            super()._send(turn, op)
             return
-        letter = self._letter(self._grid.in_stage(rank, op.stage), iteration, op.key)
+        letter = self._post.letter(self._grid.in_stage(rank, op.stage), turn.iteration, op.key)
         letter.sent_s = float(self._env.now)
         src, dst = self._gpus[senders], self._gpus[self._grid.in_stage(senders, op.stage)]
         arrived = self._network.transfers(src, dst, op.num_bytes)
@@ -142,7 +142,7 @@ class FoldedCrew(Crew):
 
     def _arrive(self, letter: Letter, arrived: simpy.Event) -> None:
         """Let a message arrive, and note whether those of the ranks that do the same arrived with it."""
-        self._compare(_ends_s(arrived))
+        self._gathering.compare(each_end_s(arrived))
         letter.arrived.succeed()
 
     def _may_meet_exchange(self, rank: int, op: Send) -> bool:
@@ -150,70 +150,4 @@ class FoldedCrew(Crew):
         if not self._fold.meets_exchange:
             return False
         is_late = op.key.micro_batch >= self._num_micro - self._fold.num_late
-        return is_late or bool(self._exchanging & {self._grid.stage(rank), op.stage})
-
-    def _enter(self, rank: int, iteration: int, op: Call, after: simpy.Event | None) -> tuple[Meeting, simpy.Event]:
-        """Enter a collective with all of the group, and those of the other groups of the stage beside it."""
-        if op.axis != "tensor":
-            self._exchanging.add(self._grid.stage(rank))
-        parties = self._all_parties(rank, op)
-        meeting = Meeting(self._begin(parties[0]), 1)
-        meeting.ask(float(self._env.now))
-        behind = self._yet_to_be_done(rank, op.axis, after)
-        if not behind:
-            done = self._come_together(rank, meeting, parties, op)
-        else:
-            done = self._env.event()
-            self._after(behind, lambda: self._come_together(rank, meeting, parties, op), done)
-        self._behind[op.axis, rank] = done
-        return meeting, done
-
-    def _all_parties(self, rank: int, op: Call) -> Sequence[Party]:
-        """Return how all groups of a rank's stage go through a collective, its own first.
-
-        Those that split layers do so side by side as one, where they stand to each other as twins.
-        """
-        known = (op.axis, rank, op.op, op.num_bytes, op.root)
-        if known not in self._beside_each_other:
-            others = np.arange(self._each) if op.axis == "tensor" else self._all
-            groups = dict.fromkeys(self._group(other, op.axis) for other in (rank + others).tolist())
-            parties = [self._party(group, op) for group in groups]
-            joined = _as_one(parties) if op.axis == "tensor" and self._fold.are_twins else None
-            self._beside_each_other[known] = parties if joined is None else [joined]
-        return self._beside_each_other[known]
-
-    def _come_together(self, rank: int, meeting: Meeting, parties: Sequence[Party], op: Call) -> simpy.Event:
-        ends_s: list[float] = []
-        for number, party in enumerate(parties):
-            collective = self._begin(party) if number else meeting.collective
-            collective.finished.callbacks.append(partial(self._leave, ends_s, party))
-            collective.enter(*party.gpus)
-        done = meeting.collective.done(0)
-        del meeting.collective
-        self._hold(rank, self._group(rank, op.axis), op, done)
-        return done
-
-    def _leave(self, ends_s: list[float], party: Party, finished: simpy.Event) -> None:
-        """Note whether all GPUs of a collective were done at the same time, and with those of groups beside it."""
-        own_s = _ends_s(finished)
-        if len(party.gpus) < len(own_s):
-            own_s = own_s[np.asarray(party.gpus)]
-        ends_s.append(float(own_s[0]))
-        self._compare(own_s if ends_s[0] == ends_s[-1] else np.append(own_s, ends_s[0]))
-
-
-def _as_one(parties: Sequence[Party]) -> Party | None:
-    """Return parties that have nothing to do with each other as one; None where their schedules are not alike."""
-    schedule = side_by_side([party.schedule for party in parties])
-    if schedule is None or len(parties) == 1:
-        return None
-    firsts = np.cumsum([0, *(party.schedule.num_ranks for party in parties)]).tolist()
-    gpus = [first + gpu for first, party in zip(firsts, parties, strict=False) for gpu in party.gpus]
-    return Party(schedule, [node for party in parties for node in party.nodes], gpus)
-
-
-def _ends_s(event: simpy.Event) -> np.ndarray:
-    """Return when each of what an event stands for had ended: the messages of some, or the parts of a collective."""
-    times = event.value
-    assert isinstance(times, TransferTimes | PlayTimes)
-    return times.end_s
+        return is_late or bool(self._folded.exchanging & {self._grid.stage(rank), op.stage})

@@ -82,10 +82,10 @@ def folding(
     network = again()
     each = grid.num_ranks // grid.pipeline
     between = routes_of(network, gpus, stage_pairs(grid, programs))
-    inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds)
+    inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds, collectives=True)
     if each == 1 or not (are_alike(network, between, each) and are_alike(network, inside, each)):
         return None
-    among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds)
+    among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds, collectives=True)
     is_apart = len(lots(inside, lambda rank: rank // grid.tensor)) == len({rank // grid.tensor for rank, _ in inside})
     if not (are_alike(network, among, each) and is_apart):
         return None

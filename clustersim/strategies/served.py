@@ -39,7 +39,7 @@ class Served(Strategy):
         if value.whole:
             raise InputError(
                 "whole buckets on one server each are simulated where all workers wait for all: strategy `server`",
-                got="true",
+                got=str(value.whole).lower(),
                 allowed="false",
             )
         if way := value.own_ways():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from itertools import chain
 from typing import Literal
@@ -21,6 +22,20 @@ from clustersim.strategies.servers import Servers, update_s
 from clustersim.strategies.synchronous import Synchronous
 from clustersim.strategies.taking_in import with_taking_in
 from clustersim.topology import Node
+
+
+def one_by_one(step: Step) -> list[Step]:
+    """Return a step's messages as steps in which each rank sends one at most, in the order in which they stand.
+
+    >>> [part.dst.tolist() for part in one_by_one(Step.of([4, 4, 5, 4], [0, 1, 0, 2], 1.0))]
+    [[0, 0], [1], [2]]
+    """
+    sent = Counter[int]()
+    turns = np.zeros(len(step.src), dtype=np.int64)
+    for number, src in enumerate(step.src.tolist()):
+        turns[number] = sent[src]
+        sent[src] += 1
+    return [Step(*(column[turns == turn] for column in step)) for turn in range(int(turns.max()) + 1)]
 
 
 class Server(Synchronous):
@@ -63,7 +78,8 @@ class Server(Synchronous):
         sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
         places = [list(range(len(nodes)))] * len(sizes)
         if self.servers.whole:
-            places = [[owner] for owner in self.servers.owners(sizes)]
+            names = [bucket.name for bucket in job.buckets]
+            places = [[owner] for owner in self.servers.owners(sizes, names)]
         where = [[nodes[number] for number in numbers] for numbers in places]
         exchanges = [self._exchange_at(at, job, size) for at, size in zip(where, sizes, strict=True)]
         if not self.servers.is_patient:
@@ -72,7 +88,8 @@ class Server(Synchronous):
             [Share(number, self._update_s(job, node, size / len(at))) for number, node in zip(numbers, at, strict=True)]
             for numbers, at, size in zip(places, where, sizes, strict=True)
         ]
-        return PatientDesk(job, exchanges, shares, self.servers.one_core, self.servers.pull == "together")
+        ways = self.servers
+        return PatientDesk(job, exchanges, shares, ways.one_core, ways.pull == "together", ways.one_stream)
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule push and pull of one bucket of which every server has a share."""
@@ -93,7 +110,8 @@ class Server(Synchronous):
         pull = Step.of(push.dst + len(ends) - len(nodes), push.src, back, sent.chunk, sent.num_chunks)
         up, down = parts.inside(num_bytes)
         down = down._replace(num_bytes=down.num_bytes * wire.back_per_byte)
-        steps = [up, push, pull, down] if len(parts.giver) else [push, pull]
+        pulls = one_by_one(pull) if self.servers.one_stream else [pull]
+        steps = [up, push, *pulls, down] if len(parts.giver) else [push, *pulls]
         topology, places = job.network.topology, [*self.servers.worker_nodes(job), *ends]
         taken_in, threads = with_taking_in(steps, [topology.node(place) for place in places], topology)
         places += map(Node, threads)

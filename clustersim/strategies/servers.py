@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import chain, groupby
 from typing import Literal, Self
 
 import numpy as np
@@ -30,10 +31,11 @@ class Servers(Spec):
         description="add the gradients of one host before they are pushed: on its first GPU, or `scattered`, each GPU "
         "an equal part, which it pushes and pulls itself and gives the others (BytePS)",
     )
-    whole: bool = Field(
+    whole: bool | Literal["as-made"] = Field(
         default=False,
-        description="each bucket is on one server: the largest first, on the server that has the fewest bytes; else "
-        "each server has an equal share of every bucket",
+        description="each bucket is on one server: the largest first, on the server that has the fewest bytes, or "
+        "`as-made`, in the order in which a network is built, weights before biases (tf_cnn_benchmarks); else each "
+        "server has an equal share of every bucket",
     )
     update_on: Literal["servers", "workers"] = Field(
         default="servers",
@@ -49,6 +51,11 @@ class Servers(Spec):
         default="each",
         description="when parameters are handed out: `each` bucket as soon as it is updated (MXNet, TensorFlow's "
         "`distributed_replicated`), or all `together`, behind a barrier, when the last one is",
+    )
+    one_stream: bool = Field(
+        default=False,
+        description="a GPU hands out one copy after another, of all tensors to all workers, as TensorFlow gives what "
+        "a GPU sends others to one stream; else all at once",
     )
     process: Literal["gpu", "host"] = Field(
         default="gpu",
@@ -69,25 +76,41 @@ class Servers(Spec):
                 raise InputError(f"{way} {does}, and no core of a host", key="one_core", got="true", allowed="false")
         return self
 
+    @model_validator(mode="after")
+    def _has_a_stream(self) -> Self:
+        if self.one_stream and self.on not in ("gpu0", "gpus"):
+            message = "one_stream has GPUs hand out one copy after another: write on: gpus (or gpu0) beside it"
+            raise InputError(message, key="one_stream", got="true", allowed="false")
+        return self
+
     @property
     def is_patient(self) -> bool:
         """Whether a server that has all gradients of a bucket may have to wait for others to be updated."""
-        return self.one_core or self.pull == "together"
+        return self.one_core or self.one_stream or self.pull == "together"
 
     def own_ways(self) -> str:
         """Return the first key by which all workers wait for all, or nothing."""
-        ways = {"update_on": self.update_on != "servers", "one_core": self.one_core, "pull": self.pull != "each"}
+        ways = {"update_on": self.update_on != "servers", "one_core": self.one_core, "one_stream": self.one_stream}
+        ways["pull"] = self.pull != "each"
         return next((key for key, is_set in ways.items() if is_set), "")
 
-    def owners(self, sizes: Sequence[float]) -> list[int]:
-        """Return the one server of each bucket [len(sizes)] where they are not shared out: the largest bucket first,
-        always to the server that has the fewest bytes, the first of several (MXNet, CommDevice::InitMergeBuffer).
+    def owners(self, sizes: Sequence[float], names: Sequence[str] = ()) -> list[int]:
+        """Return the one server of each bucket [len(sizes)] where they are not shared out: always that which has the
+        fewest bytes, the first of several. The largest bucket goes first (MXNet, CommDevice::InitMergeBuffer).
+
+        With `as-made`, buckets with these `names`, which come as backward has them, go in the order in which they are
+        made (tensorflow/benchmarks, ParamServerDeviceSetter in variable_mgr.py).
 
         >>> Servers(num=2, whole=True).owners([1.0, 4.0, 2.0, 3.0])
         [0, 0, 1, 1]
+        >>> Servers(num=2, whole="as-made").owners([3.0, 1.0, 2.0, 1.0], ["b", "b, tensor 2", "a", "a, tensor 2"])
+        [1, 0, 0, 1]
         """
+        order = sorted(range(len(sizes)), key=lambda number: -sizes[number])
+        if self.whole == "as-made":
+            order = as_made(names)
         held, owners = [0.0] * self.num, [0] * len(sizes)
-        for bucket in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        for bucket in order:
             owners[bucket] = held.index(min(held))
             held[owners[bucket]] += sizes[bucket]
         return owners
@@ -138,6 +161,16 @@ class Servers(Spec):
             job.server_hosts += after[: self.num].tolist()
             job.hosts_in_use.update(job.server_hosts)
         return job.server_hosts
+
+
+def as_made(names: Sequence[str]) -> list[int]:
+    """Return the numbers of buckets, named as backward has them, in the order in which a network makes its tensors.
+
+    >>> as_made(["b", "b, tensor 2", "a", "a, tensor 2"])
+    [2, 3, 0, 1]
+    """
+    layers = [list(members) for _, members in groupby(range(len(names)), lambda at: names[at].split(", tensor ")[0])]
+    return list(chain(*reversed(layers)))
 
 
 def update_s(job: Job, node: Hashable, num_bytes: float, one_core: bool = False) -> float:

@@ -55,6 +55,11 @@ class Strategy(Spec):
         return self.buckets == "tensor"
 
     @property
+    def sends_shared_twice(self) -> bool:
+        """Whether the gradient of a matrix that two layers share travels with those of both."""
+        return False
+
+    @property
     def is_periodic(self) -> bool:
         """Whether an iteration without randomness comes again and again, the same for every worker."""
         return False

@@ -39,11 +39,11 @@ def timed_apart(
     if grid.tensor == 1 or leaves_gpus:
         return None
     network = again()
-    inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds)
+    inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds, collectives=True)
     num_apart = len(lots(inside, lambda rank: rank // grid.tensor))
     if num_apart < grid.num_ranks // grid.tensor or not are_alike(network, inside, grid.num_ranks):
         return None
-    among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds)
+    among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds, collectives=True)
     between = routes_of(network, gpus, stage_pairs(grid, programs))
     if links_of(inside) & links_of(between) or not _meet_only_their_own(inside, among, grid.tensor):
         return None

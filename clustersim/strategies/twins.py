@@ -8,16 +8,28 @@ from itertools import product
 import numpy as np
 
 from clustersim.network import Network
+from clustersim.topology.routes import Routes as Found
 
 Routes = Mapping[tuple[int, int], tuple[int, ...]]
 """Links of the way from one rank to another; of a rank to itself, the link that stands for adding in its memory."""
 
 
-def routes_of(network: Network, gpus: np.ndarray, pairs: Iterable[tuple[int, int]], adds: bool = False) -> Routes:
-    """Return the ways between pairs of ranks on `gpus` [num_ranks]; with `adds`, also where each of them adds."""
+def routes_of(
+    network: Network,
+    gpus: np.ndarray,
+    pairs: Iterable[tuple[int, int]],
+    adds: bool = False,
+    collectives: bool = False,
+) -> Routes:
+    """Return the ways between pairs of ranks on `gpus` [num_ranks]; with `adds`, also where each of them adds.
+
+    With `collectives`, those that channels take come after them, on a cluster where they have others.
+    """
     topology, known = network.topology, list(dict.fromkeys(pairs))
     ends = topology.gpus[gpus[np.array(known, dtype=np.int64).reshape(-1, 2)]]
     found = topology.routes(ends[:, 0], ends[:, 1])
+    if collectives and topology.first_of_socket is not None:
+        found = Found.join(len(known), [found, topology.channel_routes(ends[:, 0], ends[:, 1])])
     routes = {
         pair: tuple(found.links[first:end].tolist())
         for pair, first, end in zip(known, found.first[:-1].tolist(), found.first[1:].tolist(), strict=True)

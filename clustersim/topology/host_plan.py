@@ -16,10 +16,10 @@ class HostPlan:
     """A host template's nodes and directed links, numbered from 0; every host of a group is a copy of it.
 
     `ports` are the nodes that the network's links end at (a NIC, or the GPU itself in a bare host).
-    GPUs never forward the traffic of others. What goes to a GPU whose memory no other can reach takes one more link, of
-    the rate that this leaves; so does what GPUs send each other through a processor that passes it on more slowly than
-    a slot could. Without GPUDirect what a GPU sends to another host, or gets
-    from one, passes through the host memory of the GPU's socket.
+    GPUs never forward the traffic of others. What goes to a GPU whose memory no other can reach goes by the socket,
+    also from behind the same PCIe switch, and takes one more link, of the rate that this leaves. So does what GPUs send
+    each other through a processor that passes it on more slowly than a slot could. Without GPUDirect what a GPU sends
+    to another host, or gets from one, passes through the host memory of the GPU's socket.
     """
 
     gpudirect: bool = True
@@ -94,10 +94,22 @@ class HostPlan:
         path = self.path(src, dst)
         if not path or src not in self._gpu_numbers or dst not in self._gpu_numbers:
             return path
-        if dst in self.stagers:
-            return [*path, *self.stagers[dst]]
+        if dst in self.stagers and not self._by_nvlink(path):
+            return [*self._through_memory(src, dst, path), *self.stagers[dst]]
         at = self._past_socket(path) if self.peers else None
         return path if at is None else [*path[:at], self.peers[path[at]], *path[at:]]
+
+    def _by_nvlink(self, path: list[int]) -> bool:
+        """Return whether a way leads over GPUs and NVSwitches alone, which reach each other's memory."""
+        return {self.kinds[self.dst[link]] for link in path} <= {"gpu", "nvswitch"}
+
+    def _through_memory(self, src: int, dst: int, path: list[int]) -> list[int]:
+        """Return the way by the socket, up from the PCIe switch and down again, where the path turns at the switch."""
+        between = {self.kinds[self.dst[link]] for link in path[:-1]}
+        if between != {"plx"}:
+            return path
+        memory = self.memory[self._gpu_numbers[src]]
+        return self._known(src, memory)[:-1] + self._known(memory, dst)[1:]
 
     def _past_socket(self, path: list[int]) -> int | None:
         """Return the place of the link by which a path leaves the one socket that it crosses; None if none, or two."""

@@ -80,6 +80,8 @@ class Topology:
     sharing: str = "max-min"  # how flows share a link
     looped: frozenset[int] = frozenset()  # nodes that reach themselves over links (`through_adapters`)
     processes: Processes | None = None  # nodes of processes that receive by one thread each (`with_processes`)
+    first_of_socket: np.ndarray | None = None  # [num_nodes] by whose adapter channels leave a host, where that is not
+    # each GPU's own (`one_adapter_a_socket`)
 
     @property
     def num_gpus(self) -> int:
@@ -163,6 +165,20 @@ class Topology:
             return self._known_routes.get(np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64))
         pairs = zip(src.tolist(), dst.tolist(), strict=True)
         return Routes.one_by_one([self.route(*pair) for pair in pairs])
+
+    def channel_routes(self, src: np.ndarray, dst: np.ndarray) -> Routes:
+        """Return the routes from nodes `src` [n] to nodes `dst` [n] of what a library's channels carry."""
+        return self.routes(*self._ends_of_channels(np.asarray(src), np.asarray(dst)))
+
+    def channel_route(self, src: int, dst: int) -> np.ndarray:
+        """Return the numbers of the links from node `src` to node `dst` of what a library's channels carry."""
+        return self.route(*(int(end) for end in self._ends_of_channels(np.asarray(src), np.asarray(dst))))
+
+    def _ends_of_channels(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.first_of_socket is None:
+            return src, dst
+        apart = self.node_hosts[src] != self.node_hosts[dst]
+        return np.where(apart, self.first_of_socket[src], src), np.where(apart, self.first_of_socket[dst], dst)
 
     def link_name(self, link: int) -> str:
         return f"{self.node_names[self.links.src[link]]}->{self.node_names[self.links.dst[link]]}"

@@ -66,7 +66,8 @@ def chosen_lines(verdict: Verdict) -> Iterator[str]:
     marked = [case for case in verdict.cases if case.is_chosen_after and case.errors()]
     if marked:
         some = f"{len(marked)} case{'s' if len(marked) > 1 else ''}"
-        yield f"without {CHOSEN_AFTER_MARK}: {summary_text(verdict.summary(is_chosen_after=False))}"
+        others = verdict.summary(is_chosen_after=False)
+        yield f"without {CHOSEN_AFTER_MARK}: {summary_text(others) if others.num_points else 'none of these cases'}"
         yield (
             f"{CHOSEN_AFTER_MARK} alone, {some} of which something was chosen after errors had been seen: "
             f"{summary_text(verdict.summary(is_chosen_after=True))}"

@@ -12,6 +12,12 @@ NVIDIA/apex, contrib/csrc/groupbn, commit 051cba76). What they write is the ReLU
 sum is read besides, backward its gradient is written besides, and all that the ReLU and the sum move as operations of
 their own is gone. Left out: a bit of each element, which says where the ReLU was above 0.
 
+TensorFlow asks cuDNN for batch norms of channels last in its persistent mode alone. Without it
+(`TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT` is not set, as by default) its norms of training are computed channels
+first: forward it turns over what goes in and what comes out, backward the gradient that comes in, what went in and the
+gradient that goes out (`FusedBatchNorm` and `FusedBatchNormGrad` in tensorflow/core/kernels/fused_batch_norm_op.cc,
+`fast_nhwc_batch_norm`), each read and written once more (`cudnn-turned`).
+
 Two things more come with channels last in 16 bits (`constants_in`). Batch norms move what PyTorch's were timed to move
 so (`tools/element_wise.py`). And tensor cores have convolutions of fewer channels than they read at once, such as the
 first one of a network on images (`convolution_kernels`).
@@ -33,23 +39,34 @@ Fused = Literal["", "joined", "adds"]
 """How a layer is part of a fused batch norm: not, as what is `joined` to one, or as the norm that `adds` as well."""
 
 _HALF = 2.0
+_ON_CHANNELS_LAST = {
+    "cudnn-fused": "cuDNN joins batch norm, sum and ReLU",
+    "cudnn-turned": "batch norms are turned over",
+}
+"""What libraries do that need channels last."""
+
 NO_PASS = 1e-3  # of maps turned over: a chip whose fit has none
 
 
 def refuse_layout(model: Model, number: Precision, layout: Layout, library: str) -> None:
     """Raise where channels last, or the library that needs them, would change nothing or is not to be had."""
-    if library == "cudnn-fused":
+    if library in _ON_CHANNELS_LAST:
         if layout != "nhwc" or number.units != "tensor" or number.activation_bytes != _HALF:
             raise InputError(
-                "cuDNN joins batch norm, sum and ReLU (library: cudnn-fused) for 16 bits with channels last alone; "
+                f"{_ON_CHANNELS_LAST[library]} (library: {library}) for 16 bits with channels last alone; "
                 "write layout: nhwc and a precision of 16 bits on tensor cores, or library: cudnn",
                 got=f"layout: {layout}, precision: {number.name}",
                 allowed="layout: nhwc with amp-fp16 or amp-bf16",
             )
-        if not any(fused_norms(model.layers)):
+        if library == "cudnn-fused" and not any(fused_norms(model.layers)):
             raise InputError(
                 f"{model.name} has no batch norm with a ReLU behind it, so that nothing can be joined "
                 "(library: cudnn-fused); write library: cudnn",
+                got=library,
+            )
+        if not any(layer.op == "batch-norm" for layer in model.layers):
+            raise InputError(
+                f"{model.name} has no batch norm that could be turned over (library: {library}); write library: cudnn",
                 got=library,
             )
     if layout == "nchw":
@@ -66,7 +83,9 @@ def refuse_layout(model: Model, number: Precision, layout: Layout, library: str)
         raise InputError(f"{model.name} has no convolution, whose images layout: nhwc is about; drop it", got=layout)
 
 
-def constants_in(layout: Layout, constants: KernelConstants, number: Precision) -> KernelConstants:
+def constants_in(
+    layout: Layout, constants: KernelConstants, number: Precision, library: str = "cudnn"
+) -> KernelConstants:
     """Return the constants of a chip's kernels for images in this layout.
 
     Channels last nothing is turned over, and in 16 bits norms move other bytes and tensor cores fill up few channels.
@@ -78,6 +97,8 @@ def constants_in(layout: Layout, constants: KernelConstants, number: Precision) 
     if layout == "nchw":
         return constants
     traffic = constants.channels_last if number.activation_bytes == _HALF else {}
+    if library == "cudnn-turned":
+        traffic = {**traffic, "batch-norm": turned_over(constants.element_wise["batch-norm"])}
     return replace(
         constants,
         shape=replace(constants.shape, layout_passes=0.0),
@@ -105,3 +126,16 @@ def with_term(traffic: tuple[Traffic, Traffic]) -> tuple[Traffic, Traffic]:
     """Return what a batch norm moves that adds: forward the other term is read, backward its gradient is written."""
     forward, backward = traffic
     return forward._replace(input=forward.input + 1.0), backward._replace(output=backward.output + 1.0)
+
+
+def turned_over(traffic: tuple[Traffic, Traffic]) -> tuple[Traffic, Traffic]:
+    """Return what a batch norm moves whose maps are turned over: each is read and written once more.
+
+    Forward one that goes in and one that comes out; backward two of the size of what went in (itself and its gradient)
+    and the gradient that comes in, of the size of what came out.
+    """
+    forward, backward = traffic
+    return (
+        forward._replace(input=forward.input + 2.0, output=forward.output + 2.0),
+        backward._replace(input=backward.input + 4.0, output=backward.output + 2.0),
+    )

@@ -48,6 +48,9 @@ class SingleGpuRate(Spec):
     batches_per_update: int = Field(
         default=1, ge=1, description="batches whose gradients that GPU added up before it updated the weights"
     )
+    library: Library | None = Field(
+        default=None, description="whose kernels it was measured with; those of `compute.library` if not given"
+    )
     source: str = Field(min_length=1, description="who measured it: document, page, date")
 
     @field_validator("model")
@@ -82,7 +85,9 @@ class ComputeSpec(Spec):
     library: Library = Field(
         default="cudnn",
         description="whose kernels estimates count: `cudnn`'s convolutions; `cudnn-fused`: the same, and batch norms "
-        "with the sum and the ReLU behind them in one kernel (16 bits, channels last); `eager`: as `cudnn`, and RMS "
+        "with the sum and the ReLU behind them in one kernel (16 bits, channels last); `cudnn-turned`: as `cudnn`, "
+        "with batch norms whose maps are turned over to channels first and back, as TensorFlow's without "
+        "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT (16 bits, channels last); `eager`: as `cudnn`, and RMS "
         "norms, rotary positions, gates, residual sums and the loss in several kernels each, as PyTorch has them "
         "without `torch.compile`; `megatron`: as `cudnn`, with Megatron-LM's loss in several kernels and, where "
         "attention is fused, TransformerEngine's choice of the kernel; `megatron-2023`: Megatron-LM's own transformer "
@@ -280,15 +285,17 @@ def _single_gpu_factor(
     measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
     trained = load_model(rate.model) if rate.model else model
     factor = rate_factor(
-        trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s, compute.library,
-        rate.batches_per_update, compute.layout or "nchw", casts_of(compute.casts, rate.batches_per_update),
+        trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s,
+        rate.library or compute.library, rate.batches_per_update, compute.layout or "nchw",
+        casts_of(compute.casts, rate.batches_per_update),
     )  # fmt: skip
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is taken to be off by the same factor" if others else ""
     of_model = "" if trained.name == model.name else f" of {trained.name}"
+    by = f" with {rate.library}'s kernels" if rate.library and rate.library != compute.library else ""
     return factor, (
         f"Layer times are {factor:.2f} times their estimates, so that one {measured_on.name} at batch {rate.batch} "
-        f"trains {rate.samples_per_s:g} {trained.sample}s/s{of_model} ({rate.source}){there}."
+        f"trains {rate.samples_per_s:g} {trained.sample}s/s{of_model}{by} ({rate.source}){there}."
     )
 
 
@@ -325,11 +332,14 @@ def rate_factor(
 ) -> float:
     """Return what estimated layer times are to be multiplied with to train at a rate, the update's time kept.
 
+    A rate is of iterations that update, whatever those that are forecast do.
+
     factor = (batch / rate - update / batches an update) / (forward + backward), all of one GPU at that batch.
     """
     estimate = estimate_layers(model, gpu, batch, precision, library=library, layout=layout, casts=casts)
     estimated_s = sum(layer.forward_s + layer.backward_s for layer in estimate.layers)
-    wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, optimizer) / batches_per_update
+    updates = optimizer.model_copy(update={"skipped": False})
+    wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, updates) / batches_per_update
     if wanted_s <= 0:
         raise InputError(
             f"at {samples_per_s:g} {model.sample}s/s a batch of {batch} takes {format_duration(batch / samples_per_s)} "
@@ -342,7 +352,9 @@ def rate_factor(
 
 
 def _measured_optimizer_s(model: Model, optimizer: OptimizerSpec, compute: ComputeSpec) -> float | None:
-    return None if compute.profile is None else read_profile(compute.profile).optimizer_s(model, optimizer.kind)
+    if compute.profile is None or optimizer.skipped:
+        return None
+    return read_profile(compute.profile).optimizer_s(model, optimizer.kind)
 
 
 def _optimizer_s(model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec) -> float:

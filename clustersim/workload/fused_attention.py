@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from clustersim.errors import InputError
+from clustersim.workload.attention_rates import HOPPER, block_utilisation, is_masked, width_and_keys
 from clustersim.workload.kernel_constants import KernelConstants
 from clustersim.workload.kernel_model import Phase, Product
 from clustersim.workload.layer import Layer, Model
@@ -30,34 +31,27 @@ class Utilisation(NamedTuple):
     backward: float
 
 
-UTILISATION = {"ga100-tensor": Utilisation(0.615, 0.615), "gh100-tensor": Utilisation(0.33, 0.317)}
-"""What FlashAttention-2 reaches, by the chip whose constants a GPU has, with heads of 128 features.
+UTILISATION = {"ga100-tensor": Utilisation(0.615, 0.615)}
+"""What FlashAttention-2 reaches, by the chip whose constants a GPU has, but on Hopper (`attention_rates`).
 
-Ampere: the middle of 50 to 73 % of an A100 (Dao, arXiv:2307.08691, abstract), both ways. Hopper: 319 and 333 TFLOP/s
-forward behind a causal mask, 310 and 318 backward without one, of 4,096 and 8,192 tokens on an H100 of 989 (Shah et
-al., arXiv:2407.08608, charts of speed, by a transcript of their labels; its abstract has 35 %). Blackwell, which has
-Hopper's constants, is assumed to have this of it too. Elsewhere, and without tensor cores, that of other products is
-assumed.
+Ampere: the middle of 50 to 73 % of an A100 (Dao, arXiv:2307.08691, abstract), both ways, whatever the sequences.
+Elsewhere, and without tensor cores, that of other products is assumed.
 """
 
-FIRST_UTILISATION = {"ga100-tensor": Utilisation(0.325, 0.325), "gh100-tensor": Utilisation(0.174, 0.168)}
-"""The same of the first FlashAttention, which models trained before the summer of 2023 have (`flash: 1` of a layer).
-
-Ampere: the middle of 25 to 40 % (Dao, arXiv:2307.08691, abstract). Hopper: assumed to be as much less than
-FlashAttention-2's there as on Ampere.
+FIRST_BY_SECOND = 0.325 / 0.615
+"""What the first FlashAttention, which models trained before the summer of 2023 have (`flash: 1` of a layer), reaches
+of what the second does on Ampere: the middle of 25 to 40 % (Dao, arXiv:2307.08691, abstract). On Hopper as much less
+is assumed.
 """
 
 CUDNN = 9
-"""What `flash` of a layer is where the kernel is cuDNN 9's."""
-
-NEWER_UTILISATION = {
-    3: {**UTILISATION, "gh100-tensor": Utilisation(0.597, 0.556)},
-    CUDNN: {**UTILISATION, "gh100-tensor": Utilisation(0.529, 0.514)},
-}
-"""The same of FlashAttention-3 (`flash: 3`) and of cuDNN 9 (`flash: 9`), which are FlashAttention-2's but on Hopper.
-
-Forward 579 and 602 TFLOP/s, backward 542 and 559; cuDNN 518 and 529, 499 and 518: from the same charts.
+"""What `flash` of a layer is where the kernel is cuDNN 9's. It and FlashAttention-3 (`flash: 3`) are FlashAttention-2's
+but on Hopper.
 """
+
+BY_TOKENS = "gh100-tensor"
+"""The chip whose rates are known by heads and sequences; Blackwell, which has its constants, is assumed to have these
+shares of its peak too."""
 
 
 KERNELS: dict[AttentionKernel, int] = {
@@ -103,6 +97,18 @@ def reads_values_alone(layer: Layer) -> bool:
     return layer.output_elements > 0 and layer.input_elements <= values
 
 
+def published_utilisation(layer: Layer, forward: bool, chip: str, kernel: int) -> float | None:
+    """Return the share of a chip's peak that a kernel was published to reach, None where it was not."""
+    slower = FIRST_BY_SECOND if kernel == KERNELS["flash-attention"] else 1.0
+    if chip == BY_TOKENS:
+        width, keys = width_and_keys(layer)
+        known = kernel if kernel in HOPPER else KERNELS["flash-attention-2"]
+        blocks = layer.shape.get("blocks", 1)
+        return slower * block_utilisation(known, width, keys, forward, is_masked(layer), blocks)
+    published = UTILISATION.get(chip)
+    return published and slower * (published.forward if forward else published.backward)
+
+
 def fused_products(
     layer: Layer, batch: int, phase: Phase, constants: KernelConstants, element_bytes: float, flash: int = 2
 ) -> list[Product]:  # fmt: skip
@@ -115,9 +121,8 @@ def fused_products(
     flop = again + (layer.flop if forward else layer.flop_backward_data)
     count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
     moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
-    known = {1: FIRST_UTILISATION, **NEWER_UTILISATION}.get(shape.get("flash", flash), UTILISATION)
-    published = known.get(constants.chip)
-    utilisation = published and (published.forward if forward else published.backward)
+    is_timed = constants.chip == BY_TOKENS  # with its own tiles, waves and launch
+    utilisation = published_utilisation(layer, forward, constants.chip, shape.get("flash", flash))
     return [
         Product(
             rows=shape["outputs"],
@@ -126,9 +131,9 @@ def fused_products(
             count=count,
             num_bytes=moved * (1 if forward else 2),
             efficiency=constants.efficiency[f"matmul_{phase}"] if utilisation is None else utilisation,
-            tile_half=constants.shape.matmul_tile_half,
+            tile_half=0.0 if is_timed else constants.shape.matmul_tile_half,
             prologue=0.0,
-            occupancy_half=constants.shape.matmul_occupancy_half,
-            launches=constants.shape.launches("matmul"),
+            occupancy_half=0.0 if is_timed else constants.shape.matmul_occupancy_half,
+            launches=0.0 if is_timed else constants.shape.launches("matmul"),
         )
     ]

@@ -30,6 +30,13 @@ numbers 8 and 17 (flagos-ai/Torch-FL, pull request 27, 2026, its columns of CUDA
 launch and wait take 6.7 us beside a kernel of 2.9 on a V100 (Gray, *Getting Started with CUDA Graphs*, NVIDIA, 2019);
 PyTorch's process takes some 8 to issue an operator, of which the launch is a part."""
 
+COLLECTIVE_S = 89e-6
+"""How long PyTorch's process has to do for an all-reduce, while nothing is in the queue of its GPU.
+
+"c10d time" of `torch.distributed.all_reduce` in PyTorch 2.4 (pytorch/pytorch, issue 138773, 2024), of all-gathers and
+reduce-scatters 131 and 122 us; with a profiler, so that it may be too long. Of 64 all-reduces joined in one group it
+was 45 us each, and 131 of one by itself (pull request 98793, 2023)."""
+
 
 class Kernels(NamedTuple):
     """How many kernels the passes of a layer have."""

@@ -59,6 +59,7 @@ iteration than its kernels are estimated to take, at every batch from 1 to 8."""
 Library = Literal[
     "cudnn",
     "cudnn-fused",
+    "cudnn-turned",
     "eager",
     "eager-2020",
     "fms",
@@ -106,14 +107,15 @@ def estimate_layers(
     `convolution_kernels`), everything else the time of the bytes it moves at the memory rate its generation of
     kernels reaches, plus a launch. A layer waits until the framework's thread has issued it (`as_issued`). Images that
     lie channels last (`layout`) are not turned over around convolutions; `cudnn-fused` batch norms take along what is
-    behind them, which has no time of its own and is not issued (`channels_last`).
+    behind them, which has no time of its own and is not issued, and those of `cudnn-turned` are turned over
+    (`channels_last`).
     """
     if batch < 1:
         raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
     number = precision_on(gpu, precision)
     refuse_layout(model, number, layout, library)
     refuse_uncounted(model, number, library)
-    constants = constants_in(layout, constants_of(gpu, number.units), number)
+    constants = constants_in(layout, constants_of(gpu, number.units), number, library)
     fused = fused_norms(model.layers if library == "cudnn-fused" else ()) or [""] * len(model.layers)
     rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)
     summed = sum_traffic(number, library) if drops_in_sums(model.layers, library) else None

@@ -32,6 +32,13 @@ class OptimizerSpec(Spec):
         "what the rule needs",
     )
 
+    skipped: bool = Field(
+        default=False,
+        description="nothing is updated and no weights are gathered, as in iterations whose gradients overflow: the "
+        "first ones where losses are scaled in fp16 until their scale is small enough (at least 17 in DeepSpeed, which "
+        "begins at 2^32)",
+    )
+
     @model_validator(mode="after")
     def _moves_what_the_rule_needs(self) -> Self:
         passes, least = self.passes, self._least_passes
@@ -64,6 +71,8 @@ class OptimizerSpec(Spec):
 
         Each parameter moves `moved_bytes_per_parameter`, and `copy_bytes` where a short copy of the weight is
         written too. `launches` kernels are launched, one a parameter tensor in most frameworks. The rate is what the
-        architecture's element-wise kernels reach of the sheet's.
+        architecture's element-wise kernels reach of the sheet's. None where it is skipped.
         """
+        if self.skipped:
+            return 0.0
         return moved_s(num_parameters * (self.moved_bytes_per_parameter + copy_bytes), gpu, launches)

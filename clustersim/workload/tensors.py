@@ -19,14 +19,24 @@ def parameter_tensors(layer: Layer) -> tuple[int, ...]:
     >>> parameter_tensors(Layer("fc8", "fully-connected", 8192e3, 8192e3, 8192e3, 4097000, 4096, 1000, shape))
     (4096000, 1000)
     """
+    weights, biases = weights_and_biases(layer)
+    return (*weights, *biases)
+
+
+def weights_and_biases(layer: Layer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the tensors of a layer whose weights decay, and those that optimizers leave out of it, biases and norms.
+
+    >>> weights_and_biases(Layer("norm", "layer-norm", 0.0, 0.0, 0.0, 2048, 1024, 1024))
+    ((), (1024, 1024))
+    """
     whole = layer.num_parameters
     if layer.op in _PAIRED and whole and whole % 2 == 0:
-        return (whole // 2, whole // 2)
+        return (), (whole // 2, whole // 2)
     weights, outputs = _weights(layer)
     left = whole - sum(weights)
     if not weights or left < 0 or left % outputs:
-        return (whole,) if whole else ()
-    return (*weights, *[outputs] * (left // outputs))
+        return ((whole,) if whole else ()), ()
+    return tuple(weights), (outputs,) * (left // outputs)
 
 
 def _weights(layer: Layer) -> tuple[list[int], int]:

@@ -19,6 +19,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "ranks_per_host": [{"ranks_per_host": 4}, {"ranks_per_host": 7}],
     "groups": [{"groups": [range(0, 24, 2), range(1, 24, 2)]}],
     "num_chunks": [{"num_chunks": 3}, {"num_chunks": 60}],
+    "piece_bytes": [{"piece_bytes": 3e6}],
     "num_phases": [{"num_phases": 1}, {"num_phases": 5}],
     "rings": [{"rings": [range(24), [*range(5, 24), *range(5)], range(23, -1, -1)]}],
     "chains": [{"chains": [[range(9), range(9, 24)], [range(8, -1, -1), range(23, 8, -1)]]}],

@@ -74,3 +74,14 @@ def test_rows_of_the_compiled_side_do_not_grow_with_the_pieces():
         return sum(arrays[name].nbytes for name in ("messages", "own", "own_first"))
 
     assert num_bytes(500) == num_bytes(50)
+
+
+def test_a_chain_of_several_channels_passes_on_their_pieces_together():
+    """What is no more than a piece of each channel has no pipeline: n - 1 times its bytes."""
+    rate = 1e9
+    for piece_bytes, num_pieces in ((6e6, 1), (3e6, 2), (1e6, 6)):
+        network = make_network(star(NUM_RANKS, bytes_per_s=rate, latency_s=0.0))
+        schedule = chain_reduce(NUM_RANKS, NUM_BYTES, piece_bytes=piece_bytes)
+        network.env.run(network.play(schedule, range(NUM_RANKS)))
+        expected = (num_pieces + NUM_RANKS - 2) * NUM_BYTES / num_pieces / rate
+        assert network.env.now == pytest.approx(expected, rel=1e-9)

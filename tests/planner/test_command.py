@@ -100,3 +100,19 @@ def test_what_cannot_be_planned_ends_with_status_3(file: str, capsys: pytest.Cap
     error = json.loads(capsys.readouterr().out)
     assert error["schema"] == "clustersim.error/1"
     assert error["errors"][0]["key"] == "num_gpus"
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("optimizer.skipped", "optimizer={kind: adam, skipped: true}"),
+        ("strategy.shared_weights", "strategy.shared_weights=twice"),
+    ],
+)
+def test_what_layouts_cannot_have_is_not_planned(
+    key: str, change: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan would otherwise compare layouts that do it with others that `run` refuses it with."""
+    command = ["plan", file, "--gpus", "4", "--set", "precision=amp-fp16", "--set", change, "--json"]
+    assert main(command) == 3
+    assert json.loads(capsys.readouterr().out)["errors"][0]["key"] == key

@@ -62,6 +62,24 @@ def test_an_iteration_moves_the_bytes_that_the_code_does(kind: str, layout: dict
     assert update_s == pytest.approx((moved.after + moved.share * share) * byte_s, rel=1e-6)
 
 
+@pytest.mark.parametrize("num", [1, 4])
+@pytest.mark.parametrize("strategy", [{"overlap": True}, {"overlap": False, "buckets": "10 MB"}])
+def test_megatron_llama_casts_and_copies_every_micro_batch_and_adds_to_a_slice(
+    num: int, strategy: dict[str, Any]
+) -> None:
+    """A cast of 2 to 4 bytes and a copy; the slice divided and added, then its norm, zeros and the weights' cast."""
+    layout = {"sharding": "zero-2", "micro_batches": num, "gradient_kernels": "megatron-llama"}
+    backward_s, update_s = spent_s(layout, strategy={"kind": "all-reduce", "algorithm": "ring", **strategy})
+    byte_s = parameter_s(layout)
+    assert backward_s == pytest.approx(num * (6 + 8 + (8 + 12) / COPIES) * byte_s, rel=1e-6)
+    assert update_s == pytest.approx((4 + 4 + 6) / COPIES * byte_s, rel=1e-6)
+
+
+def test_megatron_llama_is_refused_where_gradients_are_not_shared_out() -> None:
+    with pytest.raises(InputError, match="moves gradients behind every micro-batch into slices"):
+        setup_of({"sharding": "zero-1", "gradient_kernels": "megatron-llama"})
+
+
 def test_deepspeeds_sums_in_fp32_move_18_bytes_a_micro_batch() -> None:
     assert moved_bytes("deepspeed-bf16", 2, 4).each == (2 + 4) + (4 + 4 + 4)
 

@@ -9,7 +9,7 @@ import pytest
 from clustersim.network import Network
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
-from clustersim.strategies import crew
+from clustersim.strategies import gathering
 from tests.simulate.two_ways import check_folded_is_exact, check_is_exact, check_shortcut_is_exact
 
 FIRST = "the first iteration counts"
@@ -80,7 +80,7 @@ def test_all_is_played_where_a_collective_has_not_brought_ranks_together(monkeyp
     told["topology"]["host"] = {"template": "dgx-a100", "nics": 4}
     point = load_scenario(told).points()[0].point
     kept_together = forecast(point)
-    monkeypatch.setattr(crew, "are_one", lambda instants_s: False)
+    monkeypatch.setattr(gathering, "are_one", lambda instants_s: False)
     apart = forecast(point)
     assert any(TIMED in shortcut for shortcut in kept_together.shortcuts)
     assert not any(TIMED in shortcut for shortcut in apart.shortcuts)
@@ -133,3 +133,25 @@ def test_layers_over_two_hosts_are_as_quick_as_where_all_is_played(num_gpus: int
     topology = {"kind": "star", "num_hosts": 4, "host": host, "link": "10 Gbit/s", "hop": "1 us"}
     layout = {"tensor": 8, "micro_batches": 4, "sequence_parallel": sequence_parallel}
     check_is_exact(asked(layout, num_gpus, topology=topology, memory_check=False))
+
+
+def test_an_exchange_that_the_first_rank_ends_before_others_is_not_played_as_one() -> None:
+    """In a double tree ranks end at two times, the first at the earlier one."""
+    asked = {
+        "model": "gpt-2x128x2-seq64-vocab1000",
+        "num_gpus": 16,
+        "batch": {"global": 64},
+        "topology": {
+            "kind": "star",
+            "num_hosts": 4,
+            "host": {"template": "single-root", "gpu": "v100", "num_gpus": 4},
+            "link": "100 Gbit/s",
+            "hop": "600 ns",
+        },
+        "transport": "nccl",
+        "strategy": {"kind": "all-reduce", "overlap": False, "algorithm": "double-tree"},
+        "parallelism": {"tensor": 2},
+        "num_iterations": 1,
+        "memory_check": False,
+    }
+    assert not any("played as one" in shortcut for shortcut in check_is_exact(asked))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import clustersim
+from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
 from tests.simulate.two_ways import check_is_exact
@@ -56,11 +57,23 @@ def test_its_shortcuts_are_those_of_the_exact_run(micro_batches: int) -> None:
     check_is_exact(scenario("zero-2", micro_batches=micro_batches, transport="nccl", num_gpus=2))
 
 
-def test_kernels_of_deepspeeds_stages_come_with_each_exchange() -> None:
-    """Every copy gets the whole sum by an all-reduce, twice a reduce-scatter, and copies it before and behind."""
+def test_deepspeed_reduces_each_stretch_to_its_owner() -> None:
+    """Of two copies one sends all of each stretch and the other receives it, one after another: b / rate in all."""
     kernels = {"sharding": "zero-2", "gradient_kernels": "deepspeed-zero"}
-    plain = clustersim.simulate(scenario("zero-2"))
-    found = clustersim.simulate(scenario("zero-2", parallelism=kernels))
+    plain = clustersim.simulate(scenario("zero-2", num_gpus=2))
+    found = clustersim.simulate(scenario("zero-2", num_gpus=2, parallelism=kernels))
     assert found.breakdown_s["compute"] > plain.breakdown_s["compute"]
     more_s = found.breakdown_s["communication_exposed"] - plain.breakdown_s["communication_exposed"]
-    assert more_s == pytest.approx(num_gradient_bytes() * (COPIES - 1) / COPIES / RATE, rel=1e-6)
+    assert more_s == pytest.approx(num_gradient_bytes() / 2 / RATE, rel=1e-6)
+
+
+def test_reduces_to_owners_are_the_same_the_exact_way() -> None:
+    check_is_exact(scenario("zero-2", parallelism={"sharding": "zero-2", "gradient_kernels": "deepspeed-zero"}))
+
+
+@pytest.mark.parametrize("other", [{"sharding_over": 2}, {"expert": 2}])
+def test_who_shares_out_otherwise_has_no_buckets_to_reduce(other: dict[str, int]) -> None:
+    layout = {"sharding": "zero-2", "gradient_kernels": "deepspeed-zero", **other}
+    model = {"model": "mixtral-8x7b", "memory_check": False} if "expert" in other else {}
+    with pytest.raises(InputError, match=f"which with {next(iter(other))}: 2 it does not"):
+        load_scenario(scenario("zero-2", parallelism=layout, **model)).points()

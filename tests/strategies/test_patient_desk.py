@@ -61,6 +61,25 @@ def test_workers_that_update_for_themselves_take_their_own_time_and_servers_none
     assert iteration_s(update_on="workers") - iteration_s(one_core=True) == pytest.approx(0.25 - spared, rel=1e-3)
 
 
+def handed_out_s(num_gpus: int, **options: Any) -> float:
+    """Return what the exchange of two buckets takes whose server is the first GPU of a host with two sockets."""
+    servers = Servers(num=1, on="gpu0", pull="together", **options)
+    host = {"template": "dual-socket", "gpu": "k80", "num_gpus": num_gpus, "plx_per_socket": 0, "cpu": CPU.name}
+    return exchange_s(
+        play(Server(overlap=False, buckets="layer", servers=servers), num_gpus, layers=AT_ONCE[:2], host=host)
+    )
+
+
+def test_of_one_stream_copies_to_a_slow_socket_do_not_go_beside_those_to_a_quick_one():
+    slot, across = load_link("pcie-3-x16").bytes_per_s, load_link("qpi").bytes_per_s
+    near = slot * CPU.peer_share
+    beside, one_by_one = handed_out_s(4), handed_out_s(4, one_stream=True)
+    in_turn = 2 * 8 * MB * (1 / near + 2 / across)  # one GPU of the same socket, and two of the other
+    at_once = 2 * 8 * MB * max(3 / slot, 2 / across)
+    assert one_by_one - beside == pytest.approx(in_turn - at_once, rel=1e-2)
+    assert handed_out_s(2, one_stream=True) == pytest.approx(handed_out_s(2), rel=1e-2)  # one copy of each has no other
+
+
 @pytest.mark.parametrize("options", [{"pull": "together"}, {"one_core": True}, {"one_core": True, "pull": "together"}])
 @pytest.mark.parametrize("local_sum", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
@@ -80,6 +99,7 @@ def test_days_and_arithmetic_agree_on_patient_servers(options, local_sum, whole)
     [
         ({"pull": "together"}, "pull says how servers update where all workers wait for all: strategy `server`"),
         ({"one_core": True}, "one_core says how servers update"),
+        ({"one_stream": True, "on": "gpus"}, "one_stream says how servers update"),
         ({"update_on": "workers"}, "update_on says how servers update"),
     ],
 )
@@ -92,6 +112,25 @@ def test_sums_that_servers_hand_out_cannot_be_of_gradients_that_cannot_be_added(
     mistakes = Server(servers=Servers(update_on="workers", local_sum=True)).gathering_mistakes("top-k")
     assert [mistake.key for mistake in mistakes] == ["servers.local_sum", "servers.update_on"]
     assert "servers add gradients and hand sums out, and top-k ones cannot be added" in mistakes[1].message
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("local_sum", [False, True])
+@pytest.mark.parametrize("pull", ["each", "together"])
+def test_days_and_arithmetic_agree_on_one_stream(pull, whole, local_sum):
+    servers = Servers(num=3, on="gpus", pull=pull, one_stream=True, whole=whole, local_sum=local_sum)
+    host = {"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "plx_per_socket": 0, "cpu": CPU.name}
+    strategy = Server(buckets="layer", servers=servers)
+    marched, played = (
+        play(strategy, 4, layers=AT_ONCE, host=host, num_iterations=2, exact=exact) for exact in (False, True)
+    )
+    assert marched.times.end_s == pytest.approx(played.times.end_s, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("on", ["workers", "host-memory", "own-hosts"])
+def test_a_stream_of_no_gpu_is_refused(on):
+    with pytest.raises(ValidationError, match="one_stream has GPUs hand out one copy after another"):
+        Servers(one_stream=True, on=on)
 
 
 @pytest.mark.parametrize(

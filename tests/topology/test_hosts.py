@@ -85,6 +85,37 @@ def test_what_goes_to_a_gpu_that_no_other_can_reach_takes_what_its_sheet_leaves(
     assert many.links.tolist() == [link for src in (0, 2, 4) for link in topology.route(gpus[src], gpus[1])]
 
 
+def test_what_goes_through_host_memory_takes_the_way_up_from_the_switch_and_down():
+    """Unlike what GPUs send each other directly, which turns at the switch that both are plugged into."""
+    host = {"template": "dual-socket", "num_gpus": 4, "plx_per_socket": 1}
+    staged, direct = build({**host, "gpu": "rtx-2080-ti"}), build({**host, "gpu": "p40"})
+
+    def kinds(topology, dst: int) -> list[str]:
+        way = topology.route(topology.node(0), topology.node(dst))
+        return [topology.node_kinds[topology.links.src[link]] for link in way]
+
+    assert kinds(direct, 1) == ["gpu", "plx"]
+    assert kinds(staged, 1) == ["gpu", "plx", "socket", "plx", "gpu"]
+    assert kinds(staged, 2) == ["gpu", "plx", "socket", "socket", "plx", "gpu"]
+    assert staged.route(staged.node(0), staged.node(1))[1] == staged.route(staged.node(1), staged.node(0))[1]
+
+
+def test_gpus_that_nvlink_joins_reach_each_other_s_memory_where_others_do_not():
+    """Two RTX 3090: over a bridge as quick as its links, without one through the memory of the host."""
+    bridged = build({"template": "dgx-1", "gpu": "rtx-3090", "num_gpus": 2, "nvlink": "48 GB/s"})
+    apart = build({"template": "single-socket", "gpu": "rtx-3090", "num_gpus": 2})
+
+    by_one = build({"template": "dgx-1", "gpu": "rtx-3090", "num_gpus": 2})
+
+    def way(topology) -> tuple[list[str], float]:
+        links = topology.route(topology.node(0), topology.node(1))
+        return [topology.links.kind[link] for link in links], float(min(topology.links.bytes_per_s[links]))
+
+    assert way(bridged) == (["nvlink"], 48e9)
+    assert way(by_one) == (["nvlink-3-ga102"], 12e9)
+    assert way(apart) == (["pcie-4-x16", "pcie-4-x16", "staging"], 8.4e9)
+
+
 def test_gpus_of_one_board_share_what_they_get_of_each_other_through_host_memory():
     """Either direction, as both take the board's lanes down and up; what goes to another board shares that one's."""
     template = {"template": "single-root", "gpu": "m60-azure", "num_gpus": 4, "num_switches": 2}

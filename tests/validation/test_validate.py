@@ -241,6 +241,13 @@ def test_a_case_says_whether_something_was_chosen_after_its_errors(make_case, ca
     assert document["summary_chosen_after"]["median_abs_error"] == pytest.approx(0.5)
 
 
+def test_marked_cases_alone_say_that_no_other_is_among_them(make_case, capsys) -> None:
+    seen = make_case(name="seen")
+    seen.joinpath("source.md").write_text(f"# Seen\n\n{CHOSEN_AFTER} The link.\n", encoding="utf-8")
+    assert main(["validate", str(seen), "--workers", "1"]) == 0
+    assert "without \N{DAGGER}: none of these cases\n" in capsys.readouterr().out
+
+
 def test_without_a_marked_case_there_is_one_score(make_case, capsys) -> None:
     assert main(["validate", str(make_case()), "--workers", "1"]) == 0
     assert "\N{DAGGER}" not in capsys.readouterr().out

@@ -16,7 +16,7 @@ from clustersim.workload.kernel_model import PHASES, product_seconds, rates_of
 from clustersim.workload.layer_times import Library, estimate_layers
 from clustersim.workload.precision import PRECISIONS
 
-A100 = load_gpu("a100-40gb")
+A100, V100 = load_gpu("a100-40gb"), load_gpu("v100")
 RESNET = load_model("resnet50")
 
 
@@ -182,6 +182,38 @@ def test_joined_operations_are_not_issued() -> None:
     assert waits[0] - waits[1] == pytest.approx(2 * num_joined * 1e-3, rel=0.01)
 
 
+def test_a_norm_that_is_turned_over_moves_as_channels_first_and_five_maps_twice_more_and_nothing_else_changes() -> None:
+    last, turned = (
+        estimate_layers(RESNET, V100, 64, "amp-fp16", layout="nhwc", library=library, operator_s=0.0).layers
+        for library in ("cudnn", "cudnn-turned")
+    )
+    constants = constants_of(V100, "tensor")
+    as_first, as_last = (
+        [sum(each) for each in of["batch-norm"]] for of in (constants.element_wise, constants.channels_last)
+    )
+    for before, after in zip(last, turned, strict=True):
+        if before.layer.op != "batch-norm":
+            assert after == before
+            continue
+        map_s = 64 * before.layer.input_elements * 2 / (constants.memory_efficiency * V100.memory_bytes_per_s)
+        assert after.forward_s - before.forward_s == pytest.approx((2 * 2 + as_first[0] - as_last[0]) * map_s)
+        assert after.backward_s - before.backward_s == pytest.approx((3 * 2 + as_first[1] - as_last[1]) * map_s)
+
+
+def test_a_rate_of_other_kernels_scales_what_these_take() -> None:
+    rate = {"samples_per_s": 900, "batch": 128, "source": "this test"}
+    there, here = (
+        built(ComputeSpec.model_validate({"layout": "nhwc", "library": library, "single_gpu": single}), "resnet50", 128)
+        for library, single in (("cudnn", rate), ("cudnn-turned", {**rate, "library": "cudnn"}))
+    )
+    assert there.compute_s == pytest.approx(128 / 900)
+    ratio = total_s("resnet50", "a100-40gb", 128, "amp-fp16", "nhwc", "cudnn-turned") / total_s(
+        "resnet50", "a100-40gb", 128, "amp-fp16", "nhwc"
+    )
+    assert here.forward_s + here.backward_s == pytest.approx(ratio * (there.forward_s + there.backward_s), rel=1e-3)
+    assert any("with cudnn's kernels" in each for each in here.assumptions)
+
+
 def test_a_published_rate_is_met_in_its_own_layout_and_others_are_as_much_slower_as_estimated() -> None:
     as_published, first, last = (built(ComputeSpec(layout=each)) for each in (None, "nchw", "nhwc"))
     assert as_published.compute_s == last.compute_s == pytest.approx(448 / 2075, rel=1e-3)
@@ -207,6 +239,8 @@ def test_a_chip_whose_kernels_turn_nothing_over_says_so() -> None:
         ("resnet50", "amp-fp16", "nchw", "cudnn-fused", "with channels last alone; write layout: nhwc"),
         ("resnet50", "tf32", "nhwc", "cudnn-fused", "for 16 bits with channels last alone"),
         ("vgg16", "amp-fp16", "nhwc", "cudnn-fused", "vgg16 has no batch norm with a ReLU behind it"),
+        ("resnet50", "amp-fp16", "nchw", "cudnn-turned", "with channels last alone; write layout: nhwc"),
+        ("vgg16", "amp-fp16", "nhwc", "cudnn-turned", "vgg16 has no batch norm that could be turned over"),
     ],
 )
 def test_a_layout_that_changes_nothing_or_is_not_to_be_had_is_refused(

@@ -12,6 +12,9 @@ from clustersim.network.compiled.tables import GROUP, NEVER, NONE, ON_THE_WAY, R
 from clustersim.network.paths import Costs
 from clustersim.topology import Topology
 
+_NOT_BEGUN = (("step", NONE), ("at", NONE), ("unfinished", 0), ("awaited", NEVER), ("reached_s", np.nan))
+"""What the columns of a rank hold that has not begun."""
+
 _MOST_INSTANTS = 200_000  # in one call, which Ctrl-C cannot interrupt
 
 
@@ -25,6 +28,8 @@ class CompiledEngine:
         self._delays = Pool(np.dtype(np.float64), growth)
         self._early = Blocks(np.dtype(np.int64), growth) if costs.eager_bytes > 0 else None
         self._ranks = Blocks(RANK, growth)
+        self._columns_of: np.ndarray | None = None
+        self._columns: dict[str, np.ndarray] = {}
         self._groups = Blocks(GROUP, growth)
         self._most_flows: dict[int, int] = {}  # of each collective in progress
         self._programs: dict[int, Program] = {}  # of each collective in progress
@@ -57,6 +62,14 @@ class CompiledEngine:
     def groups(self) -> np.ndarray:
         return self._groups.array
 
+    def _column(self, name: str) -> np.ndarray:
+        """Return a column of the ranks, which costs more to find than to keep: there is another one after growth."""
+        array = self._ranks.array
+        if array is not self._columns_of:
+            self._columns_of = array
+            self._columns = {each: array[each] for each in RANK.names or ()}
+        return self._columns[name]
+
     def begin(self, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None) -> int:
         """Prepare a collective between nodes [num_ranks], with pauses [num_ranks, num_steps]; return its group."""
         program = self.programs.program(schedule, nodes)
@@ -88,13 +101,14 @@ class CompiledEngine:
 
     def wait(self, group: int, rank: int, step: int) -> None:
         """Tell when a rank has come to a step; nearer steps are told first."""
-        row, awaited = self._first_rank[group] + rank, self.ranks["awaited"]
-        if step < awaited[row]:
+        row, awaited = self._first_rank[group] + rank, self._column("awaited")
+        if step < awaited.item(row):
             awaited[row] = step
 
     def step_of(self, group: int, rank: int) -> int:
         """Return the step to which a rank has come."""
-        return int(self.ranks["step"].item(self._first_rank[group] + rank))
+        found: int = self._column("step").item(self._first_rank[group] + rank)
+        return found
 
     def send(
         self,
@@ -248,10 +262,9 @@ class CompiledEngine:
         """Add a group whose ranks have not begun; `own` are its last columns, from `steps` on."""
         group, first_rank = self._groups.take(1), self._ranks.take(num_ranks)
         self._groups.array[group] = (first_rank, num_ranks, num_steps, num_ranks, *own)
-        block, ranks = slice(first_rank, first_rank + num_ranks), self._ranks.array
-        for name, value in (("group", group), ("step", NONE), ("at", NONE), ("unfinished", 0), ("awaited", NEVER)):
-            ranks[name][block] = value
-        ranks["reached_s"][block] = np.nan
+        block, begun = slice(first_rank, first_rank + num_ranks), (("group", group), *_NOT_BEGUN)
+        for name, value in begun:
+            self._column(name)[block] = value
         self._first_rank[group] = first_rank
         self._most_flows[group] = most_flows
         self._expect_flows(most_flows)

@@ -63,11 +63,12 @@ class Wiring:
         return len(self._lanes)
 
     def between(self, src: np.ndarray, dst: np.ndarray, relayed_s: float | None = None) -> int:
-        """Add the paths between nodes [num_paths], all with one wait where it is given; return the row of the first."""
-        routes = self._topology.routes(src, dst)
-        latency_s = waits_s(self._topology, self._costs, src, dst, routes)
-        if relayed_s is not None:
-            latency_s = np.full(len(src), relayed_s)
+        """Add the paths between nodes [num_paths] and return the row of the first; with a wait, all are of channels."""
+        if relayed_s is None:
+            routes = self._topology.routes(src, dst)
+            latency_s = waits_s(self._topology, self._costs, src, dst, routes)
+        else:
+            routes, latency_s = self._topology.channel_routes(src, dst), np.full(len(src), relayed_s)
         return self._add_paths(*self._with_connections(src, dst, routes.first, routes.links), latency_s)
 
     def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:

@@ -1,0 +1,93 @@
+"""Which copy DeepSpeed's stage 2 sends each stretch of a bucket of gradients to: the one that updates it.
+
+`average_tensor` (deepspeed/runtime/zero/stage2.py of 2021, later stage_1_and_2.py) goes through the parameters of
+a bucket in the order in which their gradients came, and calls `dist.reduce` once for each stretch of it that one copy
+owns. A copy owns a slice of every group of parameters, and Hugging Face's Trainer has two groups, those whose weights
+decay, matrices and embeddings, and the rest, biases and the scales and shifts of norms
+(`create_optimizer`, src/transformers/trainer.py of 4.12). Both follow one another in a layer, and so, where the owners
+of one group's slice and of the other's are not the same, every matrix and every bias is a stretch of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from clustersim.parallelism.plan import Part
+from clustersim.workload import Layer
+from clustersim.workload.tensors import weights_and_biases
+
+
+class Run(NamedTuple):
+    """Parameters that follow one another in a bucket and have one owner."""
+
+    owner: int
+    num_parameters: float
+
+
+def slices_of(layers: Sequence[Layer], num_owners: int) -> list[list[Run]]:
+    """Return for each layer, given in forward order, the slices of its tensors in the order in which gradients come.
+
+    A bias comes before its matrix and the last matrix first. Of a group's parameters, one after another in forward
+    order, each owner has as many, the last what is left.
+
+    >>> product = {"rows": 1, "inputs": 4, "outputs": 2, "count": 1}
+    >>> fc = Layer("fc", "fully-connected", 16.0, 16.0, 16.0, 10, 4, 2, product)
+    >>> [[tuple(run) for run in runs] for runs in slices_of([fc, fc], 2)]
+    [[(0, 2), (0, 8)], [(1, 2), (1, 8)]]
+    """
+    own = [weights_and_biases(layer) for layer in layers]
+    totals = [sum(map(sum, group)) for group in zip(*own, strict=True)]
+    sizes = [max(1, -(-total // num_owners)) for total in totals]
+    begun = [0, 0]
+    slices = []
+    for tensors in own:
+        cut: list[list[list[Run]]] = []
+        for group, members in enumerate(tensors):
+            cut.append([])
+            for size in members:
+                cut[-1].append(_cut(begun[group], size, sizes[group]))
+                begun[group] += size
+        slices.append([run for tensor in _as_they_come(*cut) for run in tensor])
+    return slices
+
+
+def slices_by_place(parts: Sequence[Part], num_owners: int) -> dict[int, list[Run]]:
+    """Return the slices of each layer of a stage by its place in the model."""
+    layers = {part.first + at: piece.layer for part in parts for at, piece in enumerate(part.pieces)}
+    places = sorted(layers)
+    return dict(zip(places, slices_of([layers[place] for place in places], num_owners), strict=True))
+
+
+def runs_of(slices: Iterable[Iterable[Run]]) -> list[Run]:
+    """Return the runs of a bucket, whose layers' slices are given in the order in which gradients come.
+
+    >>> runs_of([[Run(0, 2), Run(0, 8)], [Run(1, 2)]])
+    [Run(owner=0, num_parameters=10), Run(owner=1, num_parameters=2)]
+    """
+    runs: list[Run] = []
+    for own in slices:
+        for run in own:
+            if runs and runs[-1].owner == run.owner:
+                run = Run(run.owner, runs.pop().num_parameters + run.num_parameters)
+            runs.append(run)
+    return runs
+
+
+def _cut(begin: int, size: int, owned: int) -> list[Run]:
+    """Return the slices of a tensor that begins so far into its group, of which every owner has `owned`."""
+    end, runs = begin + size, []
+    while begin < end:
+        owner = begin // owned
+        until = min(end, (owner + 1) * owned)
+        runs.append(Run(owner, until - begin))
+        begin = until
+    return runs
+
+
+def _as_they_come(weights: list[list[Run]], biases: list[list[Run]]) -> list[list[Run]]:
+    """Return the tensors of a layer, each of them slices, in the order in which their gradients come."""
+    if len(weights) == len(biases):
+        pairs = zip(reversed(biases), reversed(weights), strict=True)
+        return [tensor for pair in pairs for tensor in pair]
+    return [*biases, *reversed(weights)]

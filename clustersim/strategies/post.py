@@ -1,0 +1,50 @@
+"""Messages between the stages of a layout: what each of them is called, when it set off and when it arrived."""
+
+from __future__ import annotations
+
+import simpy
+
+from clustersim.program.ops import Key
+
+
+class Letter:
+    """A message on its way: when it set off, and the events of its arrival and that the other rank waits for it."""
+
+    __slots__ = ("arrived", "awaited", "sent_s")
+
+    def __init__(self, env: simpy.Environment):
+        self.arrived: simpy.Event = env.event()
+        self.awaited: simpy.Event = env.event()
+        self.sent_s = float("inf")
+
+
+class Post:
+    """The letters to each rank, from when one of its two ends asks for it until it is taken.
+
+    A key may be of a micro-batch of an iteration before: then its number is below 0.
+    """
+
+    def __init__(self, env: simpy.Environment, num_micro_batches: int):
+        self._env, self._num_micro = env, num_micro_batches
+        self._letters: dict[tuple[int, int, Key], Letter] = {}
+
+    def letter(self, rank: int, iteration: int, key: Key) -> Letter:
+        """Return the letter to a rank, one for both of its ends."""
+        where = self._called(rank, iteration, key)
+        if where not in self._letters:
+            self._letters[where] = Letter(self._env)
+        return self._letters[where]
+
+    def take(self, rank: int, iteration: int, key: Key) -> None:
+        """Take a letter that has arrived."""
+        del self._letters[self._called(rank, iteration, key)]
+
+    def under_way(self) -> list[simpy.Event]:
+        """Return the arrivals of letters that nobody waits for: those of micro-batches that the job ended before."""
+        return [letter.arrived for letter in self._letters.values() if not letter.arrived.processed]
+
+    def _called(self, rank: int, iteration: int, key: Key) -> tuple[int, int, Key]:
+        if key.micro_batch >= 0:
+            return rank, iteration, key
+        before, micro_batch = divmod(key.micro_batch, self._num_micro)
+        return rank, iteration + before, key._replace(micro_batch=micro_batch)
