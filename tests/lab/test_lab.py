@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from validate.lab.__main__ import NOT_HERE
 from validate.lab.document import read_campaign
 from validate.lab.sandbox import why_not
-from validate.lab.score import compare, judge
+from validate.lab.score import GATES, compare, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.lab
@@ -45,19 +47,38 @@ def left_over() -> tuple[str, ...]:
 
 
 MOST = {"collectives": 0.04, "training": 0.04, "servers": 0.04, "link sharing": 0.02}
+"""The mean error of a group: twice what is asked of a whole campaign, since other tests may run on the same machine."""
+
+NUM_TRIES = 4
+
+
+def quick_campaign(
+    folder: Path, most: Mapping[str, float], *arguments: str, before: tuple[str, ...] = ()
+) -> Mapping[str, Any]:
+    """Run the quick campaign, or part of it, assert that no group is farther off than `most`, and return its document.
+
+    What is farther off on a machine that says it was loaded judges nothing, and is run again; who finds the machine
+    loaded every time skips the test, with what else it did. What is farther off on a quiet machine fails at once.
+    """
+    said: list[str] = []
+    for _ in range(NUM_TRIES):
+        done = lab("--quick", "--output", str(folder), *arguments, before=before)
+        print(done.stdout, done.stderr)
+        assert done.returncode in (0, 4), done.stdout + done.stderr
+        document, cases = read_campaign(folder / "lab-quick.json")
+        far = [each for each in judge(compare(cases)) if each.mean > most[each.group]]
+        if not far:
+            return document
+        assert document["machine"]["loaded"], done.stdout + done.stderr
+        off = ", ".join(f"{each.group} {each.mean:.1%} off" for each in far)
+        said.append(f"{off}: {document['machine']['loaded']}")
+    pytest.skip(f"THE LAB CANNOT JUDGE HERE, THE MACHINE WAS LOADED {NUM_TRIES} TIMES: {' | '.join(said)}")
 
 
 def test_a_quick_campaign_is_as_the_simulator_says(tmp_path: Path) -> None:
-    """Judged by twice what is asked of a whole campaign: other tests may run on the same machine."""
     before = left_over()
-    done = lab("--quick", "--output", str(tmp_path))
-    print(done.stdout, done.stderr)
-    assert done.returncode in (0, 4), done.stderr
-    _, cases = read_campaign(tmp_path / "lab-quick.json")
-    groups = {each.group: each for each in judge(compare(cases))}
-    assert set(groups) == set(MOST)
-    for group, most in MOST.items():
-        assert groups[group].mean <= most, done.stdout + done.stderr
+    document = quick_campaign(tmp_path, MOST)
+    assert {case["group"] for case in document["cases"]} == set(MOST)
     assert left_over() == before
 
 
@@ -88,8 +109,6 @@ def test_a_user_without_rights_can_have_a_lab_where_the_kernel_lets_users(tmp_pa
     trial = subprocess.run([*as_user, "true"], capture_output=True, text=True, check=False)
     if trial.returncode:
         pytest.skip(f"THE LAB CANNOT RUN HERE AS A USER: {trial.stderr.strip()}")
-    done = lab("--quick", "--only", "Flows", "--output", str(tmp_path), before=as_user)
-    assert done.returncode == 0, done.stdout + done.stderr
-    document, cases = read_campaign(tmp_path / "lab-quick.json")
+    document = quick_campaign(tmp_path, {"link sharing": GATES["link sharing"].mean}, "--only", "Flows", before=as_user)
     assert document["machine"]["user"] == "user"
-    assert {case.group for case in cases} == {"link sharing"}
+    assert {case["group"] for case in document["cases"]} == {"link sharing"}
