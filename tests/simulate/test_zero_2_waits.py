@@ -67,6 +67,16 @@ def test_deepspeed_reduces_each_stretch_to_its_owner() -> None:
     assert more_s == pytest.approx(num_gradient_bytes() / 2 / RATE, rel=1e-6)
 
 
+@pytest.mark.parametrize("num_gpus", [3, 4])
+def test_no_reduce_to_an_owner_begins_before_the_last_one_has_ended(num_gpus: int) -> None:
+    """Each takes b / rate and what fills its chain; side by side they would take (n - 1) / n of that, as scattering."""
+    own_s, plain_s = (
+        exposed_s(scenario("zero-2", num_gpus=num_gpus, parallelism={"sharding": "zero-2"} | kernels))
+        for kernels in ({"gradient_kernels": "deepspeed-zero"}, {})
+    )
+    assert own_s - plain_s > num_gradient_bytes() / num_gpus / RATE
+
+
 def test_reduces_to_owners_are_the_same_the_exact_way() -> None:
     check_is_exact(scenario("zero-2", parallelism={"sharding": "zero-2", "gradient_kernels": "deepspeed-zero"}))
 
