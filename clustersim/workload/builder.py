@@ -245,6 +245,15 @@ class Builder:
         """Squash to between -1 and 1."""
         return self._elementwise(name, "tanh", x.elements, x)
 
+    def additive_scores(self, name: str, x: Tensor) -> Tensor:
+        """Multiply tanh(query + key + bias) of each pair of tokens with one vector, scaled: Bahdanau's attention.
+
+        Vector and bias have a parameter for each feature, and there is one scale.
+        """
+        return self._elementwise(
+            name, "additive-scores", x.elements, Tensor(1, x.height), parameters=2 * x.channels + 1
+        )
+
     def lrn(self, name: str, x: Tensor) -> Tensor:
         """Divide by the neighbouring channels' energy (Krizhevsky et al., 2012)."""
         return self._elementwise(name, "lrn", x.elements, x)

@@ -59,6 +59,7 @@ from collections.abc import Callable, Mapping
 
 from clustersim.workload.eager import GATES, LAYER_NORM, eager_around, eager_traffic, widths
 from clustersim.workload.encoder_kernels import Around
+from clustersim.workload.gnmt_codes import EXAMPLE, ROUND, example_traffic, round_traffic
 from clustersim.workload.huggingface import (
     AUTOCAST,
     HUGGINGFACE_2021,
@@ -188,6 +189,8 @@ def _around_single_matrices(layer: Layer, number: Precision) -> Around:
 
 
 TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
+    EXAMPLE: example_traffic,
+    ROUND: round_traffic,
     "eager": eager_traffic,
     "fms": fms_traffic,
     HUGGINGFACE_2021: huggingface_traffic,
@@ -199,6 +202,8 @@ TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
     "megatron-deepspeed": megatron_deepspeed_traffic,
 }
 AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
+    EXAMPLE: _around_matrices,
+    ROUND: _around_matrices,
     "eager": eager_around,
     "fms": eager_around,
     HUGGINGFACE_2021: huggingface_around,

@@ -70,6 +70,8 @@ Library = Literal[
     "megatron",
     "megatron-2023",
     "megatron-deepspeed",
+    "mlperf-gnmt",
+    "nvidia-gnmt",
     "xla",
     "unrolled",
 ]

@@ -44,10 +44,10 @@ def _decoder(net: Builder, memory: Tensor) -> Model:
 
 
 def _attention(net: Builder, query: Tensor, memory: Tensor) -> Tensor:
-    """Score every pair of words by one more vector times tanh(query + key), and mix the memory by it."""
+    """Score every pair of words by a vector of length one, scaled, times tanh(query + key + bias); mix memory by it."""
     net.linear("attention.query", query, _FEATURES, bias=False)
     net.linear("attention.key", memory, _FEATURES, bias=False)
     pairs = net.tanh("attention.tanh", Tensor(_FEATURES, TOKENS * TOKENS))
-    net.linear("attention.scores", pairs, 1)
+    net.additive_scores("attention.scores", pairs)
     weights = net.softmax("attention.softmax", Tensor(TOKENS, TOKENS))
     return net.attention_product("attention.context", weights, memory, heads=1, outputs=_FEATURES)
