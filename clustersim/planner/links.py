@@ -12,7 +12,8 @@ from clustersim.collectives.nccl_1 import NCCL_1
 from clustersim.hardware.sheet import Transport
 from clustersim.network.lone_step import LoneStep, LoneSteps
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
-from clustersim.strategies.algorithm import algorithm_name, as_seen, schedule_collective, switches
+from clustersim.strategies.algorithm import algorithm_name, as_seen, schedule_collective
+from clustersim.strategies.further_ranks import further_ranks
 from clustersim.topology import Node, Topology
 
 Group = tuple[int, ...]
@@ -165,7 +166,7 @@ class LeastTimes:
         gpus = self._gpus[list(group)]
         _, schedule = schedule_collective(op, algorithm, self._topology, gpus, num_bytes, self._transport.library)
         own = [Node(node) for node in self._topology.gpus[gpus].tolist()]
-        nodes = np.array([*own, *switches(schedule, self._topology, gpus)], dtype=np.int64)
+        nodes = np.array([*own, *further_ranks(schedule, self._topology, gpus)], dtype=np.int64)
         found: dict[object, list[int]] = {}
         for number in range(schedule.num_steps):
             found.setdefault(schedule.pattern(number), []).append(number)

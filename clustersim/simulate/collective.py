@@ -13,7 +13,8 @@ from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment
 from clustersim.simulate.play import network_over
-from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.algorithm import schedule_collective
+from clustersim.strategies.further_ranks import further_ranks, pauses_s
 from clustersim.topology import Node, Topology, load_topology, place
 from clustersim.topology.placement import Block
 
@@ -77,7 +78,8 @@ def play_collective(
     network = network_over(env, cluster, library, exact)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
-        env.run(network.play(schedule, [*own, *switches(schedule, cluster, gpus)]))
+        delay_s = pauses_s(schedule, cluster, gpus, library.library)
+        env.run(network.play(schedule, [*own, *further_ranks(schedule, cluster, gpus)], delay_s=delay_s))
         return float(env.now)
     host = [Node(node) for node in cluster.memory[gpus]]
     for src, dst in ((own, host), (host, own)):
