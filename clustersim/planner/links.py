@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from clustersim.collectives.nccl_1 import NCCL_1
+from clustersim.collectives.nccl_1 import OF_NCCL_1
 from clustersim.hardware.sheet import Transport
 from clustersim.network.lone_step import LoneStep, LoneSteps
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
@@ -157,7 +157,7 @@ class LeastTimes:
         name = algorithm_name(op, algorithm, self._topology, gpus, num_bytes, library)
         if name != "ring" or not num_bytes:
             return self._made(op, algorithm, group, num_bytes)
-        name = algorithm if algorithm == NCCL_1 else name  # whose ring is another than today's
+        name = algorithm if algorithm in OF_NCCL_1 else name  # whose ring is another than today's
         if (op, name, group) not in self._rings:
             self._rings[op, name, group] = self._made(op, name, group, 1.0)
         return [(_scaled(step, num_bytes), times) for step, times in self._rings[op, name, group]]

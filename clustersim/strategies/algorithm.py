@@ -12,7 +12,7 @@ import numpy as np
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.collectives.horovod import HOROVOD
 from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, Rates, ring_plateau
-from clustersim.collectives.nccl_1 import NCCL_1, nccl_1_ring
+from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
@@ -27,7 +27,7 @@ from clustersim.topology.one_adapter import one_adapter_a_socket
 
 _OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
 
-CHOICES = ("auto", NCCL_1, NCCL_2_4, *_OPEN_MPI)
+CHOICES = ("auto", *OF_NCCL_1, NCCL_2_4, *_OPEN_MPI)
 """What is no algorithm, and chooses one by size."""
 
 NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
@@ -36,7 +36,7 @@ NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
 ONE_WAY = "nccl-omni-path"
 """NCCL on adapters of Omni-Path, which it takes for one: there is one channel, by an adapter that others' take too."""
 
-_ITS_TRANSPORTS = dict.fromkeys((NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
+_ITS_TRANSPORTS = dict.fromkeys((*OF_NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
     _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
 )
 """The library that each choice is of, and the transports that it may have."""
@@ -54,12 +54,13 @@ def schedule_collective(
 ) -> tuple[str, Schedule]:
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
-    `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017, `nccl-2.4` what it did
-    in 2019, `open-mpi-4.0` what Open MPI did until 2020, `open-mpi-4.1` what it did then. Algorithms that go host by
-    host learn which ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With
-    NCCL, rings and double trees are as many as there are channels (`clustersim.topology.channels`), and a chain that
-    all channels of one host go along has a piece of each at a time (`clustersim.collectives.chain`). Ranks that the
-    schedule has beyond those of the GPUs are the nodes that `further_ranks` gives.
+    `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017, `nccl-1-processes` the
+    same with a process for each GPU, `nccl-2.4` what it did in 2019, `open-mpi-4.0` what Open MPI did until 2020,
+    `open-mpi-4.1` what it did then. Algorithms that go host by host learn which ranks share a host, and those that go
+    along a torus its dimensions, or `dims` where given. With NCCL, rings and double trees are as many as there are
+    channels (`clustersim.topology.channels`), and a chain that all channels of one host go along has a piece of each at
+    a time (`clustersim.collectives.chain`). Ranks that the schedule has beyond those of the GPUs are the nodes that
+    `further_ranks` gives, and what holds ranks up beside messages is what `pauses_s` says.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
@@ -69,7 +70,7 @@ def schedule_collective(
     if "dims" in options_of(member):
         known["dims"] = _dims(topology, len(gpus), dims)
     if transport in NCCL and len(gpus) > 1:
-        if algorithm == NCCL_1:
+        if algorithm in OF_NCCL_1:
             known |= {"rings": nccl_1_ring(gpus)[None]}
         else:
             found = _found_with(transport)(topology, gpus)
@@ -91,7 +92,7 @@ def algorithm_name(
         return algorithm
     if algorithm in _OPEN_MPI and op == "all-reduce":
         return _OPEN_MPI[algorithm](num_bytes, len(gpus))
-    if algorithm == NCCL_1 and "ring" in algorithms_of(op):
+    if algorithm in OF_NCCL_1 and "ring" in algorithms_of(op):
         return "ring"
     groups = by_host(topology.gpu_hosts[gpus])
     if algorithm == HOROVOD:
@@ -137,7 +138,7 @@ def check_algorithm(
             )
             raise InputError(message, got=transport, allowed=", ".join(transports), key="algorithm")
     num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
-    if algorithm == NCCL_1 and num_hosts > 1:
+    if algorithm in OF_NCCL_1 and num_hosts > 1:
         message = f"NCCL 1 is for the GPUs of one host, and the {len(gpus)} GPUs are on {num_hosts}; write auto"
         raise InputError(message, got=algorithm, allowed="GPUs of one host, or another algorithm", key="algorithm")
     if algorithm in CHOICES:

@@ -18,8 +18,9 @@ from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import PEERS, SHARERS, Grid
 from clustersim.program.ops import Call, Key
 from clustersim.strategies.algorithm import algorithm_name, schedule_collective
-from clustersim.strategies.further_ranks import further_ranks, pauses_s
+from clustersim.strategies.further_ranks import further_ranks
 from clustersim.strategies.held import HOLDING, held_share
+from clustersim.strategies.pauses import pauses_s
 from clustersim.strategies.timed import are_one
 from clustersim.topology import Node
 
@@ -185,7 +186,7 @@ class Gathering:
             algorithm = self._algorithm_of(op)
             _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport.library)
             nodes = [*map(Node, topology.gpus[gpus].tolist()), *further_ranks(schedule, topology, gpus)]
-            delay_s = pauses_s(schedule, topology, gpus, self._transport.library)
+            delay_s = pauses_s(schedule, topology, gpus, self._transport.library, op.op, algorithm)
             self._parties[known] = Party(schedule, nodes, range(len(group)), delay_s)
         return self._parties[known]
 

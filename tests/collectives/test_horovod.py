@@ -13,7 +13,8 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_cpu, load_transport
 from clustersim.simulate import time_collective
 from clustersim.strategies.algorithm import schedule_collective
-from clustersim.strategies.further_ranks import further_ranks, pauses_s
+from clustersim.strategies.further_ranks import further_ranks
+from clustersim.strategies.pauses import pauses_s
 from clustersim.topology import load_topology
 
 HOROVOD = IN_HOST_MEMORY["all-reduce"]["horovod-hierarchical"]
@@ -69,7 +70,7 @@ def test_ranks_of_one_memory_share_its_rate_when_they_add() -> None:
     cluster = load_topology(CLUSTER | {"host": HOST | {"num_gpus": 16}})
     gpus = np.arange(64)
     _, schedule = schedule_collective("all-reduce", "horovod-hierarchical", cluster, gpus, 64e6, "nccl")
-    delay_s = pauses_s(schedule, cluster, gpus, "nccl")
+    delay_s = pauses_s(schedule, cluster, gpus, "nccl", "all-reduce", "horovod-hierarchical")
     assert delay_s is not None
     cpu = load_cpu("xeon-e5-2686-v4")
     assert cpu.memory_bytes_per_s / 8 < cpu.core_bytes_per_s
