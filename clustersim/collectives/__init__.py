@@ -28,6 +28,7 @@ from clustersim.collectives.gloo import (
 )
 from clustersim.collectives.halving import halving_doubling_all_reduce, halving_reduce_scatter
 from clustersim.collectives.hierarchical import hierarchical_all_reduce
+from clustersim.collectives.horovod import HOROVOD, horovod_all_reduce
 from clustersim.collectives.linear import (
     linear_all_to_all,
     linear_broadcast,
@@ -143,16 +144,23 @@ IN_SWITCH: Registry[Registry[Algorithm]] = Registry(
 )
 """Algorithms of a switch that adds: their schedules have a rank more than there are, the last, which is the switch."""
 
+IN_HOST_MEMORY: Registry[Registry[Algorithm]] = Registry(
+    "collective by way of host memory",
+    {"all-reduce": Registry("all-reduce algorithm by way of host memory", {HOROVOD: horovod_all_reduce})},
+)
+"""Algorithms among GPUs a part of which is among their host memories: those are as many ranks more, behind the GPUs."""
+
 
 def algorithms_of(op: str) -> Registry[Algorithm]:
-    """Return all algorithms of a collective, those of a switch among them.
+    """Return all algorithms of a collective, those of a switch and by way of host memory among them.
 
     >>> "nvls" in algorithms_of("all-reduce"), "nvls" in ALL_REDUCE
     (True, False)
     """
     known = dict(COLLECTIVES[op])
-    if op in IN_SWITCH:
-        known |= IN_SWITCH[op]
+    for further in (IN_SWITCH, IN_HOST_MEMORY):
+        if op in further:
+            known |= further[op]
     return Registry(COLLECTIVES[op].kind, known)
 
 
@@ -164,6 +172,7 @@ __all__ = [
     "BROADCAST",
     "COLLECTIVES",
     "GATHER",
+    "IN_HOST_MEMORY",
     "IN_SWITCH",
     "REDUCE",
     "REDUCE_SCATTER",

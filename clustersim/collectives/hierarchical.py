@@ -32,14 +32,14 @@ def hierarchical_all_reduce(
     last host, or one for each host), or else as `groups`. One host, by default, is a plain ring.
     """
     check_collective(num_ranks, num_bytes)
-    hosts = _hosts(num_ranks, ranks_per_host, groups)
+    hosts = hosts_of(num_ranks, ranks_per_host, groups)
     shards, largest = min(map(len, hosts)), max(map(len, hosts))
-    inside = _Inside(hosts, shards, num_bytes)
+    inside = Inside(hosts, shards, num_bytes)
     chunks = shards * len(hosts)
     return Schedule.concatenate(
         [
             Schedule(num_ranks, largest - 1, inside.reduce_scatter, chunks, inside.pattern),
-            _between(num_ranks, hosts, shards, num_bytes),
+            between(num_ranks, hosts, shards, num_bytes),
             Schedule(num_ranks, largest - 1, inside.all_gather, chunks, inside.pattern),
         ]
     )
@@ -49,13 +49,14 @@ def hierarchical_all_reduce_cost(
     num_ranks: int, num_bytes: float, ranks_per_host: RanksPerHost = None, groups: Groups | None = None
 ) -> Cost:
     """Return 2 (g - 1) messages of b / s bytes inside the largest host and 2 (h - 1) of b / (h s) between hosts."""
-    hosts = _hosts(num_ranks, ranks_per_host, groups)
+    hosts = hosts_of(num_ranks, ranks_per_host, groups)
     shards, largest, num_hosts = min(map(len, hosts)), max(map(len, hosts)), len(hosts)
     inside = Cost(2 * (largest - 1), 2 * (largest - 1) * num_bytes / shards)
     return inside.plus(Cost(2 * (num_hosts - 1), 2 * (num_hosts - 1) * num_bytes / (num_hosts * shards)))
 
 
-def _hosts(num_ranks: int, ranks_per_host: RanksPerHost, groups: Groups | None) -> list[np.ndarray]:
+def hosts_of(num_ranks: int, ranks_per_host: RanksPerHost, groups: Groups | None) -> list[np.ndarray]:
+    """Return the ranks of each host, in the order of its ring."""
     if groups is None:
         return _consecutive(num_ranks, num_ranks if ranks_per_host is None else ranks_per_host)
     if ranks_per_host is not None:
@@ -85,7 +86,7 @@ def _consecutive(num_ranks: int, ranks_per_host: int | Sequence[int]) -> list[np
     return np.array_split(np.arange(num_ranks), np.cumsum(ranks_per_host)[:-1])
 
 
-class _Inside:
+class Inside:
     """The rings inside the hosts. Shard j ends and starts on the host's rank j; a host of one is done at once."""
 
     def __init__(self, hosts: list[np.ndarray], shards: int, num_bytes: float):
@@ -123,7 +124,7 @@ class _Inside:
         )
 
 
-def _between(num_ranks: int, hosts: list[np.ndarray], shards: int, num_bytes: float) -> Schedule:
+def between(num_ranks: int, hosts: list[np.ndarray], shards: int, num_bytes: float) -> Schedule:
     """Schedule the rings between hosts: for each shard one, through the ranks that hold it."""
     num_hosts = len(hosts)
     host, shard = (axis.ravel() for axis in np.meshgrid(np.arange(num_hosts), np.arange(shards), indexing="ij"))

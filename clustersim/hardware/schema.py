@@ -94,6 +94,7 @@ class GpuFile(SheetFile[Gpu]):
     num_nvlinks: Sourced[Annotated[int, Field(ge=1)]] | None = None
     staged_bytes_per_s: Sourced[Rate] | None = None
     staged_together_bytes_per_s: Sourced[Rate] | None = None
+    l2_bytes_per_s: Sourced[Rate] | None = None
     variability: Sourced[Annotated[float, Field(ge=0, lt=1)]] | None = None
     power_w: Sourced[Positive] | None = None
     dollars_per_hour: Sourced[Positive] | None = None

@@ -29,6 +29,7 @@ class Gpu(Sheet):
     `staged_bytes_per_s` is what a GPU gets from the others of its host in an all-reduce where they cannot reach each
     other's memory but over NVLink, so that all goes through the host's; `staged_together_bytes_per_s` what all GPUs
     behind one PCIe switch get of others in sum, where that is less than each gets by itself. None where they can.
+    `l2_bytes_per_s` is what all multiprocessors together read of the second-level cache; None where it is not known.
     `variability` is the standard deviation over the mean of what GPUs of this kind take for the same training; None
     where nothing is known.
     """
@@ -44,6 +45,7 @@ class Gpu(Sheet):
     num_nvlinks: int = 0
     staged_bytes_per_s: float | None = None
     staged_together_bytes_per_s: float | None = None
+    l2_bytes_per_s: float | None = None
     variability: float | None = None
     power_w: float | None = None
     dollars_per_hour: float | None = None

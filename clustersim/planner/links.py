@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from clustersim.collectives.nccl_1 import NCCL_1
+from clustersim.collectives.nccl_1 import OF_NCCL_1
 from clustersim.hardware.sheet import Transport
 from clustersim.network.lone_step import LoneStep, LoneSteps
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
-from clustersim.strategies.algorithm import algorithm_name, as_seen, schedule_collective, switches
+from clustersim.strategies.algorithm import algorithm_name, as_seen, schedule_collective
+from clustersim.strategies.further_ranks import further_ranks
 from clustersim.topology import Node, Topology
 
 Group = tuple[int, ...]
@@ -156,7 +157,7 @@ class LeastTimes:
         name = algorithm_name(op, algorithm, self._topology, gpus, num_bytes, library)
         if name != "ring" or not num_bytes:
             return self._made(op, algorithm, group, num_bytes)
-        name = algorithm if algorithm == NCCL_1 else name  # whose ring is another than today's
+        name = algorithm if algorithm in OF_NCCL_1 else name  # whose ring is another than today's
         if (op, name, group) not in self._rings:
             self._rings[op, name, group] = self._made(op, name, group, 1.0)
         return [(_scaled(step, num_bytes), times) for step, times in self._rings[op, name, group]]
@@ -165,7 +166,7 @@ class LeastTimes:
         gpus = self._gpus[list(group)]
         _, schedule = schedule_collective(op, algorithm, self._topology, gpus, num_bytes, self._transport.library)
         own = [Node(node) for node in self._topology.gpus[gpus].tolist()]
-        nodes = np.array([*own, *switches(schedule, self._topology, gpus)], dtype=np.int64)
+        nodes = np.array([*own, *further_ranks(schedule, self._topology, gpus)], dtype=np.int64)
         found: dict[object, list[int]] = {}
         for number in range(schedule.num_steps):
             found.setdefault(schedule.pattern(number), []).append(number)

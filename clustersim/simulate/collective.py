@@ -13,7 +13,9 @@ from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment
 from clustersim.simulate.play import network_over
-from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.algorithm import schedule_collective
+from clustersim.strategies.further_ranks import further_ranks
+from clustersim.strategies.pauses import pauses_s
 from clustersim.topology import Node, Topology, load_topology, place
 from clustersim.topology.placement import Block
 
@@ -43,7 +45,8 @@ def time_collective(
     for number, num_bytes in enumerate(sizes):
         sent = 0.0 if op == "barrier" else num_bytes  # a barrier carries nothing, whatever size is asked for
         name, schedule = schedule_collective(op, algorithm, cluster, gpus, sent, library.library)
-        time_s = play_collective(cluster, gpus, schedule, sent, library, exact)
+        delay_s = pauses_s(schedule, cluster, gpus, library.library, op, algorithm)
+        time_s = play_collective(cluster, gpus, schedule, sent, library, exact, delay_s)
         algbw = num_bytes / time_s if time_s > 0 else None
         rows.append(
             {
@@ -67,17 +70,23 @@ def time_collective(
 
 
 def play_collective(
-    cluster: Topology, gpus: np.ndarray, schedule: Schedule, num_bytes: float, library: Transport, exact: bool = False
+    cluster: Topology,
+    gpus: np.ndarray,
+    schedule: Schedule,
+    num_bytes: float,
+    library: Transport,
+    exact: bool = False,
+    delay_s: np.ndarray | None = None,
 ) -> float:
     """Return the seconds that a schedule takes among GPUs [num_ranks] of an idle cluster, from their memory to it.
 
-    With a transport that stages in host memory, the copies out and in count.
+    With a transport that stages in host memory, the copies out and in count. Ranks pause `delay_s`.
     """
     env = Environment()
     network = network_over(env, cluster, library, exact)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
-        env.run(network.play(schedule, [*own, *switches(schedule, cluster, gpus)]))
+        env.run(network.play(schedule, [*own, *further_ranks(schedule, cluster, gpus)], delay_s=delay_s))
         return float(env.now)
     host = [Node(node) for node in cluster.memory[gpus]]
     for src, dst in ((own, host), (host, own)):

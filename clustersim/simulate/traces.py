@@ -17,7 +17,9 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Environment, Network
 from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Node, in_order
 from clustersim.simulate.play import network_over
-from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.algorithm import schedule_collective
+from clustersim.strategies.further_ranks import further_ranks
+from clustersim.strategies.pauses import pauses_s
 from clustersim.topology import Node as Place
 from clustersim.topology import Topology, load_topology, place
 from clustersim.topology.placement import Block
@@ -116,7 +118,8 @@ class _Stage:
         _, schedule = schedule_collective(node.op, node.algorithm, topology, gpus, node.num_bytes, self.library.library)
         ends = topology.memory[gpus] if self.is_staged else topology.gpus[gpus]
         nodes: list[Hashable] = [Place(end) for end in ends.tolist()]
-        collective = self.network.begin(schedule, [*nodes, *switches(schedule, topology, gpus)])
+        delay_s = pauses_s(schedule, topology, gpus, self.library.library, node.op, node.algorithm)
+        collective = self.network.begin(schedule, [*nodes, *further_ranks(schedule, topology, gpus)], delay_s)
         others = range(len(gpus), schedule.num_ranks)
         if others:
             collective.enter_each(others, np.full(len(others), float(self.env.now)))

@@ -9,23 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.collectives import IN_SWITCH, Schedule, algorithms_of, choose, options_of
+from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
+from clustersim.collectives.horovod import HOROVOD
 from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, Rates, ring_plateau
-from clustersim.collectives.nccl_1 import NCCL_1, nccl_1_ring
+from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
 from clustersim.collectives.pipeline import PIECE_BYTES
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
+from clustersim.strategies.further_ranks import nodes_in_host
 from clustersim.strategies.kept import kept, known_of_gpus
-from clustersim.topology import Node, Topology
+from clustersim.topology import Topology
 from clustersim.topology.channels import Channels, channels
 from clustersim.topology.one_adapter import one_adapter_a_socket
 
 _OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
 
-CHOICES = ("auto", NCCL_1, NCCL_2_4, *_OPEN_MPI)
+CHOICES = ("auto", *OF_NCCL_1, NCCL_2_4, *_OPEN_MPI)
 """What is no algorithm, and chooses one by size."""
 
 NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
@@ -34,7 +36,7 @@ NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
 ONE_WAY = "nccl-omni-path"
 """NCCL on adapters of Omni-Path, which it takes for one: there is one channel, by an adapter that others' take too."""
 
-_ITS_TRANSPORTS = dict.fromkeys((NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
+_ITS_TRANSPORTS = dict.fromkeys((*OF_NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
     _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
 )
 """The library that each choice is of, and the transports that it may have."""
@@ -52,12 +54,13 @@ def schedule_collective(
 ) -> tuple[str, Schedule]:
     """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
 
-    `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017, `nccl-2.4` what it did
-    in 2019, `open-mpi-4.0` what Open MPI did until 2020, `open-mpi-4.1` what it did then. Algorithms that go host by
-    host learn which ranks share a host, and those that go along a torus its dimensions, or `dims` where given. With
-    NCCL, rings and double trees are as many as there are channels (`clustersim.topology.channels`), and a chain that
-    all channels of one host go along has a piece of each at a time (`clustersim.collectives.chain`). Ranks that the
-    schedule has beyond those of the GPUs are the nodes that `switches` gives.
+    `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017, `nccl-1-processes` the
+    same with a process for each GPU, `nccl-2.4` what it did in 2019, `open-mpi-4.0` what Open MPI did until 2020,
+    `open-mpi-4.1` what it did then. Algorithms that go host by host learn which ranks share a host, and those that go
+    along a torus its dimensions, or `dims` where given. With NCCL, rings and double trees are as many as there are
+    channels (`clustersim.topology.channels`), and a chain that all channels of one host go along has a piece of each at
+    a time (`clustersim.collectives.chain`). Ranks that the schedule has beyond those of the GPUs are the nodes that
+    `further_ranks` gives, and what holds ranks up beside messages is what `pauses_s` says.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
@@ -67,7 +70,7 @@ def schedule_collective(
     if "dims" in options_of(member):
         known["dims"] = _dims(topology, len(gpus), dims)
     if transport in NCCL and len(gpus) > 1:
-        if algorithm == NCCL_1:
+        if algorithm in OF_NCCL_1:
             known |= {"rings": nccl_1_ring(gpus)[None]}
         else:
             found = _found_with(transport)(topology, gpus)
@@ -85,13 +88,15 @@ def algorithm_name(
     op: str, algorithm: str, topology: Topology, gpus: np.ndarray, num_bytes: float, transport: str
 ) -> str:
     """Return the name of the algorithm that a collective runs: for `auto` what the transport's library would choose."""
-    if algorithm not in CHOICES:
+    if algorithm not in (*CHOICES, HOROVOD):
         return algorithm
     if algorithm in _OPEN_MPI and op == "all-reduce":
         return _OPEN_MPI[algorithm](num_bytes, len(gpus))
-    if algorithm == NCCL_1 and "ring" in algorithms_of(op):
+    if algorithm in OF_NCCL_1 and "ring" in algorithms_of(op):
         return "ring"
     groups = by_host(topology.gpu_hosts[gpus])
+    if algorithm == HOROVOD:
+        return "ring" if len(groups) == 1 else algorithm
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
         num_ways = len(_found_with(transport)(topology, gpus).paths)
         return nccl_2_4_choice(num_bytes, len(gpus), len(groups), num_ways, _has_nvlink(topology, gpus))
@@ -133,7 +138,7 @@ def check_algorithm(
             )
             raise InputError(message, got=transport, allowed=", ".join(transports), key="algorithm")
     num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
-    if algorithm == NCCL_1 and num_hosts > 1:
+    if algorithm in OF_NCCL_1 and num_hosts > 1:
         message = f"NCCL 1 is for the GPUs of one host, and the {len(gpus)} GPUs are on {num_hosts}; write auto"
         raise InputError(message, got=algorithm, allowed="GPUs of one host, or another algorithm", key="algorithm")
     if algorithm in CHOICES:
@@ -142,13 +147,13 @@ def check_algorithm(
         _dims(topology, len(gpus), dims)
     if len(gpus) > 1 and op in IN_SWITCH and algorithm in IN_SWITCH[op]:
         _adding_switch(algorithm, topology, gpus, transport)
-
-
-def switches(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> list[Node]:
-    """Return the nodes of the ranks that a schedule has beyond those of the GPUs [num_ranks]: the switch that adds."""
-    if schedule.num_ranks == len(gpus):
-        return []
-    return [Node(node) for node in _nodes(topology, int(topology.gpu_hosts[gpus[0]]), "nvswitch")]
+    if op in IN_HOST_MEMORY and algorithm in IN_HOST_MEMORY[op] and load_transport(transport).buffers == "host":
+        allowed = ", ".join((*NCCL, "ideal"))
+        message = (
+            f"{algorithm} copies between GPUs and host memory by itself, and with the transport {transport} all "
+            f"messages begin in host memory; take one of: {allowed}"
+        )
+        raise InputError(message, got=transport, allowed=allowed, key="algorithm")
 
 
 def _adding_switch(algorithm: str, topology: Topology, gpus: np.ndarray, transport: str) -> None:
@@ -168,18 +173,13 @@ def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str
     hosts = np.unique(topology.gpu_hosts[gpus]).tolist()
     if len(hosts) > 1:
         return f"the {len(gpus)} GPUs are on {len(hosts)} hosts, and the switch is in one", f"{len(hosts)} hosts"
-    if not _nodes(topology, hosts[0], "nvswitch"):
+    if not nodes_in_host(topology, hosts[0], "nvswitch"):
         return f"the hosts of '{topology.name}' have no NVSwitch", "no NVSwitch"
     sheets = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
     for name in sheets:
         if name is None or load_gpu(name).architecture not in NVLS_EFFICIENCY:
             return f"the NVSwitches of {name or 'a GPU without a sheet'} do not add", str(name)
     return None
-
-
-def _nodes(topology: Topology, host: int, kind: str) -> list[int]:
-    """Return the nodes of one kind in a host."""
-    return [node for node in np.flatnonzero(topology.node_hosts == host).tolist() if topology.node_kinds[node] == kind]
 
 
 def _has_nvlink(topology: Topology, gpus: np.ndarray) -> bool:
@@ -259,7 +259,7 @@ def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:
     if len(gpus) < 2 or why_no_adding_switch(topology, gpus) is not None:
         return None
     gpu = int(gpus[0])
-    (switch, *_) = _nodes(topology, int(topology.gpu_hosts[gpu]), "nvswitch")
+    (switch, *_) = nodes_in_host(topology, int(topology.gpu_hosts[gpu]), "nvswitch")
     link = topology.route(int(topology.gpus[gpu]), switch)
     sheet = topology.gpu_sheets[gpu]
     assert sheet is not None

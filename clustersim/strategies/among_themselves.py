@@ -9,10 +9,12 @@ from pydantic import Field, field_validator
 
 from clustersim.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, algorithms_of, options_of
 from clustersim.errors import InputError, Mistake, unknown_name
-from clustersim.strategies.algorithm import CHOICES, check_algorithm, schedule_collective, switches
+from clustersim.strategies.algorithm import CHOICES, check_algorithm, schedule_collective
 from clustersim.strategies.desk import Exchange
+from clustersim.strategies.further_ranks import further_ranks
 from clustersim.strategies.held import held_share
 from clustersim.strategies.job import Job
+from clustersim.strategies.pauses import pauses_s
 from clustersim.strategies.synchronous import Synchronous
 from clustersim.topology import Topology
 
@@ -25,10 +27,11 @@ class AmongThemselves(Synchronous):
 
     algorithm: str = Field(
         default="auto",
-        description="an all-reduce algorithm, `nvls` to add in the switch of an NVSwitch host, `auto`: what the "
-        "transport's own library would choose (NCCL as of 2.30, MPICH), `nccl-1`: NCCL's one ring until 2017, "
-        "`nccl-2.4`: what NCCL of 2019 would, or `open-mpi-4.0` or `open-mpi-4.1`: what Open MPI would until 2020, "
-        "and from then on",
+        description="an all-reduce algorithm, `nvls` to add in the switch of an NVSwitch host, "
+        "`horovod-hierarchical`: by NCCL inside hosts and by MPI between them, from host memory, `auto`: what the "
+        "transport's own library would choose (NCCL as of 2.30, MPICH), `nccl-1`: NCCL's one ring until 2017, or "
+        "`nccl-1-processes`, with a process for each GPU, `nccl-2.4`: what NCCL of 2019 would, or `open-mpi-4.0` or "
+        "`open-mpi-4.1`: what Open MPI would until 2020, and from then on",
     )
     dims: tuple[int, ...] | None = Field(
         default=None, description="for `torus-ring`: ranks along each dimension; by default those of the torus"
@@ -92,8 +95,10 @@ class AmongThemselves(Synchronous):
         name, schedule = schedule_collective(
             "all-reduce", self.algorithm, job.network.topology, job.gpus, num_bytes, job.transport.library, self.dims
         )
-        nodes = [*job.buffer_nodes(), *switches(schedule, job.network.topology, job.gpus)]
-        return Exchange(schedule, nodes, name, follow=schedule.num_steps, held=self._held(job, name))
+        topology, library = job.network.topology, job.transport.library
+        nodes = [*job.buffer_nodes(), *further_ranks(schedule, topology, job.gpus)]
+        delay_s = pauses_s(schedule, topology, job.gpus, library, "all-reduce", self.algorithm)
+        return Exchange(schedule, nodes, name, schedule.num_steps, delay_s, self._held(job, name))
 
     def _gathering(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule an all-gather, after which every worker has what each has sent and can add that itself."""

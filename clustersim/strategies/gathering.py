@@ -17,8 +17,10 @@ from clustersim.network import Collective, Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import PEERS, SHARERS, Grid
 from clustersim.program.ops import Call, Key
-from clustersim.strategies.algorithm import algorithm_name, schedule_collective, switches
+from clustersim.strategies.algorithm import algorithm_name, schedule_collective
+from clustersim.strategies.further_ranks import further_ranks
 from clustersim.strategies.held import HOLDING, held_share
+from clustersim.strategies.pauses import pauses_s
 from clustersim.strategies.timed import are_one
 from clustersim.topology import Node
 
@@ -47,11 +49,15 @@ class Meeting:
 
 
 class Party(NamedTuple):
-    """Who goes through a schedule together: the node of each rank, and the ranks that are GPUs. Others are switches."""
+    """Who goes through a schedule together: the node of each rank, the ranks that are GPUs, and what ranks pause.
+
+    Others are switches, or memories of hosts.
+    """
 
     schedule: Schedule
     nodes: Sequence[Hashable]
     gpus: Sequence[int]
+    delay_s: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +185,14 @@ class Gathering:
             topology, gpus = self._network.topology, np.roll(self._gpus[list(group)], -op.root)
             algorithm = self._algorithm_of(op)
             _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport.library)
-            nodes = [*map(Node, topology.gpus[gpus].tolist()), *switches(schedule, topology, gpus)]
-            self._parties[known] = Party(schedule, nodes, range(len(group)))
+            nodes = [*map(Node, topology.gpus[gpus].tolist()), *further_ranks(schedule, topology, gpus)]
+            delay_s = pauses_s(schedule, topology, gpus, self._transport.library, op.op, algorithm)
+            self._parties[known] = Party(schedule, nodes, range(len(group)), delay_s)
         return self._parties[known]
 
     def _begin(self, party: Party) -> Collective:
-        """Begin a collective, in which no GPU is yet; switches that add in it are."""
-        collective = self._network.begin(party.schedule, party.nodes)
+        """Begin a collective, in which no GPU is yet; switches and memories are."""
+        collective = self._network.begin(party.schedule, party.nodes, party.delay_s)
         if len(party.gpus) < party.schedule.num_ranks:
             others = np.setdiff1d(np.arange(party.schedule.num_ranks), party.gpus)
             collective.enter_each(others, np.full(len(others), float(self._env.now)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustersim.collectives.nccl import NVLS_CHANNELS
-from clustersim.collectives.nccl_1 import NCCL_1, NCCL_1_CHANNELS
+from clustersim.collectives.nccl_1 import NCCL_1_CHANNELS, OF_NCCL_1
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport
 from clustersim.strategies.algorithm import NCCL, num_channels
@@ -43,6 +43,6 @@ def held_share(
         held = dict.fromkeys(have, transport.channels)
     else:
         num = NVLS_CHANNELS if algorithm == "nvls" else num_channels(topology, gpus, transport.library)
-        num = NCCL_1_CHANNELS if chosen_by == NCCL_1 else num
+        num = NCCL_1_CHANNELS if chosen_by in OF_NCCL_1 else num
         held = {name: min(num, most - 1) for name, most in have.items()}
     return np.array([0.0 if name is None else held[name] / have[name] for name in sheets])

@@ -13,7 +13,8 @@ from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, Send, with_timed_calls
-from clustersim.strategies.algorithm import schedule_collective, switches
+from clustersim.strategies.algorithm import schedule_collective
+from clustersim.strategies.further_ranks import further_ranks
 from clustersim.strategies.held import holds_any
 from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
 
@@ -163,7 +164,7 @@ def _alone(
     """Return when GPUs that enter a collective at 0 end it [num_ranks], and its bytes [num_links]."""
     op, num_bytes = call
     _, schedule = schedule_collective(op, "auto", network.topology, gpus, num_bytes, transport)
-    played = network.play(schedule, [*gpus.tolist(), *switches(schedule, network.topology, gpus)])
+    played = network.play(schedule, [*gpus.tolist(), *further_ranks(schedule, network.topology, gpus)])
     network.env.run(played)
     times = played.value
     assert isinstance(times, PlayTimes)
