@@ -17,6 +17,7 @@ _ONLY = {
     "parallelism.messages": ("beside", "has stages hand over beside compute"),
     "compute.launch": ("queued", "tries layouts that have things beside compute"),
     "optimizer.skipped": ("false", "compares iterations that update"),
+    "optimizer.issue": ("None", "takes kernels to be in the queue in time"),
     "strategy.shared_weights": ("once", "divides layers and shares state out, where nothing travels twice"),
 }
 """What a scenario says in every plan, and why nothing else."""
