@@ -14,6 +14,7 @@ _ONLY = {
     "parallelism.gradient_kernels": ("none", "moves gradients in collectives alone"),
     "parallelism.input_sums": ("joined", "adds up once what several matrices read"),
     "parallelism.sharding_by": ("slices", "shares slices out"),
+    "parallelism.handed": ("in-shares", "has stages hand over in shares"),
     "parallelism.messages": ("beside", "has stages hand over beside compute"),
     "compute.launch": ("queued", "tries layouts that have things beside compute"),
     "optimizer.skipped": ("false", "compares iterations that update"),

@@ -106,6 +106,8 @@ def test_what_cannot_be_planned_ends_with_status_3(file: str, capsys: pytest.Cap
     ("key", "change"),
     [
         ("optimizer.skipped", "optimizer={kind: adam, skipped: true}"),
+        ("optimizer.issue", "optimizer={kind: adam, issue: {operators: 9, each: 1 us}}"),
+        ("parallelism.handed", "parallelism.handed=whole"),
         ("strategy.shared_weights", "strategy.shared_weights=twice"),
     ],
 )
