@@ -19,6 +19,7 @@ _ONLY = {
     "compute.launch": ("queued", "tries layouts that have things beside compute"),
     "optimizer.skipped": ("false", "compares iterations that update"),
     "optimizer.issue": ("None", "takes kernels to be in the queue in time"),
+    "strategy.stream": ("own", "has copies between GPUs in streams of their own"),
     "strategy.shared_weights": ("once", "divides layers and shares state out, where nothing travels twice"),
 }
 """What a scenario says in every plan, and why nothing else."""

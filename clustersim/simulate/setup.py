@@ -204,7 +204,15 @@ class Setup:
             {row: owner for row, (owner, _) in shared.items()},
         )
         codec = codec_of(self.point, plan.buckets, workload, self.num_workers, self._host_bytes_per_s)
-        return with_codec(plan, codec)
+        return self._held_up(with_codec(plan, codec))
+
+    def _held_up(self, plan: Iteration) -> Iteration:
+        """Return an iteration whose exchange begins a backward pass later, where parents can go backward only then."""
+        if not self.point.strategy.holds_parents_up or self.num_workers == 1:
+            return plan
+        return replace(
+            plan, buckets=tuple(replace(each, copied_s=each.copied_s + plan.backward_s) for each in plan.buckets)
+        )
 
     def _update_s(self, own_s: float) -> float:
         """Return the seconds of an update that takes a GPU `own_s`, and its process as long as it has to issue it.
