@@ -222,8 +222,11 @@ class Setup:
         issue = self.point.optimizer.issue
         if issue is None or self.num_workers == 1:
             return own_s
-        of_hosts = np.unique(self.topology.gpu_hosts[self.gpus(0)], return_counts=True)[1]
-        return max(own_s, issue.seconds(int(of_hosts.max())))
+        return max(own_s, issue.seconds(self._gpus_of_fullest_host))
+
+    @cached_property
+    def _gpus_of_fullest_host(self) -> int:
+        return int(np.unique(self.topology.gpu_hosts[self.gpus(0)], return_counts=True)[1].max())
 
     @property
     def _host_bytes_per_s(self) -> float | None:
