@@ -295,5 +295,5 @@ class _Writer:
 
     @property
     def _shares(self) -> int:
-        """In how many shares something is handed over: each of the GPUs that split a layer sends one."""
-        return self.grid.tensor
+        """In how many shares something is handed over: each of the GPUs that split a layer sends one, or all of it."""
+        return self.grid.tensor if self.rules.in_shares else 1

@@ -154,6 +154,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         gradient_bytes=whole.gradient_bytes_per_parameter,
         weight_bytes=number.operand_bytes,
         sent_whole=not layout.sequence_parallel,
+        in_shares=layout.handed == "in-shares",
         offload=offload_of(layout, training),
         sample_bytes=_sample_bytes(layout, training),
         gather_overlap=layout.gather_overlap,

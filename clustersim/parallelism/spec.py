@@ -185,6 +185,12 @@ class Parallelism(Spec):
         "`awaited`: it sets off when both ranks are there, and both wait until it has arrived (DeepSpeed's pipeline); "
         "or `paired`, the same with what goes and comes between two stages at once (Megatron-LM's 1F1B)",
     )
+    handed: Literal["in-shares", "whole"] = Field(
+        default="in-shares",
+        description="the GPUs that split a stage's layers all have the whole of what it hands over: each sends a share "
+        "of it to its partner in the next stage, where the shares are gathered (`in-shares`; Megatron-LM until 2023), "
+        "or all of it (`whole`; OneFlow)",
+    )
     sequence_parallel: bool = Field(
         default=False, description="GPUs that split layers also split what lies between those, along the sequence"
     )

@@ -46,6 +46,12 @@ def _laid_out_mistakes(point: Point) -> list[Mistake]:
     if layout.sequence_parallel and grid.tensor == 1:
         message = "sequence_parallel splits what lies between split layers, and tensor is 1; give tensor as well"
         mistakes.append(Mistake(message, key="sequence_parallel", got="true", allowed="with tensor above 1"))
+    if layout.handed == "whole" and (layout.sequence_parallel or layout.kind != "grid"):
+        other = (
+            "sequence_parallel has a share on each GPU" if layout.sequence_parallel else f"{layout.kind} has no stages"
+        )
+        message = f"handed: whole is for stages whose GPUs all have what is handed over, and {other}; drop one"
+        mistakes.append(Mistake(message, key="handed", got="whole", allowed="in-shares"))
     if layout.sequence_parallel and layout.input_sums == "each":
         message = "input_sums: each is an all-reduce for each matrix, which sequence_parallel scatters once; drop one"
         mistakes.append(Mistake(message, key="input_sums", got="each", allowed="joined"))

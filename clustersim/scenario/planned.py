@@ -14,9 +14,12 @@ _ONLY = {
     "parallelism.gradient_kernels": ("none", "moves gradients in collectives alone"),
     "parallelism.input_sums": ("joined", "adds up once what several matrices read"),
     "parallelism.sharding_by": ("slices", "shares slices out"),
+    "parallelism.handed": ("in-shares", "has stages hand over in shares"),
     "parallelism.messages": ("beside", "has stages hand over beside compute"),
     "compute.launch": ("queued", "tries layouts that have things beside compute"),
     "optimizer.skipped": ("false", "compares iterations that update"),
+    "optimizer.issue": ("None", "takes kernels to be in the queue in time"),
+    "strategy.stream": ("own", "has copies between GPUs in streams of their own"),
     "strategy.shared_weights": ("once", "divides layers and shares state out, where nothing travels twice"),
 }
 """What a scenario says in every plan, and why nothing else."""

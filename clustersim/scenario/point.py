@@ -16,6 +16,7 @@ from clustersim.hardware import TRANSPORTS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
 from clustersim.scenario.blocking import blocking_mistakes
+from clustersim.scenario.issued import issue_mistakes
 from clustersim.scenario.laid_out import layout_mistakes
 from clustersim.scenario.parts import Baseline, Batch, Positive, Published
 from clustersim.scenario.skipped import skipped_mistakes
@@ -211,6 +212,7 @@ class Point(Spec):
             *self._sharding_mistakes(),
             *blocking_mistakes(self),
             *skipped_mistakes(self),
+            *issue_mistakes(self),
             *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),

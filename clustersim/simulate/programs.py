@@ -104,6 +104,11 @@ def programs_of(setup: Setup) -> Programs:
         compression = setup.compression.kind
         message = f"{compression} gradients are gathered and not added up, and a program has no place for that"
         raise InputError(message, key="compression", got=compression, allowed="gradients that can be added")
+    if point.strategy.holds_parents_up:
+        message = (
+            "parents of a tree are held up by their children (stream: default), and a program has no place for that"
+        )
+        raise InputError(message, key="strategy.stream", got="default", allowed="own")
     if any(bucket.copied_s for bucket in setup.first_plan.buckets):
         copies = str(getattr(point.strategy, "copies", ""))
         message = f"those who exchange gradients copy or divide them ({copies}), and a program has no place for that"

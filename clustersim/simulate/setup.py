@@ -198,13 +198,35 @@ class Setup:
             forward_s,
             backward_s,
             [number * workload.gradient_bytes_per_parameter for number in parameters],
-            workload.optimizer_s * factor,
+            self._update_s(workload.optimizer_s * factor),
             strategy.bucket_caps(workload.gradient_bytes_per_parameter, self.num_workers, sharding=None),
             strategy.overlap,
             {row: owner for row, (owner, _) in shared.items()},
         )
         codec = codec_of(self.point, plan.buckets, workload, self.num_workers, self._host_bytes_per_s)
-        return with_codec(plan, codec)
+        return self._held_up(with_codec(plan, codec))
+
+    def _held_up(self, plan: Iteration) -> Iteration:
+        """Return an iteration whose exchange begins a backward pass later, where parents can go backward only then."""
+        if not self.point.strategy.holds_parents_up or self.num_workers == 1:
+            return plan
+        return replace(
+            plan, buckets=tuple(replace(each, copied_s=each.copied_s + plan.backward_s) for each in plan.buckets)
+        )
+
+    def _update_s(self, own_s: float) -> float:
+        """Return the seconds of an update that takes a GPU `own_s`, and its process as long as it has to issue it.
+
+        Nothing is waited for before it on a lone GPU, whose process issues it ahead.
+        """
+        issue = self.point.optimizer.issue
+        if issue is None or self.num_workers == 1:
+            return own_s
+        return max(own_s, issue.seconds(self._gpus_of_fullest_host))
+
+    @cached_property
+    def _gpus_of_fullest_host(self) -> int:
+        return int(np.unique(self.topology.gpu_hosts[self.gpus(0)], return_counts=True)[1].max())
 
     @property
     def _host_bytes_per_s(self) -> float | None:

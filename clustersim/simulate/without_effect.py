@@ -23,6 +23,10 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
         yield f"compute.casts changes nothing: products of {point.precision} are not cast to 8 bits"
     if point.strategy.sends_shared_twice and not shared_weights(layers):
         yield "strategy.shared_weights changes nothing: no two layers of the model share any"
+    if point.optimizer.issue is not None and point.num_gpus == 1:
+        yield "optimizer.issue changes nothing: one GPU's process waits for no sums, and issues its update ahead"
+    if point.strategy.holds_parents_up and point.num_gpus == 1:
+        yield "strategy.stream changes nothing: one GPU copies nothing to another"
     if layout.kind != "grid":
         return
     grid = point.grid
@@ -34,6 +38,8 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
         yield "parallelism.balance changes nothing: stages says how many layers each has"
     if "messages" in asked and layout.messages != "beside" and grid.pipeline == 1:
         yield "parallelism.messages changes nothing: all layers lie on one stage (pipeline is 1)"
+    if layout.handed == "whole" and 1 in (grid.pipeline, grid.tensor):
+        yield "parallelism.handed changes nothing: no stage hands over what several GPUs have (pipeline or tensor is 1)"
     if layout.recompute != "none" and not any(recomputed(layers, layout.recompute)):
         yield f"parallelism.recompute changes nothing: the model has nothing that {layout.recompute} computes again"
     if layout.input_sums == "each" and grid.tensor == 1:

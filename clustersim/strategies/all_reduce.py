@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from clustersim.errors import InputError
 from clustersim.program import COPIES, Copies
 from clustersim.strategies.among_themselves import AmongThemselves
 
@@ -33,6 +34,28 @@ class AllReduce(AmongThemselves):
         "DistributedDataParallel of PyTorch up to 1.8 with find_unused_parameters: the last layer's bucket has it too, "
         "and none is sent before that",
     )
+
+    stream: Literal["own", "default"] = Field(
+        default="own",
+        description="where copies between GPUs queue: in a stream of their own, or, for `algorithm: tree` after "
+        "backward, in CUDA's `default` one, where a copy to a parent stands before the parent's own backward pass and "
+        "holds it up until the child's has ended and is copied (Caffe with cuDNN before NCCL)",
+    )
+
+    @model_validator(mode="after")
+    def _has_parents_that_add_at_once(self) -> Self:
+        if self.stream == "default" and (self.algorithm, self.overlap, self.buckets) != ("tree", False, "whole"):
+            message = (
+                "copies in the default stream hold up the parents of a tree that adds all gradients after backward"
+            )
+            got = f"algorithm {self.algorithm}, overlap {str(self.overlap).lower()}, buckets {self.buckets}"
+            allowed = "algorithm: tree, overlap: false, buckets: whole"
+            raise InputError(f"{message}; give {allowed}, or leave stream out", key="stream", got=got, allowed=allowed)
+        return self
+
+    @property
+    def holds_parents_up(self) -> bool:
+        return self.stream == "default"
 
     @property
     def sends_shared_twice(self) -> bool:

@@ -55,6 +55,11 @@ class Strategy(Spec):
         return self.buckets == "tensor"
 
     @property
+    def holds_parents_up(self) -> bool:
+        """Whether a GPU that adds others' gradients cannot go backward before theirs are there."""
+        return False
+
+    @property
     def sends_shared_twice(self) -> bool:
         """Whether the gradient of a matrix that two layers share travels with those of both."""
         return False

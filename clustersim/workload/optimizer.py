@@ -8,7 +8,8 @@ from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
-from clustersim.spec import Spec
+from clustersim.spec import Count, Spec
+from clustersim.units import Duration
 from clustersim.workload.kernel_constants import moved_s
 
 _STATE = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2, "lamb": 2}
@@ -16,6 +17,27 @@ _FOR_NORMS = {"lamb": 6}
 """Tensors that a rule moves beside 3 + 2 states. LAMB's (You et al., arXiv:1904.00962), as apex fuses it (NVIDIA/apex,
 csrc/multi_tensor_lamb.cu, commit 06a83ce7): gradients, weights and updates read once each for their norms, and the
 updates, which have to wait for these, written and read, with the weights read again."""
+
+
+class Issue(Spec):
+    """What a process has to issue once it has waited for the gradients' sums: the operators of the whole update."""
+
+    operators: Count = Field(
+        description="operators of an update of one GPU: of all tensors, clipping and decay included"
+    )
+    each: Duration = Field(gt=0, description="how long the process has to do for one of them, such as '21.3 us'")
+    process: Literal["gpu", "host"] = Field(
+        default="gpu",
+        description="how many GPUs a process serves: each GPU has one of its own (`gpu`), or all those of a host that "
+        "the job has are served by one, which issues their operators one after the other (`host`)",
+    )
+
+    def seconds(self, num_gpus: int) -> float:
+        """Return how long a process has to do for an update, with so many of the job's GPUs on its host.
+
+        GPUs that it serves x operators x seconds of each.
+        """
+        return (num_gpus if self.process == "host" else 1) * self.operators * self.each
 
 
 class OptimizerSpec(Spec):
@@ -38,6 +60,19 @@ class OptimizerSpec(Spec):
         "first ones where losses are scaled in fp16 until their scale is small enough (at least 17 in DeepSpeed, which "
         "begins at 2^32)",
     )
+
+    issue: Issue | None = Field(
+        default=None,
+        description="how long a process takes to issue an update that it cannot begin to issue before the gradients "
+        "have been summed (it waits for each sum on its host, and clips by the norm of all gradients): the update "
+        "takes no less than that on several GPUs. If not given, kernels are in the queue in time",
+    )
+
+    @model_validator(mode="after")
+    def _issues_what_is_done(self) -> Self:
+        if self.issue is not None and self.skipped:
+            raise InputError("an update that is skipped is not issued; drop issue, or skipped", key="issue")
+        return self
 
     @model_validator(mode="after")
     def _moves_what_the_rule_needs(self) -> Self:

@@ -106,6 +106,12 @@ def test_what_cannot_be_planned_ends_with_status_3(file: str, capsys: pytest.Cap
     ("key", "change"),
     [
         ("optimizer.skipped", "optimizer={kind: adam, skipped: true}"),
+        ("optimizer.issue", "optimizer={kind: adam, issue: {operators: 9, each: 1 us}}"),
+        ("parallelism.handed", "parallelism.handed=whole"),
+        (
+            "strategy.stream",
+            "strategy={kind: all-reduce, algorithm: tree, overlap: false, buckets: whole, stream: default}",
+        ),
         ("strategy.shared_weights", "strategy.shared_weights=twice"),
     ],
 )
