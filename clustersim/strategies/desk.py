@@ -81,7 +81,7 @@ class Desk:
         return False
 
     def receivers_ahead(self, where: Where) -> list[int]:
-        """Return the ranks that a bucket waits for until they have computed in this iteration, which they have begun."""
+        """Return the ranks that have begun this iteration, for which a bucket waits until they have computed."""
         return []
 
     def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:

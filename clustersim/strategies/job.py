@@ -52,9 +52,8 @@ class Job:
     several GPUs, the ranks of the job have the same part of it, and other jobs the others; `work` plays what a rank
     does until its gradients are exchanged, and takes `num_settling` iterations to find its pace. Among all ranks these
     are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do the same at the same time, and the
-    first does it for all; as far as is known they do (`has_kept_together`). `awaited` are ends of backward that somebody
-    waits for, by rank and iteration. It `begins_as_ever` where ranks begin all
-    iterations as they do the first, at once.
+    first does it for all; as far as is known they do (`has_kept_together`). It `begins_as_ever` where ranks begin all
+    iterations as they do the first, at once. Somebody waits for `awaited` ends of backward, by rank and iteration.
     """
 
     env: simpy.Environment
