@@ -195,7 +195,7 @@ class Crew:
     def _end(self, turn: Turn) -> None:
         """End a rank's iteration, but for the exchange of gradients."""
         job, place, iteration = turn.job, turn.place, turn.iteration
-        job.times.computed_s[place, iteration] = self._env.now
+        job.note_computed(place, iteration)
         job.times.slowed_s[place, iteration] += job.devices[place].take_lost_s()
         send_for_samples(job, place)
         self.diary.end(turn.rank, iteration)

@@ -58,7 +58,7 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
             hand_over(number, bucket)
     if plan.backward_s > done_s:
         yield from gpu.compute((plan.backward_s - done_s) * slowdown)
-    times.computed_s[rank, iteration] = clock.now
+    job.note_computed(rank, iteration)
     times.slowed_s[rank, iteration] += gpu.take_lost_s()
     send_for_samples(job, rank)
 

@@ -75,6 +75,15 @@ class Desk:
         """Say whether a bucket goes anywhere; that of a lone worker need not."""
         return self._exchanges[bucket].schedule.num_steps > 0
 
+    @property
+    def awaits_receivers(self) -> bool:
+        """Whether a bucket may have to wait for what the GPUs that get it compute."""
+        return False
+
+    def receivers_ahead(self, where: Where) -> list[int]:
+        """Return the ranks that have begun this iteration, for which a bucket waits until they have computed."""
+        return []
+
     def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Take a rank through the collective of its bucket."""
         rank, iteration, number = where

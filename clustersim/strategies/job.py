@@ -53,7 +53,7 @@ class Job:
     does until its gradients are exchanged, and takes `num_settling` iterations to find its pace. Among all ranks these
     are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do the same at the same time, and the
     first does it for all; as far as is known they do (`has_kept_together`). It `begins_as_ever` where ranks begin all
-    iterations as they do the first, at once.
+    iterations as they do the first, at once. Somebody waits for `awaited` ends of backward, by rank and iteration.
     """
 
     env: simpy.Environment
@@ -87,6 +87,7 @@ class Job:
     plays_as_one: bool = False
     has_kept_together: bool = True
     begins_as_ever: bool = False
+    awaited: dict[tuple[int, int], simpy.Event] = field(default_factory=dict)
     pushed: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
 
@@ -107,6 +108,18 @@ class Job:
         if is_alone and not self.network.exact:
             self.clock = self.network.inner_clock
             self.shortcuts = (INSIDE,)
+
+    def note_computed(self, rank: int, iteration: int) -> None:
+        """Note that a rank has gone forward and backward, and tell who waits for it."""
+        self.times.computed_s[rank, iteration] = self.clock.now
+        if (event := self.awaited.pop((rank, iteration), None)) is not None:
+            event.succeed()
+
+    def computed(self, rank: int, iteration: int) -> simpy.Event:
+        """Return what happens when a rank that has begun an iteration has gone forward and backward."""
+        if not np.isnan(self.times.computed_s[rank, iteration]):
+            return self.clock.timeout(0.0)
+        return self.awaited.setdefault((rank, iteration), self.clock.event())
 
     @property
     def may_be_compiled(self) -> bool:

@@ -67,9 +67,19 @@ class March:
         if self._is_staged:
             for rank in ranks.tolist():
                 self._at(float(around.ready_s[0, rank]), self._copy_out, around, rank, 0)
+        elif self._desk.awaits_receivers:
+            for rank in ranks.tolist():
+                self._at(float(self._job.times.begin_s[rank, around.iteration]), self._begun, around, rank)
         else:
             for bucket in range(self._num_buckets):
                 self._clear(around, bucket, ranks, around.ready_s[bucket, ranks])
+
+    def _begun(self, around: Round, rank: int) -> None:
+        """Let a rank's buckets set off as they are ready, and as those that get them have computed who began before."""
+        for bucket in range(self._num_buckets):
+            ahead = self._desk.receivers_ahead((rank, around.iteration, bucket))
+            ready_s = max([float(around.ready_s[bucket, rank]), *around.computed_s[ahead].tolist()])
+            self._clear(around, bucket, np.array([rank]), ready_s)
 
     def _compute(self, around: Round, ranks: np.ndarray, now_s: np.ndarray) -> None:
         """Go forward and backward through the model."""

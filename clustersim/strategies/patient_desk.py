@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import simpy
@@ -24,12 +24,13 @@ class Share:
 
 
 @dataclass(frozen=True)
-class _Giver:
-    """Who gives a bucket back: a rank of its collective, and the memory that it is in."""
+class Giver:
+    """Who gives a bucket back: one of so many ranks of its collective, and the memory that it is in."""
 
     collective: Collective
     rank: int
     memory: Hashable
+    num_givers: int
 
 
 class PatientDesk(Desk):
@@ -38,9 +39,11 @@ class PatientDesk(Desk):
     Behind the workers come the servers that take a bucket's `shares`, then as many in the same memory that give
     it back, and then threads of processes, if any (`with_taking_in`). Those that give enter when the bucket has been
     updated: `in_turn` one bucket of a server after another, as they arrive, else each at once. `together`, none enters
-    before every server has updated all that there is, and of `one_stream` the next one of a memory not before the one
-    before it has given all.
+    before every server has updated all that there is.
     """
+
+    num_ends: ClassVar[int] = 2
+    """How many ranks of an exchange a server is."""
 
     def __init__(
         self,
@@ -49,20 +52,18 @@ class PatientDesk(Desk):
         shares: Sequence[Sequence[Share]],
         in_turn: bool,
         together: bool,
-        one_stream: bool = False,
     ):
         super().__init__(job, exchanges)
-        self._shares, self._in_turn, self._together, self._one_stream = shares, in_turn, together, one_stream
+        self._shares, self._in_turn, self._together = shares, in_turn, together
         self._free_s: dict[int, float] = {}  # when a server has updated all that it has been given
-        self._ready: dict[int, list[_Giver]] = {}  # of an iteration: those that may enter
-        self._queues: dict[Hashable, deque[_Giver]] = {}  # of a memory: who gives, and who is to come after
+        self._ready: dict[int, list[Giver]] = {}  # of an iteration: those that may enter
 
     def _enter(self, ranks: np.ndarray, times_s: np.ndarray, iteration: int, bucket: int) -> Collective:
         key, exchange = (iteration, bucket), self._exchanges[bucket]
         if key not in self._open:
             collective = self._job.network.begin(exchange.schedule, exchange.nodes, exchange.delay_s)
             taking = np.arange(len(self._shares[bucket])) + len(self._places)
-            threads = np.arange(len(self._places) + 2 * len(taking), exchange.schedule.num_ranks)
+            threads = np.arange(len(self._places) + self.num_ends * len(taking), exchange.schedule.num_ranks)
             there = np.concatenate([taking, threads])
             collective.enter_each(there, np.full(len(there), times_s.min()))
             collective.watch(taking, exchange.follow, partial(self._arrived, collective, iteration, bucket))
@@ -78,10 +79,10 @@ class PatientDesk(Desk):
             self._free_s[share.server] = start_s + share.update_s
             updated = self._job.env.timeout(start_s + share.update_s - now_s)
             behind = rank + len(shares)
-            giver = _Giver(collective, behind, self._exchanges[bucket].nodes[behind])
+            giver = Giver(collective, behind, self._exchanges[bucket].nodes[behind], len(shares))
             updated.callbacks.append(partial(self._updated, iteration, giver))
 
-    def _updated(self, iteration: int, giver: _Giver, event: simpy.Event) -> None:
+    def _updated(self, iteration: int, giver: Giver, event: simpy.Event) -> None:
         """Let a giver enter, or all of an iteration when this is the last."""
         ready = [giver]
         if self._together:
@@ -91,22 +92,8 @@ class PatientDesk(Desk):
                 return
             del self._ready[iteration]
         for each in ready:
-            if not self._one_stream:
-                each.collective.enter(each.rank)
-                continue
-            queue = self._queues.setdefault(each.memory, deque())
-            queue.append(each)
-            if len(queue) == 1:
-                self._give(queue)
+            self._hand_out(each)
 
-    def _give(self, queue: deque[_Giver]) -> None:
-        """Let the first giver of a queue enter."""
-        giver = queue[0]
-        giver.collective.done(giver.rank).callbacks.append(partial(self._given, queue))
+    def _hand_out(self, giver: Giver) -> None:
+        """Let a giver enter."""
         giver.collective.enter(giver.rank)
-
-    def _given(self, queue: deque[_Giver], event: simpy.Event) -> None:
-        """Take the first giver, who has given all, out of its queue, and let the next one enter."""
-        queue.popleft()
-        if queue:
-            self._give(queue)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from itertools import chain
 from typing import Literal
@@ -19,23 +18,10 @@ from clustersim.strategies.job import Job
 from clustersim.strategies.local_sums import parts_of
 from clustersim.strategies.patient_desk import PatientDesk, Share
 from clustersim.strategies.servers import Servers, update_s
+from clustersim.strategies.stream_desk import StreamDesk, in_one_stream
 from clustersim.strategies.synchronous import Synchronous
 from clustersim.strategies.taking_in import with_taking_in
 from clustersim.topology import Node
-
-
-def one_by_one(step: Step) -> list[Step]:
-    """Return a step's messages as steps in which each rank sends one at most, in the order in which they stand.
-
-    >>> [part.dst.tolist() for part in one_by_one(Step.of([4, 4, 5, 4], [0, 1, 0, 2], 1.0))]
-    [[0, 0], [1], [2]]
-    """
-    sent = Counter[int]()
-    turns = np.zeros(len(step.src), dtype=np.int64)
-    for number, src in enumerate(step.src.tolist()):
-        turns[number] = sent[src]
-        sent[src] += 1
-    return [Step(*(column[turns == turn] for column in step)) for turn in range(int(turns.max()) + 1)]
 
 
 class Server(Synchronous):
@@ -88,8 +74,12 @@ class Server(Synchronous):
             [Share(number, self._update_s(job, node, size / len(at))) for number, node in zip(numbers, at, strict=True)]
             for numbers, at, size in zip(places, where, sizes, strict=True)
         ]
-        ways = self.servers
-        return PatientDesk(job, exchanges, shares, ways.one_core, ways.pull == "together", ways.one_stream)
+        ways, together = self.servers, self.servers.pull == "together"
+        if not ways.one_stream:
+            return PatientDesk(job, exchanges, shares, ways.one_core, together)
+        ranks = [] if ways.update_on == "workers" else ways.gpu_ranks(job)
+        receivers = [[ranks[number] for number in numbers if ranks] for numbers in places]
+        return StreamDesk(job, exchanges, shares, together, receivers)
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule push and pull of one bucket of which every server has a share."""
@@ -98,21 +88,21 @@ class Server(Synchronous):
     def _exchange_at(self, nodes: list[Hashable], job: Job, num_bytes: float) -> Exchange:
         """Schedule push and pull at servers on `nodes`; workers are ranks 0 to n - 1, servers come after them.
 
-        Servers that may have to wait are two for each: one that takes, and behind all of those one that gives.
+        Servers that may have to wait are several for each: one that takes, and behind all of those one that gives.
         """
         share, wire = num_bytes / len(nodes), job.wire
         parts = parts_of(self._groups(job), len(nodes), self.servers.local_sum == "scattered")
         servers = np.arange(job.num_ranks, job.num_ranks + len(nodes))
-        ends = [*nodes, *nodes] if self.servers.is_patient else nodes
+        num_ends, behind = self._num_ends(), len(nodes) if self.servers.is_patient else 0
         sent = parts.to_servers(len(nodes), num_bytes)
         push = sent._replace(dst=servers[sent.dst])
         back = sent.num_bytes * wire.back_per_byte
-        pull = Step.of(push.dst + len(ends) - len(nodes), push.src, back, sent.chunk, sent.num_chunks)
+        pull = Step.of(push.dst + behind, push.src, back, sent.chunk, sent.num_chunks)
         up, down = parts.inside(num_bytes)
         down = down._replace(num_bytes=down.num_bytes * wire.back_per_byte)
-        pulls = one_by_one(pull) if self.servers.one_stream else [pull]
+        topology, places = job.network.topology, [*self.servers.worker_nodes(job), *nodes * num_ends]
+        pulls = in_one_stream(pull, places, len(nodes)) if self.servers.one_stream else [pull]
         steps = [up, push, *pulls, down] if len(parts.giver) else [push, *pulls]
-        topology, places = job.network.topology, [*self.servers.worker_nodes(job), *ends]
         taken_in, threads = with_taking_in(steps, [topology.node(place) for place in places], topology)
         places += map(Node, threads)
         schedule = Schedule.from_steps(len(places), list(chain(*taken_in)), granularity=parts.granularity)
@@ -121,6 +111,12 @@ class Server(Synchronous):
         if not self.servers.is_patient:
             delay_s[servers, pulling] = [self._update_s(job, node, share) for node in nodes]
         return Exchange(schedule, places, "server", pulling, delay_s)
+
+    def _num_ends(self) -> int:
+        """Return how many ranks of an exchange a server is."""
+        if self.servers.one_stream:
+            return StreamDesk.num_ends
+        return PatientDesk.num_ends if self.servers.is_patient else 1
 
     def _groups(self, job: Job) -> list[list[int]]:
         """Return the ranks whose gradients are pushed as one."""

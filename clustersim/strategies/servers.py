@@ -54,8 +54,9 @@ class Servers(Spec):
     )
     one_stream: bool = Field(
         default=False,
-        description="a GPU hands out one copy after another, of all tensors to all workers, as TensorFlow gives what "
-        "a GPU sends others to one stream; else all at once",
+        description="GPUs copy as TensorFlow has them, which gives what a GPU sends others to one stream: one copy "
+        "after another, and none before the GPU that gets it has computed what it had been given before; else all at "
+        "once",
     )
     process: Literal["gpu", "host"] = Field(
         default="gpu",
@@ -129,6 +130,10 @@ class Servers(Spec):
         if processes is None:
             return places
         return [Node(processes.servers[job.network.topology.node(place)]) for place in places]
+
+    def gpu_ranks(self, job: Job) -> list[int]:
+        """Return the rank on whose GPU each server is, where they are on GPUs [num]."""
+        return [0 if self.on == "gpu0" else number % job.num_ranks for number in range(self.num)]
 
     def _places(self, job: Job) -> list[Hashable]:
         """Return the memory that each server lives in [num]."""

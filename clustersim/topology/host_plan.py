@@ -37,7 +37,7 @@ class HostPlan:
     adders: dict[int, int] = field(default_factory=dict)
     stagers: dict[int, list[int]] = field(default_factory=dict)  # of a GPU whose memory no other reaches, links to it
     stagers_at: dict[int, int] = field(default_factory=dict)  # of a switch or socket, that of all GPUs there
-    peers: dict[int, int] = field(default_factory=dict)  # of a link from a socket, that of what comes from GPUs
+    peers: dict[int, int] = field(default_factory=dict)  # of a link down from a socket, that of what comes from GPUs
 
     def node(self, kind: str, number: int) -> int:
         """Add a node and return its number."""
@@ -77,17 +77,26 @@ class HostPlan:
     def limit_peers(self, share: float) -> None:
         """Leave what GPUs send each other through one socket, from slot to slot, a share of the rate of the last one.
 
-        All that comes into a slot in this way shares one link more, which others do not take.
+        All that comes into a slot in this way shares one link more, which others do not take; and again into a slot
+        behind a switch that is narrower, as a switch passes packets on as they come.
         """
         for src in self.gpus:
             for dst in self.gpus:
                 path = self.path(src, dst) or []
                 at = self._past_socket(path)
-                if at is not None and dst not in self.stagers and (slot := path[at]) not in self.peers:
-                    self.peers[slot] = len(self.src)
-                    self.src.append(self.src[slot])
-                    self.dst.append(self.src[slot])
-                    self.wires.append(Wire(share * self.wires[slot].bytes_per_s, 0.0, "peer"))
+                if at is None or dst in self.stagers:
+                    continue
+                for place in range(at, len(path)):
+                    rates = [self.wires[link].bytes_per_s for link in path[at : place + 1]]
+                    if path[place] not in self.peers and (place == at or rates[-1] < min(rates[:-1])):
+                        self._limit_peers_into(path[place], share)
+
+    def _limit_peers_into(self, slot: int, share: float) -> None:
+        """Leave what comes from other GPUs a share of a link's rate."""
+        self.peers[slot] = len(self.src)
+        self.src.append(self.src[slot])
+        self.dst.append(self.src[slot])
+        self.wires.append(Wire(share * self.wires[slot].bytes_per_s, 0.0, "peer"))
 
     def way_inside(self, src: int, dst: int) -> list[int] | None:
         """Return the links that a message takes from node to node inside the host; None if there is no way."""
@@ -97,7 +106,11 @@ class HostPlan:
         if dst in self.stagers and not self._by_nvlink(path):
             return [*self._through_memory(src, dst, path), *self.stagers[dst]]
         at = self._past_socket(path) if self.peers else None
-        return path if at is None else [*path[:at], self.peers[path[at]], *path[at:]]
+        return path if at is None else [*path[:at], *self._with_peers(path[at:])]
+
+    def _with_peers(self, path: list[int]) -> list[int]:
+        """Return a way down from a socket with the links that only what comes from GPUs takes, each before its slot."""
+        return [each for link in path for each in ([self.peers[link], link] if link in self.peers else [link])]
 
     def _by_nvlink(self, path: list[int]) -> bool:
         """Return whether a way leads over GPUs and NVSwitches alone, which reach each other's memory."""

@@ -229,6 +229,20 @@ def test_what_gpus_send_each_other_through_a_processor_has_five_sixths_of_a_slot
     ]
 
 
+def test_a_switch_passes_packets_of_a_processor_on_as_they_come():
+    """So a slot of one lane behind a switch with sixteen has five sixths of its rate for what comes from elsewhere."""
+    host = {"template": "single-root", "gpu": "gtx-1070", "num_gpus": 4, "num_switches": 2, "uplink": "pcie-3-x16"}
+    lane = load_link("pcie-3-x1").bytes_per_s
+    topology = build(host | {"pcie": "pcie-3-x1", "cpu": "xeon-e5-2630-v4"})
+    rates, gpus = topology.links.bytes_per_s, topology.gpus
+    slowest = [min(rates[topology.route(int(gpus[0]), int(gpus[dst]))]) for dst in (1, 2, 3)]
+    assert slowest == pytest.approx([lane, lane / 1.2, lane / 1.2], rel=1e-5)
+    assert min(rates[topology.route(int(topology.memory[2]), int(gpus[2]))]) == lane
+    as_wide = build(host | {"cpu": "xeon-e5-2630-v4"})  # as the switch itself, whose limit is enough
+    peers = [src for src, kind in zip(as_wide.links.src.tolist(), as_wide.links.kind, strict=True) if kind == "peer"]
+    assert {as_wide.node_kinds[src] for src in peers} == {"socket"}
+
+
 def test_other_processors_and_gpus_with_nvlink_have_no_such_link():
     for host in ({"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "cpu": "opteron-6274", "interconnect": "qpi"},
                  {"template": "dgx-1"}, {"template": "dgx-h100"}):  # fmt: skip

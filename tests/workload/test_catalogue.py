@@ -25,6 +25,7 @@ PARAMETERS = {
     "alexnet": 61_100_840,  # torchvision
     "alexnet-caffe": 60_965_224,  # Caffe, bvlc_alexnet
     "alexnet-one-group": 62_378_344,  # by hand: 48 x 25 x 256 + 192 x 9 x 384 + 192 x 9 x 256 weights more
+    "alexnet-tensorflow": 61_838_248,  # torchvision's and 128 more filters: 128 x (384 x 9 + 1) and 128 x 256 x 9
     "caffenet": 60_965_224,  # Caffe, bvlc_reference_caffenet
     "albert-base-mlm-seq512": 11_782_272,  # Hugging Face AlbertModel, 11,683,584, and the head's 98,688
     "bert-base": 109_482_240,  # Hugging Face BertModel, uncased

@@ -13,7 +13,14 @@ from functools import lru_cache
 
 from clustersim.registry import Registry
 from clustersim.workload.catalogue.albert import albert_mlm
-from clustersim.workload.catalogue.alexnet import alexnet, alexnet_caffe, alexnet_one_group, caffenet, overfeat
+from clustersim.workload.catalogue.alexnet import (
+    alexnet,
+    alexnet_caffe,
+    alexnet_one_group,
+    alexnet_tensorflow,
+    caffenet,
+    overfeat,
+)
 from clustersim.workload.catalogue.amoebanet import amoebanet_d
 from clustersim.workload.catalogue.bert import bert
 from clustersim.workload.catalogue.cifar import cifar_resnet, cifar_vgg16
@@ -122,6 +129,7 @@ MODELS = Catalogue(
         "alexnet": alexnet,
         "alexnet-caffe": alexnet_caffe,
         "alexnet-one-group": alexnet_one_group,
+        "alexnet-tensorflow": alexnet_tensorflow,
         "amoebanet-d-18-256": amoebanet_d(18, 256),
         "bert-base": bert("base"),
         "bert-base-mlm": bert("base", mlm=True),

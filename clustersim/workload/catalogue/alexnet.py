@@ -28,13 +28,25 @@ def caffenet() -> Model:
 def alexnet() -> Model:
     """Return the single tower of "One weird trick" (Krizhevsky, 2014): no LRN, as torchvision has it."""
     net = Builder("alexnet", "AlexNet, single tower (Krizhevsky, 2014)", source="arXiv:1404.5997; torchvision alexnet")
+    return one_tower(net, fourth=256)
+
+
+def alexnet_tensorflow() -> Model:
+    """Return the single tower as TensorFlow's benchmarks have it, with a fourth convolution as wide as the third."""
+    source = "tensorflow/benchmarks, scripts/tf_cnn_benchmarks/alexnet_model.py (commit 2726f3da)"
+    net = Builder("alexnet-tensorflow", "AlexNet, single tower, as TensorFlow's benchmarks have it", source=source)
+    return one_tower(net, fourth=384)
+
+
+def one_tower(net: Builder, fourth: int) -> Model:
+    """Return the network of 2014, with so many filters in its fourth convolution."""
     x = net.input(3, 224, 224)
     x = _conv(net, "1", x, 64, kernel=11, stride=4, pad=2)
     x = net.pool("pool1", x, 3, 2)
     x = _conv(net, "2", x, 192, kernel=5, pad=2)
     x = net.pool("pool2", x, 3, 2)
     x = _conv(net, "3", x, 384, kernel=3, pad=1)
-    x = _conv(net, "4", x, 256, kernel=3, pad=1)
+    x = _conv(net, "4", x, fourth, kernel=3, pad=1)
     x = _conv(net, "5", x, 256, kernel=3, pad=1)
     x = net.pool("pool5", x, 3, 2)
     return classifier(net, x)
