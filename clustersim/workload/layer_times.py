@@ -42,7 +42,7 @@ from clustersim.workload.kernel_model import (
     rates_of,
     recurrent_products,
 )
-from clustersim.workload.language_codes import AROUND, TRAFFIC
+from clustersim.workload.language_codes import AROUND, TRAFFIC, turned_over
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.local_kernels import local_products, transposed_local_products
 from clustersim.workload.once import once
@@ -259,6 +259,7 @@ def _layer_time(
     if fused == "adds":
         traffic = with_term(traffic)
     around, size = AROUND[library](layer, number) if library in AROUND else Around(), number.activation_bytes
+    turned = turned_over(layer, number, library, batch)
     if library in ENCODER_LIBRARIES:
         size = number_bytes(layer, number)
         traffic, around = encoder_traffic(layer, library) or traffic, around_products(layer, number, library)
@@ -274,8 +275,10 @@ def _layer_time(
 
     forward, data, weights = found
     if layer.flop and layer.shape:
-        forward_s = (forward or 0.0) + (batch * around.forward + around.weights_forward) / memory_rate
-        data_s = (data or 0.0) + batch * around.backward_data / memory_rate
+        forward_s = (forward or 0.0) + (
+            batch * (around.forward + turned.forward) + around.weights_forward
+        ) / memory_rate
+        data_s = (data or 0.0) + batch * (around.backward_data + turned.backward_data) / memory_rate
         weights_s = (weights or 0.0) + (batch * around.backward_weights + around.weights_backward) / memory_rate
         return LayerTime(layer, forward_s, data_s, weights_s, "estimated")
     forward_s = max(moved(0), computed(layer.flop)) + rates.launch_s
