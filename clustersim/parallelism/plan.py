@@ -59,7 +59,8 @@ class Rules:
     between stages that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the
     same time. Shares that groups add up are joined up to `joined_bytes`, or not at all. With `waits_for_sums` gradients
     that are shared out go by the bucket, and nothing computes while one is exchanged; `to_owners` reduces each stretch
-    of it to the copy that updates it (`owned_runs`). With `skips_update` there are no weights to gather at the end.
+    of it to the copy that updates it (`owned_runs`). With `sums_norms` GPUs that have tokens each add up the gradients
+    of norms behind every micro-batch, one by one. With `skips_update` there are no weights to gather at the end.
     """
 
     micro_batch: int
@@ -76,6 +77,7 @@ class Rules:
     around: CopiesAround = NO_COPIES
     kernels: Moved = NOTHING_MOVED
     sums_cast: bool = False
+    sums_norms: bool = False
     waits: Moved = NOTHING_MOVED
     mask_s: float = 0.0
     issued_s: float = 0.0
