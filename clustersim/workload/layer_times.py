@@ -100,6 +100,7 @@ def estimate_layers(
     layout: Layout = "nchw",
     operator_s: float = OPERATOR_S,
     casts: Casts = TORCHAO,
+    casts_back: bool = True,
 ) -> Estimate:
     """Return every layer's seconds for a batch by the kernel model, all marked `estimated`.
 
@@ -108,7 +109,7 @@ def estimate_layers(
     kernels reaches, plus a launch. A layer waits until the framework's thread has issued it (`as_issued`). Images that
     lie channels last (`layout`) are not turned over around convolutions; `cudnn-fused` batch norms take along what is
     behind them, which has no time of its own and is not issued, and those of `cudnn-turned` are turned over
-    (`channels_last`).
+    (`channels_last`). `casts_back` says that gradients of 16 bits are cast for fp32 weights (`encoder_kernels`).
     """
     if batch < 1:
         raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
@@ -139,7 +140,7 @@ def estimate_layers(
         index: _layer_time(
             model.layers[index],
             [best.get((index, phase)) for phase in range(3)],
-            *(batch, rates, in_training(constants), number, library, fused[index], summed),
+            *(batch, rates, in_training(constants), number, library, fused[index], summed, casts_back),
         )
         for index in firsts
     }
@@ -246,6 +247,7 @@ def _layer_time(
     library: Library,
     fused: Fused,
     summed: tuple[Traffic, Traffic] | None,
+    casts_back: bool,
 ) -> LayerTime:
     """Return one layer's times: what its kernels take, or the bytes and FLOP of an operation without a shape.
 
@@ -262,7 +264,8 @@ def _layer_time(
     turned = turned_over(layer, number, library, batch)
     if library in ENCODER_LIBRARIES:
         size = number_bytes(layer, number)
-        traffic, around = encoder_traffic(layer, library) or traffic, around_products(layer, number, library)
+        traffic = encoder_traffic(layer, library) or traffic
+        around = around_products(layer, number, library, casts_back)
     memory_rate = constants.memory_efficiency * rates.memory_bytes_per_s
     window = float(layer.shape.get("kernel_h", 1) * layer.shape.get("kernel_w", 1))
 
