@@ -23,6 +23,7 @@ from clustersim.parallelism.plan import (
 )
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
+from clustersim.parallelism.split import WHOLE_FEATURES
 from clustersim.parallelism.turns import turned_ops
 from clustersim.program.ops import (
     BACKWARD,
@@ -42,6 +43,7 @@ from clustersim.program.ops import (
     Wait,
     merged,
 )
+from clustersim.workload import Layer
 from clustersim.workload.launches import num_tensors
 
 
@@ -238,7 +240,17 @@ class _Writer:
         rules, own = self.rules, part.pieces[layer].layer
         moved_s = own.num_parameters * rules.kernels.of_micro_batch(rules.num_passes)
         waited_s = num_tensors(own) * rules.waits.of_micro_batch(rules.num_passes)
+        if rules.sums_norms and own.op in WHOLE_FEATURES:
+            self._sum_norm(own, part.first + layer, micro)
         self._compute("sums of gradients", moved_s + waited_s, phase, micro)
+
+    def _sum_norm(self, norm: Layer, place: int, micro: int) -> None:
+        """Add up the gradient of each parameter of a norm, of which every GPU of the group has had some tokens."""
+        tensors = num_tensors(norm)
+        for number in range(tensors):
+            key = Key(f"norm's gradient {number}", micro, place)
+            num_bytes = norm.num_parameters / tensors * self.rules.weight_bytes
+            self.ops += [Call(key, "all-reduce", "tensor", num_bytes), Wait(key)]
 
     def _share_out(self, part: Part, unit: range, phase: str, micro: int, is_last: bool) -> None:
         """Copy the gradients of a unit together, if that is done, and let each replica get its share of their sum."""

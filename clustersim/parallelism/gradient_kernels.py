@@ -39,7 +39,9 @@ updates, once an iteration; `room` with each bucket, of all that it has room for
   product wrote to the format of sums, w + g if that is another, and copies it into a bucket, 2 g. What comes of the sum
   of copies is divided, 2 g, and added to the slice of earlier micro-batches, 3 g, all of it of what a GPU updates; that
   is read for its norm, g, and set to zero, g, and updated weights are cast, 4 + w. The code does so on a stream of its
-  own, beside products; here it takes their time, as it takes memory's rate and processors from them.
+  own, beside products; here it takes their time, as it takes memory's rate and processors from them. With sequence
+  parallelism GPUs that split layers add up the gradient of each norm before, one all-reduce a tensor behind every
+  micro-batch (`_all_reduce_layer_norm_grads`), for which products wait.
 
 Each of these is a kernel for each tensor. Those behind micro-batches a process may have to wait for, one by one
 (`waits_of`).

@@ -15,6 +15,7 @@ from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
 from clustersim.parallelism.experts import along_experts, updated_share
 from clustersim.parallelism.gradient_kernels import (
     DEEPSPEED_ZERO,
+    MEGATRON_LLAMA,
     NOTHING_MOVED,
     SUMS_CAST,
     Moved,
@@ -162,6 +163,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         around=_copies_around(layout, grid, whole),
         kernels=_gradient_kernels(layout, grid, training),
         sums_cast=layout.gradient_kernels in SUMS_CAST,
+        sums_norms=layout.gradient_kernels == MEGATRON_LLAMA and layout.sequence_parallel and grid.tensor > 1,
         waits=waits_of(layout.gradient_kernels, WAITED_S if whole.launch == "blocking" else 0.0),
         mask_s=mask_seconds(whole.model.layers) if layout.masks == "host" else 0.0,
         issued_s=COLLECTIVE_S if whole.launch == "blocking" else 0.0,

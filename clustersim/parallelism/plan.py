@@ -48,19 +48,19 @@ class Part:
 class Rules:
     """How replicas exchange what they have: bucket caps, overlap, sharding, and bytes of a parameter's gradient.
 
-    `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer
-    have the whole of what a stage hands over, of which each sends its share, or all (not `in_shares`).
-    `sample_bytes` are those of the samples of a pass, None where these are there. `gather_overlap` has updated
-    weights gathered beside the first passes forward. `by_tensors` says that state is shared out in whole tensors,
-    and not in slices of everything. `around` is what is copied around the collectives of shared weights, `kernels`
-    the seconds of a parameter in which gradients are summed, cast, divided and read for their norm, `waits` those
-    of a tensor that a process waits for such kernels, `mask_s` those in which it makes the mask of a micro-batch,
-    `issued_s` those in which nothing computes while it issues what GPUs that split a layer exchange, and
-    `num_passes` how many micro-batches there are. Messages between stages that are `awaited` hold both ranks up,
-    and where they are `paired` one each way is on its way at the same time. Shares that groups add up are joined up
-    to `joined_bytes`, or not at all. With `waits_for_sums` gradients that are shared out go by the bucket, and
-    nothing computes while one is exchanged; `to_owners` reduces each stretch
-    of it to the copy that updates it (`owned_runs`). With `skips_update` there are no weights to gather at the end.
+    `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
+    the whole of what a stage hands over, of which each sends its share, or all (not `in_shares`). `sample_bytes` are
+    those of the samples of a pass, None where these are there. `gather_overlap` has updated weights gathered beside the
+    first passes forward. `by_tensors` says that state is shared out in whole tensors, and not in slices of everything.
+    `around` is what is copied around the collectives of shared weights, `kernels` the seconds of a parameter in which
+    gradients are summed, cast, divided and read for their norm, `waits` those of a tensor that a process waits for such
+    kernels, `mask_s` those in which it makes the mask of a micro-batch, `issued_s` those in which nothing computes
+    while it issues what GPUs that split a layer exchange, and `num_passes` how many micro-batches there are. Messages
+    between stages that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the
+    same time. Shares that groups add up are joined up to `joined_bytes`, or not at all. With `waits_for_sums` gradients
+    that are shared out go by the bucket, and nothing computes while one is exchanged; `to_owners` reduces each stretch
+    of it to the copy that updates it (`owned_runs`). With `sums_norms` GPUs that have tokens each add up the gradients
+    of norms behind every micro-batch, one by one. With `skips_update` there are no weights to gather at the end.
     """
 
     micro_batch: int
@@ -78,6 +78,7 @@ class Rules:
     around: CopiesAround = NO_COPIES
     kernels: Moved = NOTHING_MOVED
     sums_cast: bool = False
+    sums_norms: bool = False
     waits: Moved = NOTHING_MOVED
     mask_s: float = 0.0
     issued_s: float = 0.0

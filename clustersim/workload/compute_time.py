@@ -21,6 +21,7 @@ from clustersim.units import format_duration, format_size
 from clustersim.workload.casts import TORCHAO, Casts, CastsKind, casts_of
 from clustersim.workload.catalogue import load_model
 from clustersim.workload.channels_last import Layout
+from clustersim.workload.encoder_kernels import casts_gradients
 from clustersim.workload.fused_attention import AttentionKernel, with_kernel
 from clustersim.workload.language_ends import EmbeddingKind, HeadPrecision, with_head_in, with_products
 from clustersim.workload.launches import Launch, with_waits
@@ -192,9 +193,11 @@ def build_workload(
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
     operator_s = 0.0 if is_blocking else OPERATOR_S
     casts = casts_of(compute.casts, num_passes)
+    casts_back = casts_gradients(compute.library, number, gradient_bytes, num_passes)
     estimate = estimate_layers(
-        model, gpu, batch, precision, library=compute.library, layout=layout, operator_s=operator_s, casts=casts
-    )
+        model, gpu, batch, precision,
+        library=compute.library, layout=layout, operator_s=operator_s, casts=casts, casts_back=casts_back,
+    )  # fmt: skip
     layers, assumptions = _layer_times(model, gpu, batch, precision, optimizer, compute, given_times, estimate, curve)
     if compute.head != "as-others":
         layers = with_head_in(compute.head, layers, model, gpu, batch, compute.library)
@@ -214,6 +217,7 @@ def build_workload(
         layout=layout,
         launch=compute.launch,
         casts=casts,
+        casts_back=casts_back,
     )
 
 

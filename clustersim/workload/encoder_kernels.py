@@ -17,7 +17,10 @@ modeling.py, commit 1d4211fe), whose operations are:
   Its gradient reads the output's in both;
 - a residual connection: backward the gradients of both branches are added, and so are those of query, key and value
   where each has a product of its own;
-- 16-bit operands of fp32 weights: weights cast before, gradients after each product.
+- 16-bit operands of fp32 weights: weights cast before, gradients after each product. With `xla`, where gradients go
+  round in the 16 bits that products wrote, what reads them next is the update, and their cast is part of it: a cast is
+  cheap to it (`InstructionFusion::IsExpensive` in xla/service/instruction_fusion.cc, openxla/xla), and is joined with
+  what reads it. An exchange in fp32, and sums of micro-batches, want them written (`casts_gradients`).
 
 Kernels of those years read and wrote one number at a time, and so took as long for 16 bits as for 32: MXNet's layer
 norm of 16,384 x 1,024 numbers took 215 us forward and 466 backward in fp32, 225 and 398 in fp16 (apache/mxnet, pull
@@ -72,13 +75,19 @@ def number_bytes(layer: Layer, number: Precision) -> float:
     return number.activation_bytes if layer.op in _BY_CUDNN else ONE_AT_A_TIME
 
 
-def around_products(layer: Layer, number: Precision, library: str) -> Around:
+def casts_gradients(library: str, number: Precision, gradient_bytes: float, num_passes: int) -> bool:
+    """Say whether gradients of 16-bit operands are written in fp32 by a kernel of their own, after each product."""
+    return library != "xla" or gradient_bytes != number.operand_bytes or num_passes > 1
+
+
+def around_products(layer: Layer, number: Precision, library: str, casts_back: bool = True) -> Around:
     """Return what the kernels around a layer's products move, by the list at the top of this file.
 
     Of a product of two activations, which `rows x inputs` by `inputs x outputs` `count` times is, two tensors as large
     as the right one are copied each way: 4 of its elements. A matrix with biases moves 2 outputs forward (`xla`: none)
     and 1 backward; `count` matrices that read one input leave as many gradients of it, added two at a time (`xla`: all
-    at once); a parameter cast from 4 to 2 bytes moves 6 bytes each way. Other numbers count as `ONE_AT_A_TIME`.
+    at once); a parameter cast from 4 to 2 bytes moves 6 bytes each way, or forward alone (`casts_back`). Other numbers
+    count as `ONE_AT_A_TIME`.
     """
     if not layer.shape or "count" not in layer.shape:
         return Around()
@@ -99,5 +108,5 @@ def around_products(layer: Layer, number: Precision, library: str) -> Around:
         backward_data=size * layer.input_elements * summed,
         backward_weights=output,
         weights_forward=cast,
-        weights_backward=cast,
+        weights_backward=cast if casts_back else 0.0,
     )

@@ -12,11 +12,12 @@ with the bytes of queries, keys, values and what is written, once forward and tw
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from clustersim.errors import InputError
-from clustersim.workload.attention_rates import HOPPER, block_utilisation, is_masked, width_and_keys
+from clustersim.workload.attention_rates import AMPERE, HOPPER, ByWidth, block_utilisation, is_masked, width_and_keys
 from clustersim.workload.kernel_constants import KernelConstants
 from clustersim.workload.kernel_model import Phase, Product
 from clustersim.workload.layer import Layer, Model
@@ -24,35 +25,23 @@ from clustersim.workload.layer import Layer, Model
 AttentionKernel = Literal["flash-attention", "flash-attention-2", "flash-attention-3", "cudnn"]
 
 
-class Utilisation(NamedTuple):
-    """Shares of the tensor cores' peak, forward and backward."""
+RATES: Mapping[str, Mapping[int, ByWidth]] = {"gh100-tensor": HOPPER, "ga100-tensor": AMPERE}
+"""What kernels reach by heads and sequences, of chips where that was published, by the constants that a GPU has.
 
-    forward: float
-    backward: float
-
-
-UTILISATION = {"ga100-tensor": Utilisation(0.615, 0.615)}
-"""What FlashAttention-2 reaches, by the chip whose constants a GPU has, but on Hopper (`attention_rates`).
-
-Ampere: the middle of 50 to 73 % of an A100 (Dao, arXiv:2307.08691, abstract), both ways, whatever the sequences.
-Elsewhere, and without tensor cores, that of other products is assumed.
+Blackwell, which has Hopper's constants, is assumed to have these shares of its peak too. Elsewhere, and without tensor
+cores, that of other products is assumed.
 """
 
 FIRST_BY_SECOND = 0.325 / 0.615
-"""What the first FlashAttention, which models trained before the summer of 2023 have (`flash: 1` of a layer), reaches
-of what the second does on Ampere: the middle of 25 to 40 % (Dao, arXiv:2307.08691, abstract). On Hopper as much less
-is assumed.
+"""What the first FlashAttention, which models trained before the summer of 2023 have (`flash: 1` of a layer), is
+assumed to reach of what the second does on Hopper: as on Ampere, the middle of 25 to 40 % by that of 50 to 73 % (Dao,
+arXiv:2307.08691, abstract).
 """
 
 CUDNN = 9
 """What `flash` of a layer is where the kernel is cuDNN 9's. It and FlashAttention-3 (`flash: 3`) are FlashAttention-2's
 but on Hopper.
 """
-
-BY_TOKENS = "gh100-tensor"
-"""The chip whose rates are known by heads and sequences; Blackwell, which has its constants, is assumed to have these
-shares of its peak too."""
-
 
 KERNELS: dict[AttentionKernel, int] = {
     "flash-attention": 1,
@@ -99,14 +88,14 @@ def reads_values_alone(layer: Layer) -> bool:
 
 def published_utilisation(layer: Layer, forward: bool, chip: str, kernel: int) -> float | None:
     """Return the share of a chip's peak that a kernel was published to reach, None where it was not."""
-    slower = FIRST_BY_SECOND if kernel == KERNELS["flash-attention"] else 1.0
-    if chip == BY_TOKENS:
-        width, keys = width_and_keys(layer)
-        known = kernel if kernel in HOPPER else KERNELS["flash-attention-2"]
-        blocks = layer.shape.get("blocks", 1)
-        return slower * block_utilisation(known, width, keys, forward, is_masked(layer), blocks)
-    published = UTILISATION.get(chip)
-    return published and slower * (published.forward if forward else published.backward)
+    by_kernel = RATES.get(chip)
+    if by_kernel is None:
+        return None
+    second = by_kernel[KERNELS["flash-attention-2"]]
+    slower = FIRST_BY_SECOND if kernel == KERNELS["flash-attention"] and kernel not in by_kernel else 1.0
+    width, keys = width_and_keys(layer)
+    blocks = layer.shape.get("blocks", 1)
+    return slower * block_utilisation(by_kernel.get(kernel, second), width, keys, forward, is_masked(layer), blocks)
 
 
 def fused_products(
@@ -121,7 +110,7 @@ def fused_products(
     flop = again + (layer.flop if forward else layer.flop_backward_data)
     count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
     moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
-    is_timed = constants.chip == BY_TOKENS  # with its own tiles, waves and launch
+    is_timed = constants.chip in RATES  # with its own tiles, waves and launch
     utilisation = published_utilisation(layer, forward, constants.chip, shape.get("flash", flash))
     return [
         Product(

@@ -19,6 +19,9 @@ listed is one pass.
   both together.
 - norms are Apex's: one kernel forward, backward one for the weight and one for what it writes, which read gradient and
   input each (`csrc/layer_norm_cuda_kernel.cu` in NVIDIA/apex, commit 4b0ee252).
+- a fused attention wants sequences one after the other, where tokens lie first here: of several sequences queries, keys
+  and what attention writes are copied, 6, and backward the gradient of what it wrote, 2 (`rearrange(...).contiguous()`
+  in `ParallelAttention`; the gradients of queries and keys are read as they lie). Of one sequence these are views.
 - residual connections and biases as in `eager`, the loss as in `megatron`. Sums have a dropout in them, also where
   nothing is dropped, in a model that has none as layers (`clustersim.workload.residual_dropout`).
 
@@ -59,6 +62,7 @@ from collections.abc import Callable, Mapping
 
 from clustersim.workload.eager import GATES, LAYER_NORM, eager_around, eager_traffic, widths
 from clustersim.workload.encoder_kernels import Around
+from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.gnmt_codes import EXAMPLE, ROUND, example_traffic, round_traffic
 from clustersim.workload.huggingface import (
     AUTOCAST,
@@ -187,6 +191,19 @@ def _around_single_matrices(layer: Layer, number: Precision) -> Around:
     """Return the same where matrices that read one input are a single one, which leaves one gradient of it."""
     return _around_matrices(layer, number)._replace(backward_data=0.0)
 
+
+def turned_over(layer: Layer, number: Precision, library: str, batch: int) -> Around:
+    """Return what it moves to lay several sequences one after the other for a fused attention, and back.
+
+    Counted with the product that mixes values, whose output is as large as queries: 6 of it forward, 2 backward.
+    """
+    if library not in _TOKENS_FIRST or batch == 1 or not layer.output_elements or not is_fused(layer):
+        return Around()
+    mixed = number.activation_bytes * layer.output_elements
+    return Around(forward=6.0 * mixed, backward_data=2.0 * mixed)
+
+
+_TOKENS_FIRST = ("megatron-2023", "megatron-deepspeed")
 
 TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
     EXAMPLE: example_traffic,

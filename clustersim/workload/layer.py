@@ -110,7 +110,7 @@ class Workload:
 
     `layout` is the order of images in memory that its estimates stand on, `nchw` or `nhwc`. Where kernels are not
     `queued` but `blocking`, layers have what the process waits for each of theirs (`launches`). `casts` are those
-    to 8 bits.
+    to 8 bits, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by kernels of their own.
     """
 
     model: Model
@@ -125,6 +125,7 @@ class Workload:
     layout: Literal["nchw", "nhwc"] = "nchw"
     launch: Literal["queued", "blocking"] = "queued"
     casts: Casts = TORCHAO
+    casts_back: bool = True
 
     @property
     def forward_s(self) -> float:

@@ -42,7 +42,7 @@ from clustersim.workload.kernel_model import (
     rates_of,
     recurrent_products,
 )
-from clustersim.workload.language_codes import AROUND, TRAFFIC
+from clustersim.workload.language_codes import AROUND, TRAFFIC, turned_over
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.local_kernels import local_products, transposed_local_products
 from clustersim.workload.once import once
@@ -102,6 +102,7 @@ def estimate_layers(
     layout: Layout = "nchw",
     operator_s: float = OPERATOR_S,
     casts: Casts = TORCHAO,
+    casts_back: bool = True,
 ) -> Estimate:
     """Return every layer's seconds for a batch by the kernel model, all marked `estimated`.
 
@@ -110,7 +111,7 @@ def estimate_layers(
     kernels reaches, plus a launch. A layer waits until the framework's thread has issued it (`as_issued`). Images that
     lie channels last (`layout`) are not turned over around convolutions; `cudnn-fused` batch norms take along what is
     behind them, which has no time of its own and is not issued, and those of `cudnn-turned` are turned over
-    (`channels_last`).
+    (`channels_last`). `casts_back` says that gradients of 16 bits are cast for fp32 weights (`encoder_kernels`).
     """
     if batch < 1:
         raise InputError(f"a batch has at least one sample (got {batch})", got=str(batch), allowed="1 or more")
@@ -141,7 +142,7 @@ def estimate_layers(
         index: _layer_time(
             model.layers[index],
             [best.get((index, phase)) for phase in range(3)],
-            *(batch, rates, in_training(constants), number, library, fused[index], summed),
+            *(batch, rates, in_training(constants), number, library, fused[index], summed, casts_back),
         )
         for index in firsts
     }
@@ -248,6 +249,7 @@ def _layer_time(
     library: Library,
     fused: Fused,
     summed: tuple[Traffic, Traffic] | None,
+    casts_back: bool,
 ) -> LayerTime:
     """Return one layer's times: what its kernels take, or the bytes and FLOP of an operation without a shape.
 
@@ -261,9 +263,11 @@ def _layer_time(
     if fused == "adds":
         traffic = with_term(traffic)
     around, size = AROUND[library](layer, number) if library in AROUND else Around(), number.activation_bytes
+    turned = turned_over(layer, number, library, batch)
     if library in ENCODER_LIBRARIES:
         size = number_bytes(layer, number)
-        traffic, around = encoder_traffic(layer, library) or traffic, around_products(layer, number, library)
+        traffic = encoder_traffic(layer, library) or traffic
+        around = around_products(layer, number, library, casts_back)
     memory_rate = constants.memory_efficiency * rates.memory_bytes_per_s
     window = float(layer.shape.get("kernel_h", 1) * layer.shape.get("kernel_w", 1))
 
@@ -276,8 +280,10 @@ def _layer_time(
 
     forward, data, weights = found
     if layer.flop and layer.shape:
-        forward_s = (forward or 0.0) + (batch * around.forward + around.weights_forward) / memory_rate
-        data_s = (data or 0.0) + batch * around.backward_data / memory_rate
+        forward_s = (forward or 0.0) + (
+            batch * (around.forward + turned.forward) + around.weights_forward
+        ) / memory_rate
+        data_s = (data or 0.0) + batch * (around.backward_data + turned.backward_data) / memory_rate
         weights_s = (weights or 0.0) + (batch * around.backward_weights + around.weights_backward) / memory_rate
         return LayerTime(layer, forward_s, data_s, weights_s, "estimated")
     forward_s = max(moved(0), computed(layer.flop)) + rates.launch_s

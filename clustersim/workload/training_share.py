@@ -16,13 +16,14 @@ TRAINING_SHARE = {"ga100-tensor": 0.88, "gh100-tensor": 0.70}
 """Share by the chip whose constants a GPU has, its own or a relative's: Hopper's has Blackwell too. Elsewhere 1, since
 products were met in training without one (Volta) or nothing is known.
 
-Fitted by least squares to sixteen published steps, every source weighing the same, of one GPU or of the eight of a
+Fitted by least squares to 24 published steps, every source weighing the same, of one GPU or of the eight of a
 host that wait for the slowest and whose exchange is taken to hide. Hopper: GPT-2 XL compiled in bfloat16 (three) and
 in 8 bits by TransformerEngine's layers (four), on H100 of 700 and 500 W and H200 (ROCm/TransformerEngine, issue 72,
 2024, its batch in bfloat16 assumed: 14; pytorch/ao, issue 1297, 2024), Phi-3 mini in 8 bits, compiled (Lightning-
 AI/lightning-thunder, issue 1364, 2024), nanochat's model of 20 layers on eight H100 (karpathy/nanochat, discussion 1,
 2025). Ampere: four GPTs on eight A100 with the first FlashAttention and fused layers (Dao-AILab/flash-attention,
-training/README.md, commit 0b037c2d), forward and both passes of a layer of BERT-large (mli/transformers-benchmarks,
+training/README.md, commit 0b037c2d), two of them again with the first and the second and 2,048 and 8,192 tokens (Dao,
+arXiv:2307.08691, table 1), forward and both passes of a layer of BERT-large (mli/transformers-benchmarks,
 README.md, commit 04df81d0; element-wise kernels assumed to take 2 bytes' time for a number), nanochat on eight A100
 (pull request 147).
 

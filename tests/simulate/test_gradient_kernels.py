@@ -75,6 +75,22 @@ def test_megatron_llama_casts_and_copies_every_micro_batch_and_adds_to_a_slice(
     assert update_s == pytest.approx((4 + 4 + 6) / COPIES * byte_s, rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["megatron-llama", "none"])
+@pytest.mark.parametrize("sequence_parallel", [True, False])
+def test_megatron_llama_adds_up_the_gradient_of_each_norm_behind_every_micro_batch(
+    kind: str, sequence_parallel: bool
+) -> None:
+    """An all-reduce in 16 bits of every tensor of a norm, where GPUs that split layers have tokens each."""
+    layout = {"sharding": "zero-2", "micro_batches": 4, "tensor": 2, "gradient_kernels": kind}
+    setup = setup_of({**layout, "sequence_parallel": sequence_parallel})
+    calls = [each for each in setup.laid_out.plans[0].program.ops() if isinstance(each, Call)]
+    found = [call.num_bytes for call in calls if "norm's gradient" in call.key.what]
+    norms = [each for each in setup.reference.model.layers if each.op == "layer-norm"]
+    is_there = kind == "megatron-llama" and sequence_parallel
+    assert len(found) == is_there * 4 * 2 * len(norms)
+    assert sum(found) == is_there * 4 * 2.0 * sum(each.num_parameters for each in norms)
+
+
 def test_megatron_llama_is_refused_where_gradients_are_not_shared_out() -> None:
     with pytest.raises(InputError, match="moves gradients behind every micro-batch into slices"):
         setup_of({"sharding": "zero-1", "gradient_kernels": "megatron-llama"})

@@ -1,4 +1,4 @@
-"""Speeds of fused attention on Hopper, held to the bars of the charts that they are fitted to."""
+"""Speeds of fused attention on Hopper and Ampere, held to the bars of the charts that they are fitted to."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from clustersim.hardware import load_gpu
 from clustersim.parallelism.pieces import Piece
 from clustersim.workload import estimate_layers
 from clustersim.workload.attention_rates import (
+    A100_FLOP_PER_S,
+    AMPERE,
     H100_FLOP_PER_S,
     HOPPER,
     WIDTHS,
     block_utilisation,
-    hopper_utilisation,
     is_masked,
+    utilisation,
     width_and_keys,
 )
 from clustersim.workload.builder import Builder, Tensor
@@ -51,6 +53,22 @@ BACKWARD = {
 forward and backward of all pairs. A transcript of the chart's labels; where two readings differ, of cuDNN's and
 FlashAttention-3's first bar without a mask, the one that most readings have."""
 
+NOT_READ = 0
+TOGETHER = {
+    (1, 64, True): (58, 70, 77, 87, 92, 97),
+    (1, 64, False): (91, 102, 104, 108, 110, NOT_READ),
+    (1, 128, True): (53, 72, 81, 87, 91, NOT_READ),
+    (1, 128, False): (74, 91, 95, 95, 98, NOT_READ),
+    (2, 64, True): (88, 119, 140, 156, 165, 171),
+    (2, 64, False): (132, 162, 171, 175, 176, 176),
+    (2, 128, True): (99, 131, 155, 182, 189, 189),
+    (2, 128, False): (131, 181, 196, 201, 203, 203),
+}
+"""TFLOP/s of both passes on an A100, by kernel, features of a head and whether a causal mask is there (Dao,
+arXiv:2307.08691, figure 4). A transcript, whose bars of FlashAttention at 16,384 tokens, beside which PyTorch ran out
+of memory, are another's; heads of 64 behind a mask are the labels that stand in the figure's file.
+"""
+
 CHARTS = [(MASKED, True, True), (FORWARD, True, False), (BACKWARD, False, False)]
 
 
@@ -66,7 +84,7 @@ def test_the_law_is_that_of_the_charts() -> None:
     errors = []
     for bars, is_forward, masked in CHARTS:
         for (kernel, width), speeds in bars.items():
-            found = [hopper_utilisation(kernel, width, tokens, is_forward, masked) for tokens in TOKENS]
+            found = [utilisation(HOPPER[kernel], width, tokens, is_forward, masked) for tokens in TOKENS]
             errors += list(np.array(found) * H100_FLOP_PER_S / 1e12 / speeds - 1)
     assert len(errors) == 108
     assert np.median(np.abs(errors)) < 0.011
@@ -86,6 +104,43 @@ def test_constants_are_the_least_squares_of_the_charts(
         assert stored.half == pytest.approx(slope / base, abs=0.51)
 
 
+def read(kernel: int, width: int, masked: bool) -> list[tuple[int, int]]:
+    """Return tokens and TFLOP/s of the bars that were read."""
+    bars = zip(TOKENS, TOGETHER[kernel, width, masked], strict=True)
+    return [(tokens, speed) for tokens, speed in bars if speed != NOT_READ]
+
+
+def test_the_law_is_that_of_amperes_charts() -> None:
+    errors = []
+    for kernel, width, masked in TOGETHER:
+        for tokens, speed in read(kernel, width, masked):
+            found = {utilisation(AMPERE[kernel], width, tokens, is_forward, masked) for is_forward in (True, False)}
+            errors.append(found.pop() * A100_FLOP_PER_S / 1e12 / speed - 1)
+            assert not found
+    assert len(errors) == 45
+    assert np.median(np.abs(errors)) < 0.015
+    assert np.max(np.abs(errors)) < 0.07
+
+
+@pytest.mark.parametrize(("kernel", "width", "masked"), TOGETHER)
+def test_amperes_constants_are_the_least_squares_of_the_charts(kernel: int, width: int, masked: bool) -> None:
+    tokens, speeds = np.array(read(kernel, width, masked)).T
+    line = np.column_stack([np.ones(len(tokens)), 1 / tokens]) * speeds[:, None]
+    base, slope = np.linalg.lstsq(line, np.ones(len(tokens)), rcond=None)[0]
+    stored = AMPERE[kernel][width].of(True, masked)
+    assert stored.limit == pytest.approx(1 / base, abs=0.51)
+    assert stored.half == pytest.approx(slope / base, abs=0.51)
+
+
+@pytest.mark.parametrize(("kernel", "width", "masked"), TOGETHER)
+def test_layers_take_the_time_that_amperes_charts_have(kernel: int, width: int, masked: bool) -> None:
+    for tokens, speed in read(kernel, width, masked):
+        model = attention(tokens, width, masked, kernel)
+        layers = estimate_layers(model, load_gpu("a100"), 16_384 // tokens, "amp-bf16", operator_s=0.0).layers
+        seconds = sum(each.forward_s + each.backward_s for each in layers)
+        assert 3.5 * model.flop * (16_384 // tokens) / seconds / 1e12 == pytest.approx(speed, rel=0.075)
+
+
 @pytest.mark.parametrize("flash", [2, 3, 9])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("tokens", TOKENS)
@@ -100,11 +155,11 @@ def test_layers_take_the_time_that_the_charts_have(flash: int, width: int, token
 def test_short_sequences_and_narrow_heads_are_slower_and_widths_in_between_are_in_between() -> None:
     for kernel in HOPPER:
         for is_forward in (True, False):
-            by_width = [hopper_utilisation(kernel, width, 2048, is_forward, True) for width in (32, 64, 96, 128, 256)]
+            by_width = [utilisation(HOPPER[kernel], width, 2048, is_forward, True) for width in (32, 64, 96, 128, 256)]
             assert by_width[0] == by_width[1] < by_width[2] < by_width[3] == by_width[4]
-            by_tokens = [hopper_utilisation(kernel, 128, tokens, is_forward, True) for tokens in TOKENS]
+            by_tokens = [utilisation(HOPPER[kernel], 128, tokens, is_forward, True) for tokens in TOKENS]
             assert by_tokens == sorted(by_tokens)
-            masked, whole = (hopper_utilisation(kernel, 128, 2048, is_forward, mask) for mask in (True, False))
+            masked, whole = (utilisation(HOPPER[kernel], 128, 2048, is_forward, mask) for mask in (True, False))
             assert masked < whole
 
 
@@ -120,10 +175,12 @@ def test_blocks_of_a_ring_are_the_kernels_that_its_turns_have(blocks: int) -> No
                 queries, keys = tokens // 2, tokens
             own = queries * keys * (0.5 if turn == 0 else 1.0)
             flop += own
-            seconds += own / hopper_utilisation(kernel, width, keys, True, turn == 0)
-    assert block_utilisation(kernel, width, tokens, True, True, blocks) == pytest.approx(flop / seconds, rel=1e-12)
-    unmasked = hopper_utilisation(kernel, width, tokens, True, False)
-    assert block_utilisation(kernel, width, tokens, True, False, blocks) == unmasked
+            seconds += own / utilisation(HOPPER[kernel], width, keys, True, turn == 0)
+    assert block_utilisation(HOPPER[kernel], width, tokens, True, True, blocks) == pytest.approx(
+        flop / seconds, rel=1e-12
+    )
+    unmasked = utilisation(HOPPER[kernel], width, tokens, True, False)
+    assert block_utilisation(HOPPER[kernel], width, tokens, True, False, blocks) == unmasked
 
 
 def test_a_piece_in_a_ring_says_how_many_blocks_it_has() -> None:

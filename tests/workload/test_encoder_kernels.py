@@ -2,12 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from clustersim.hardware import load_gpu
-from clustersim.workload import PRECISIONS, estimate_layers, load_model
+from clustersim.parallelism.split import split_model
+from clustersim.parallelism.work import piece_times
+from clustersim.workload import PRECISIONS, ComputeSpec, Workload, build_workload, estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.encoder_kernels import Around, around_products, encoder_traffic
+from clustersim.workload.encoder_kernels import Around, around_products, casts_gradients, encoder_traffic
 from clustersim.workload.kernel_constants import constants_of
 from clustersim.workload.kernel_model import plain_product, product_seconds, rates_of
 from clustersim.workload.layer import Layer, LayerTime
@@ -71,6 +74,41 @@ def test_around_a_matrix_go_its_bias_the_sums_of_gradients_and_casts_of_weights(
     assert around_products(qkv, number, "eager-2020") == Around(2 * 3 * tensor, 6 * tensor, 3 * tensor, cast, cast)
     assert around_products(qkv, number, "xla") == Around(0.0, 4 * tensor, 3 * tensor, cast, cast)
     assert around_products(qkv, PRECISIONS["fp32"], "xla") == Around(0.0, 4 * tensor, 3 * tensor)
+
+
+def vit(library: Library, gradient_bytes: float, num_passes: int) -> Workload:
+    """Return 64 images of a Vision Transformer on an A100."""
+    given = load_model("vit-b-16"), load_gpu("a100"), 64, "amp-bf16", OptimizerSpec(kind="adam")
+    return build_workload(*given, ComputeSpec(library=library), gradient_bytes=gradient_bytes, num_passes=num_passes)
+
+
+@pytest.mark.parametrize(
+    ("library", "gradient_bytes", "num_passes", "is_cast"),
+    [("xla", 2.0, 1, False), ("xla", 4.0, 1, True), ("xla", 2.0, 8, True), ("eager-2020", 2.0, 1, True)],
+)
+def test_xla_casts_what_an_exchange_in_16_bits_gives_back_in_the_update(library, gradient_bytes, num_passes, is_cast):
+    """An exchange in fp32, and sums of micro-batches, want gradients written in fp32 before."""
+    assert casts_gradients(library, PRECISIONS["amp-bf16"], gradient_bytes, num_passes) == is_cast
+    model, gpu = load_model("vit-b-16"), load_gpu("a100")
+    found = vit(library, gradient_bytes, num_passes)
+    plain = estimate_layers(model, gpu, 64, "amp-bf16", library=library).layers
+    rate = constants_of(gpu, "tensor").memory_efficiency * gpu.memory_bytes_per_s
+    numbers = sum(each.num_parameters for each in model.layers if each.op == "fully-connected")
+    less_s = sum(each.backward_s for each in plain) - sum(each.backward_s for each in found.layers)
+    assert less_s == pytest.approx(0.0 if is_cast else 6.0 * numbers / rate, rel=1e-6, abs=1e-12)
+    assert found.casts_back == is_cast
+
+
+def test_a_gpus_piece_of_a_layer_casts_as_the_whole_layer_does():
+    joined, apart = vit("xla", 2.0, 1), vit("xla", 4.0, 1)
+    pieces = split_model(joined.model, 2, 2.0)
+    rate = constants_of(joined.gpu, "tensor").memory_efficiency * joined.gpu.memory_bytes_per_s
+    cast_s = [6.0 * piece.layer.num_parameters / rate for piece in pieces if piece.layer.op == "fully-connected"]
+    found, anew = (
+        [time.backward_weights_s for time in piece_times(each, pieces, "xla") if time.layer.op == "fully-connected"]
+        for each in (joined, apart)
+    )
+    assert np.array(anew) - np.array(found) == pytest.approx(np.array(cast_s), rel=1e-6)
 
 
 def test_a_matrix_without_biases_moves_none():

@@ -61,7 +61,7 @@ def test_long_sequences_run_at_what_was_published_and_backward_takes_five_produc
     assert backward_s == pytest.approx(2.5 * forward_s * forward / backward, rel=0.01)
 
 
-@pytest.mark.parametrize("gpu", ["a100", "h100", "b200"])
+@pytest.mark.parametrize("gpu", ["h100", "b200"])
 def test_the_first_flash_attention_computes_as_much_and_takes_longer_by_what_was_published(gpu):
     first, second = attention(flash=1), attention()
     assert first.flop == second.flop

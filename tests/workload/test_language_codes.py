@@ -5,9 +5,11 @@ import pytest
 from clustersim.hardware import load_gpu
 from clustersim.workload import PRECISIONS, Layer, estimate_layers, load_model
 from clustersim.workload.eager import eager_around
+from clustersim.workload.encoder_kernels import Around
 from clustersim.workload.gnmt_codes import EXAMPLE, ROUND
 from clustersim.workload.huggingface import AUTOCAST, HUGGINGFACE_2021
-from clustersim.workload.language_codes import AROUND, TRAFFIC
+from clustersim.workload.kernel_constants import constants_of
+from clustersim.workload.language_codes import AROUND, TRAFFIC, turned_over
 from clustersim.workload.layer_times import LIBRARIES
 
 BF16 = PRECISIONS["amp-bf16"]
@@ -113,6 +115,29 @@ def test_gradients_of_queries_keys_and_values_are_moved_six_times_in_pytorch(mod
     assert sum(eager_around(each, BF16).backward_data for each in products) == 2 * 6 * queries
     others = set(AROUND) - {"eager", "fms", *NOT_OF_LLAMAS, "huggingface-2023"}
     assert all(AROUND[library](products[0], BF16).backward_data == 0 for library in others)
+
+
+@pytest.mark.parametrize("library", ["megatron-2023", "megatron-deepspeed"])
+def test_several_sequences_are_laid_one_after_the_other_for_a_fused_attention(library):
+    """Queries, keys and what is mixed, each read and written, and backward the gradient of what was mixed."""
+    scores, context = (layer_of("llama-2-7b", f"attention.{name}") for name in ("scores", "context"))
+    mixed = 2.0 * context.output_elements
+    assert turned_over(context, BF16, library, 4) == Around(forward=6 * mixed, backward_data=2 * mixed)
+    assert turned_over(context, BF16, library, 1) == turned_over(scores, BF16, library, 4) == Around()
+    assert turned_over(context, BF16, "megatron", 4) == turned_over(context, BF16, "eager", 4) == Around()
+    assert turned_over(layer_of("gpt2-small", "attention.context"), BF16, library, 4) == Around()
+
+
+def test_that_takes_the_memorys_time_of_each_sequence():
+    model, gpu = load_model("llama-2-7b"), load_gpu("a100")
+    one, two = (estimate_layers(model, gpu, num, "amp-bf16", library="megatron-2023") for num in (1, 2))
+    plain, several = (
+        next(each for each in found.layers if each.layer.name == "h.0.attention.context") for found in (one, two)
+    )
+    rate = constants_of(gpu, "tensor").memory_efficiency * gpu.memory_bytes_per_s
+    mixed_s = 2 * 2.0 * plain.layer.output_elements / rate
+    assert several.forward_s - 2 * plain.forward_s == pytest.approx(6 * mixed_s, rel=1e-9)
+    assert several.backward_data_s - 2 * plain.backward_data_s == pytest.approx(2 * mixed_s, rel=1e-9)
 
 
 def test_every_code_is_a_library_and_none_is_quicker_than_one_kernel_but_where_it_writes_in_place():
