@@ -115,7 +115,7 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
             warnings.append("all gradients travel in one bucket, so overlap has nothing to hide communication behind")
     servers = getattr(strategy, "servers", None)
     if isinstance(servers, Servers) and servers.pull == "together":
-        is_at_one = servers.num == 1 or servers.whole
+        is_at_one = servers.num == 1 or servers.whole not in (False, "hashed")
         if is_at_one and len(run.buckets) == 1:
             warnings.append("strategy.servers.pull changes nothing: one server hands out the only bucket")
     if setup.point.is_plain and run.adapters is not None and run.adapters[0] < run.adapters[1]:

@@ -64,7 +64,8 @@ class Model:
 
 
 class Bank:
-    """All servers of a job. `nodes` [num_servers] are their memories; each has an equal share of every bucket.
+    """All servers of a job. `nodes` [num_servers] are their memories. The `holders` of a
+    bucket [num_buckets] have equal shares of it.
 
     What arrives at a server queues: one gradient is added, or one update made, at a time, first come first served,
     and takes the memory's time. `queues` are those of servers by their number and their memory: where the workers of
@@ -72,7 +73,12 @@ class Bank:
     """
 
     def __init__(
-        self, job: Job, model: Model, nodes: Sequence[Hashable], queues: dict[tuple[int, Hashable], Queue] | None = None
+        self,
+        job: Job,
+        model: Model,
+        nodes: Sequence[Hashable],
+        holders: Sequence[Sequence[int]],
+        queues: dict[tuple[int, Hashable], Queue] | None = None,
     ):
         self._job, self._model, self._rule, self._nodes = job, model, model.rule, nodes
         known = {} if queues is None else queues
@@ -80,10 +86,10 @@ class Bank:
         self._buffers = job.buffer_nodes()
         self._shards = [
             [
-                Shard(server, number, bucket.num_bytes / len(nodes), [0] * job.num_ranks, [0] * job.num_ranks)
-                for server in range(len(nodes))
+                Shard(server, number, bucket.num_bytes / len(own), [0] * job.num_ranks, [0] * job.num_ranks)
+                for server in own
             ]
-            for number, bucket in enumerate(job.buckets)
+            for number, (bucket, own) in enumerate(zip(job.buckets, holders, strict=True))
         ]
         model.shards += [shard for row in self._shards for shard in row]
         job.algorithms = ("server",) * len(job.buckets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import simpy
@@ -29,6 +29,7 @@ class Hierarchical(Stale):
     """
 
     kind: Literal["hierarchical"] = "hierarchical"
+    may_have_whole: ClassVar[bool] = True
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         message = (
@@ -47,7 +48,7 @@ class Hierarchical(Stale):
         """Let the workers of every host go round together until what counts is done."""
         groups = by_host(job.hosts)
         rule = self.rule(len(groups))
-        bank = Bank(job, Model(job, rule, self.learning_rate), self.servers.nodes(job))
+        bank = self.bank(job, Model(job, rule, self.learning_rate))
         job.gradients_per_update = 1
         job.pushed = np.zeros(job.num_ranks, dtype=np.int64)
         job.pushed[[group[0] for group in groups]] = [len(group) for group in groups]

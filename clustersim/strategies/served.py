@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from itertools import count
+from typing import ClassVar
 
 import simpy
 from pydantic import Field, field_validator
@@ -24,6 +25,9 @@ from clustersim.strategies.window import Window, updates_before
 class Served(Strategy):
     """Workers push gradients to servers and pull parameters, each at its own pace."""
 
+    may_have_whole: ClassVar[bool] = False
+    """Whether servers may have whole buckets."""
+
     servers: Servers = Field(default=Servers(), description="how many servers, and where")
 
     @field_validator("servers")
@@ -36,9 +40,10 @@ class Served(Strategy):
                 got="true",
                 allowed="false",
             )
-        if value.whole:
+        if value.whole and not cls.may_have_whole:
             raise InputError(
-                "whole buckets on one server each are simulated where all workers wait for all: strategy `server`",
+                "whole buckets on one server each are simulated where all workers wait for all, or hosts go by "
+                "themselves: strategy `server` or `hierarchical`",
                 got=str(value.whole).lower(),
                 allowed="false",
             )
@@ -66,7 +71,7 @@ class Served(Strategy):
         """Let every worker go round until what counts is done."""
         job.go_inside()
         rule = self.rule(job.num_ranks)
-        bank = Bank(job, Model(job, rule, self.learning_rate), self.servers.nodes(job))
+        bank = self.bank(job, Model(job, rule, self.learning_rate))
         job.gradients_per_update = rule.gradients_per_update
         job.window = window_of(job, rule, job.num_ranks, tell)
         if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.is_simple and job.may_be_compiled:
@@ -82,7 +87,7 @@ class Served(Strategy):
         """
         first, rule = jobs[0], self.rule(jobs[0].num_ranks)
         model, queues = Model(first, rule, self.learning_rate), dict[tuple[int, Hashable], Queue]()
-        banks = [Bank(job, model, self.servers.nodes(job), queues) for job in jobs]
+        banks = [self.bank(job, model, queues) for job in jobs]
         for job in jobs:
             job.gradients_per_update, job.updates = rule.gradients_per_update, first.updates
         pushing = next((job for job in jobs if job.buckets), first)
@@ -92,6 +97,11 @@ class Served(Strategy):
             for rank in range(job.num_ranks):
                 job.clock.process(self.worker(job, bank, window, rank, place * job.num_ranks))
         return window.finished
+
+    def bank(self, job: Job, model: Model, queues: dict[tuple[int, Hashable], Queue] | None = None) -> Bank:
+        """Return the servers of a job's buckets; those of several jobs of one model may share `queues`."""
+        sizes, names = [bucket.num_bytes for bucket in job.buckets], [bucket.name for bucket in job.buckets]
+        return Bank(job, model, self.servers.nodes(job), self.servers.holders(sizes, names), queues)
 
     def _num_messages(self, job: Job, rule: Rule) -> int:
         """Return about how many messages the job has: each part of a gradient is pushed, applied, and pulled back."""

@@ -62,10 +62,7 @@ class Server(Synchronous):
     def desk(self, job: Job) -> Desk:
         """Return where workers exchange buckets: at servers that hand out at once, or that take their time."""
         sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
-        places = [list(range(len(nodes)))] * len(sizes)
-        if self.servers.whole:
-            names = [bucket.name for bucket in job.buckets]
-            places = [[owner] for owner in self.servers.owners(sizes, names)]
+        places = self.servers.holders(sizes, [bucket.name for bucket in job.buckets])
         where = [[nodes[number] for number in numbers] for numbers in places]
         exchanges = [self._exchange_at(at, job, size) for at, size in zip(where, sizes, strict=True)]
         if not self.servers.is_patient:

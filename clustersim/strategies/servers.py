@@ -15,6 +15,9 @@ from clustersim.spec import Spec
 from clustersim.strategies.job import Job
 from clustersim.topology import Node
 
+_HASH = 9973  # times the number of an array, as MXNet has it
+_CUT_BYTES = 4e6  # arrays of a million numbers, of four bytes, are on all servers (MXNET_KVSTORE_BIGARRAY_BOUND)
+
 
 class Servers(Spec):
     """How many servers, and where. Each holds an equal share of every bucket, or whole ones."""
@@ -31,11 +34,12 @@ class Servers(Spec):
         description="add the gradients of one host before they are pushed: on its first GPU, or `scattered`, each GPU "
         "an equal part, which it pushes and pulls itself and gives the others (BytePS)",
     )
-    whole: bool | Literal["as-made"] = Field(
+    whole: bool | Literal["as-made", "hashed"] = Field(
         default=False,
         description="each bucket is on one server: the largest first, on the server that has the fewest bytes, or "
-        "`as-made`, in the order in which a network is built, weights before biases (tf_cnn_benchmarks); else each "
-        "server has an equal share of every bucket",
+        "`as-made`, in the order in which a network is built, weights before biases (tf_cnn_benchmarks), or `hashed`, "
+        "on the server that its number in that order says, but where it has a million numbers, which all share "
+        "(MXNet's distributed store); else each server has an equal share of every bucket",
     )
     update_on: Literal["servers", "workers"] = Field(
         default="servers",
@@ -94,6 +98,22 @@ class Servers(Spec):
         ways = {"update_on": self.update_on != "servers", "one_core": self.one_core, "one_stream": self.one_stream}
         ways["pull"] = self.pull != "each"
         return next((key for key, is_set in ways.items() if is_set), "")
+
+    def holders(self, sizes: Sequence[float], names: Sequence[str]) -> list[list[int]]:
+        """Return the servers that share each bucket [len(sizes)], of those `names`, which come as backward has them.
+
+        With `hashed`, the one that 9973 times its number says, of those that are made before it, or all where it has a
+        million numbers (apache/mxnet, `EncodeKey` in src/kvstore/kvstore_dist.h).
+
+        >>> Servers(num=5, whole="hashed").holders([8.0, 6e6, 2.0], ["b, tensor 2", "b", "a"])
+        [[3], [0, 1, 2, 3, 4], [0]]
+        """
+        everybody = list(range(self.num))
+        if self.whole == "hashed":
+            numbers = {bucket: number for number, bucket in enumerate(as_made(names))}
+            hashed = [[numbers[bucket] * _HASH % self.num] for bucket in range(len(sizes))]
+            return [everybody if size >= _CUT_BYTES else one for size, one in zip(sizes, hashed, strict=True)]
+        return [[owner] for owner in self.owners(sizes, names)] if self.whole else [everybody] * len(sizes)
 
     def owners(self, sizes: Sequence[float], names: Sequence[str] = ()) -> list[int]:
         """Return the one server of each bucket [len(sizes)] where they are not shared out: always that which has the

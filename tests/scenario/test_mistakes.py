@@ -183,7 +183,7 @@ def needed(batch: int) -> str:
             "strategy: {kind: async, servers: {whole: true}}",
             "strategy.servers",
             34,
-            "whole buckets on one server each are simulated where all workers wait for all: strategy `server`",
+            "where all workers wait for all, or hosts go by themselves: strategy `server` or `hierarchical`",
         ),
         ("precision: fp33", "precision", 12, "did you mean 'fp32'?"),
         ("precision: amp-fp16", "precision", 12, "does not compute in amp-fp16"),

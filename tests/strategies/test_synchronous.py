@@ -14,9 +14,12 @@ from clustersim.errors import InputError
 from clustersim.results import parts
 from clustersim.strategies import STRATEGIES, AllReduce, Job, Server, Servers
 from clustersim.strategies.algorithm import schedule_collective
+from clustersim.strategies.hierarchical import Hierarchical
 from clustersim.strategies.local_sums import parts_of
 from clustersim.strategies.synchronous import Synchronous
-from tests.strategies.jobs import HOP, MB, RATE, play, star
+from clustersim.workload import load_model
+from clustersim.workload.tensors import parameter_tensors
+from tests.strategies.jobs import HOP, MB, RATE, play, result, star
 
 
 def iteration_s(job: Job) -> float:
@@ -78,7 +81,36 @@ def test_whole_buckets_go_largest_first_to_the_server_with_the_fewest_bytes():
     assert Servers(num=1, whole=True).owners([1, 5]) == [0, 0]
 
 
-@pytest.mark.parametrize(("whole", "bytes_of_a_bucket"), [(True, 8 * MB), (False, 4 * MB)])
+@pytest.mark.parametrize(("num", "least", "most"), [(5, 0.07, 0.39), (10, 0.0, 0.39)])
+def test_numbers_of_arrays_say_unevenly_where_mxnet_has_them(num, least, most):
+    """Convolutions with biases and batch norms come in fours, so that few servers have the weights."""
+    layers = [layer for layer in load_model("inception-bn-28-small").layers if layer.num_parameters]
+    names = [f"{layer.name}{end}" for layer in reversed(layers) for end in ("", ", tensor 2")]
+    sizes = [4.0 * size for layer in reversed(layers) for size in parameter_tensors(layer)]
+    held = np.zeros(num)
+    for size, servers in zip(sizes, Servers(num=num, whole="hashed").holders(sizes, names), strict=True):
+        held[servers] += size / len(servers)
+    assert held.min() / sum(sizes) == pytest.approx(least, abs=0.01)
+    assert held.max() / sum(sizes) == pytest.approx(most, abs=0.01)
+
+
+@pytest.mark.parametrize("whole", [True, "as-made", "hashed"])
+@pytest.mark.parametrize("kind", [Server, Hierarchical])
+def test_an_array_that_is_on_one_of_two_servers_is_where_one_server_has_it(kind, whole):
+    """One of 2 MB is; `hashed` cuts up one of 4 MB, as if nothing were whole."""
+    times = {}
+    for size in (2 * MB, 4 * MB):
+        for num, asked in ((1, False), (2, False), (2, whole)):
+            strategy = kind(overlap=False, buckets="layer", servers=Servers(num=num, on="own-hosts", whole=asked))
+            outcome = result(strategy, 3, 4, num_hosts=5, layers=[(1.0, 2.0, size)])
+            times[size, num, asked] = outcome.iteration_s
+    assert times[2 * MB, 2, whole] == pytest.approx(times[2 * MB, 1, False], rel=1e-9)
+    like = (2, False) if whole == "hashed" else (1, False)
+    assert times[4 * MB, 2, whole] == pytest.approx(times[(4 * MB, *like)], rel=1e-9)
+    assert times[4 * MB, 1, False] > times[4 * MB, 2, False]
+
+
+@pytest.mark.parametrize(("whole", "bytes_of_a_bucket"), [(True, 8 * MB), (False, 4 * MB), ("hashed", 4 * MB)])
 def test_a_server_that_has_a_bucket_whole_takes_all_of_it_over_its_link(whole, bytes_of_a_bucket):
     """The one bucket is pulled from its server while the other is pushed to the other: three turns of n b / rate."""
     strategy = Server(overlap=False, buckets="layer", servers=Servers(num=2, on="own-hosts", whole=whole))
