@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import numpy as np
 import simpy
@@ -11,6 +11,8 @@ from clustersim.stragglers import Pace
 
 Pieces = list[tuple[float, float]]
 """Times at which the speed changed, and the seconds of work that were done by then."""
+
+_NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
 
 
 class Multiprocessors:
@@ -91,12 +93,16 @@ class Multiprocessors:
         needed_s = self._left_s / speed
         if self._pace is not None:
             needed_s = self._pace.end_s(self._since_s, needed_s) - self._since_s
-        simpy.Timeout(self._env, needed_s).callbacks.append(partial(self._ring, self._alarm))
+        simpy.Timeout(self._env, needed_s, self._alarm).callbacks.append(self._ring)
 
-    def _ring(self, number: int, alarm: simpy.Event) -> None:
+    def _ring(self, alarm: simpy.Event) -> None:
+        """Let who waits go on at once, without another event: what computes is over, unless its speed has changed."""
         over = self._over
-        if number != self._alarm or over is None:
+        if alarm._value != self._alarm or over is None:
             return
         self._lost_s += (float(self._env.now) - self._since_s) * (1.0 - self._speed)
         self._over = None
-        over.succeed(self._pieces)
+        over._ok, over._value = True, self._pieces
+        waiting, over.callbacks = over.callbacks, _NONE_ANY_MORE
+        for go_on in waiting:
+            go_on(over)

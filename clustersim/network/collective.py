@@ -79,6 +79,7 @@ class Collective:
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         self._groups: list[_Group] = []
         self._unexpected: list[_Group] = []  # those that the side has not heard of
+        self._to_expect: list[int] = []  # ranks whose end is waited for, which the side has not heard of
         self._wires = wires
         if schedule.num_ranks:
             self.ranks: Ranks = wires.side.begin(self)
@@ -110,12 +111,29 @@ class Collective:
         groups, self._unexpected = self._unexpected, []
         for group in groups:
             self._expect(group)
+        if self._to_expect:
+            self.ranks.expect_end(self._to_expect)
+            self._to_expect = []
         entries, self.entries = self.entries, []
         if len(entries) == 1:
             self.ranks.enter(*entries[0])
         elif entries:  # all at once, in the order in which they came
             together = [[*chain.from_iterable(column)] for column in zip(*entries, strict=True)]
             self.ranks.enter(*together)
+
+    def take_part(self, rank: int) -> simpy.Event:
+        """Let a rank enter now; return an event that fires when it has finished its part: `enter` and `done` at once."""
+        wires = self._wires
+        wires.before_acting()
+        self._note_entry(rank, wires.side.now_s)
+        event, num_steps = simpy.Event(wires.env), self.schedule.num_steps
+        if rank in self._waiting:
+            self._waiting[rank].append((num_steps, event))
+        else:
+            self._waiting[rank] = [(num_steps, event)]
+        self._to_expect.append(rank)
+        wires.after_acting()
+        return event
 
     def done(self, rank: int) -> simpy.Event:
         """Return an event that fires when this rank has finished its part."""
@@ -204,7 +222,7 @@ class Collective:
 
     def withdraw(self) -> None:
         """Take back what the side has not heard of, since all has been worked out without it."""
-        self.entries, self._unexpected = [], []
+        self.entries, self._unexpected, self._to_expect = [], [], []
         self._wires.entering.pop(self, None)
 
     def over(self, end_s: np.ndarray) -> None:

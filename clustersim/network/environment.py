@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from heapq import heappop
+from typing import Any, Protocol
 
 import simpy
-from simpy.core import EmptySchedule, SimTime
+from simpy.core import EmptySchedule, SimTime, StopSimulation
+from simpy.events import EventPriority
 
 from clustersim.errors import SimulationError
 
 _MOST_TOLD = 8  # of those who wait
+_NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
+_FIRST_OF_ALL = EventPriority(-1)
 
 
 class Waiting(Protocol):
@@ -35,17 +39,31 @@ class Environment(simpy.Environment):
     `SimulationError`, where SimPy would end quietly or say that no events are left.
     """
 
+    __slots__ = ("_now",)  # where it is read most quickly
+
     def __init__(self, initial_time: SimTime = 0):
         super().__init__(initial_time)
         self.networks: list[Waiting] = []
 
     def step(self) -> None:
-        """Process the next event."""
+        """Process the next event: what SimPy does, in one call instead of two for each event of a simulation."""
         try:
-            super().step()
-        except EmptySchedule:
+            self._now, _, _, event = heappop(self._queue)
+        except IndexError:
             self._tell_who_is_stuck()
+            raise EmptySchedule from None
+        callbacks, event.callbacks = event.callbacks, _NONE_ANY_MORE
+        try:
+            for callback in callbacks:
+                callback(event)
+        except StopSimulation:
+            event.callbacks = callbacks[callbacks.index(callback) + 1 :]
+            self.schedule(event, _FIRST_OF_ALL)
             raise
+        if not event._ok and not hasattr(event, "_defused"):
+            failure = type(event._value)(*event._value.args)
+            failure.__cause__ = event._value
+            raise failure
 
     def _tell_who_is_stuck(self) -> None:
         stuck = [str(wait) for network in self.networks for wait in network.stuck()]
@@ -54,3 +72,7 @@ class Environment(simpy.Environment):
             lines = "\n  ".join([*stuck[:_MOST_TOLD], *more])
             now_s = max(self.now, *(network.now_s for network in self.networks))
             raise SimulationError(f"at {now_s} s nothing can happen any more, but somebody waits:\n  {lines}")
+
+
+# The slot itself, which costs a third of what a property does that reads it.
+Environment.now = Environment.__dict__["_now"]  # type: ignore[method-assign]

@@ -89,9 +89,11 @@ class Network:
         self.adds = adds
         self.inner_clock = InnerClock(self)
         plain = PlainSide(self.topology, self._costs, adds, sharing, self.inner_clock)
+        self.side: Side = plain  # what plays this network: the plain side, or the compiled one for much work
         self._may_compile = side is None and sharing == "max-min"
         self._shortcut = None if exact else Shortcut(self._make_alone, eager_bytes > 0)
         self._player = Player(env, plain, self.inner_clock, self._shortcut, self._look_at_work)
+        self.entering = self._player.entering  # collectives that ranks have entered since it was played
         self._num_sent = 0  # messages that were sent by themselves
         self._num_ahead = 0  # messages of the collectives that were in progress when the last one began
         self._rates: dict[int, float] = {}  # of links that do not have that of their sheet
@@ -101,19 +103,9 @@ class Network:
             env.networks.append(self)
 
     @property
-    def side(self) -> Side:
-        """What plays this network: the plain side, or the compiled one for work of many messages."""
-        return self._player.side
-
-    @property
     def clock(self) -> simpy.Environment:
         """The clock of who acts now: the inner one for a process there, else SimPy's own."""
         return self.inner_clock if self.inner_clock.is_playing else self.env
-
-    @property
-    def entering(self) -> dict[Collective, None]:
-        """Collectives that ranks have entered since the network was played."""
-        return self._player.entering
 
     @property
     def now_s(self) -> float:
@@ -266,6 +258,10 @@ class Network:
                 f"the schedule has {schedule.num_ranks} ranks (got {len(ranks)} nodes)", got=str(len(ranks))
             )
         nodes = np.array([self.topology.node(rank) for rank in ranks], dtype=np.int64)
+        return self.begin_at(schedule, nodes, delay_s)
+
+    def begin_at(self, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None) -> Collective:
+        """Prepare a collective as `begin` does, among nodes by their numbers in the topology [num_ranks]."""
         self.before_acting()
         collective = Collective(self, schedule, nodes, delay_s)
         if self._may_compile:
@@ -339,7 +335,7 @@ class Network:
         plain, side = self.side, CompiledSide(self.topology, self._costs, self.adds, self.inner_clock)
         assert isinstance(plain, PlainSide)
         hand_over(plain, side)
-        self._player.side = side
+        self.side = self._player.side = side
 
     def _make_alone(self) -> Alone:
         rates = payload_rates(self.topology, self._costs)

@@ -42,8 +42,8 @@ class Player:
         """Bring the side to SimPy's time, which cannot be before its own."""
         if self._inner.is_playing:
             return
-        now_s, side = float(self._env.now), self.side
-        if latest(now_s) < side.now_s:
+        now_s, side, side_s = float(self._env.now), self.side, self.side.now_s
+        if now_s < side_s and latest(now_s) < side_s:
             raise InputError(
                 f"the network has played ahead to {side.now_s} s and cannot act at {now_s} s: act from a "
                 "process, or between two calls of env.run, not between two of env.step"
@@ -52,13 +52,16 @@ class Player:
             self._let_enter()
             while latest(side.next_s()) < now_s:
                 side.play(side.next_s(), now_s)
-        side.now_s = max(now_s, side.now_s)
+            side_s = side.now_s
+        if now_s > side_s:
+            side.now_s = now_s
 
     def after_acting(self) -> None:
         """Tell SimPy what follows at once, and be woken for what comes later."""
         if not self._inner.is_playing:
-            self._tell()
-            self.set_alarm()
+            if self.side.told:
+                self._tell()
+            self._wake_up_at(self._next_s())
 
     def before_looking(self) -> None:
         """Let somebody see, or wait for, what the shortcut has not worked out."""

@@ -66,6 +66,11 @@ class PlainRanks:
         """Tell the collective when a rank has come to a step."""
         self.awaited_steps[rank] = min(step, self.awaited_steps[rank])
 
+    def expect_end(self, ranks: Sequence[int]) -> None:
+        """Tell the collective when ranks have done their part."""
+        for rank in ranks:
+            self.expect(rank, self._num_steps)
+
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""
         return np.array(self.reached_steps), np.array(self._reached_s), np.array(self.at_steps)

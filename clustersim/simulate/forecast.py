@@ -64,7 +64,7 @@ def forecast(
 
     Without `detail` a run has no rows per span, layer, rank, iteration or gradient, as `Run.to_dict` leaves them out.
     """
-    jobs, setups = point.each_job(), setups_of(point, workloads)
+    jobs, setups = point.each_job(), setups_of(point, workloads, detail)
     setup = setups[0]
     warnings = _all(each.memory_warnings() for each in setups)
     outcomes: list[Outcome] = []

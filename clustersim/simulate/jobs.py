@@ -33,11 +33,11 @@ _TOLD = (
 )
 
 
-def setups_of(point: Point, workloads: Workloads | None = None) -> list[Setup]:
+def setups_of(point: Point, workloads: Workloads | None = None, detail: bool = True) -> list[Setup]:
     """Return what each job of a point needs; each takes GPUs that those before it leave."""
     shared, setups = Workloads() if workloads is None else workloads, list[Setup]()
     for job in point.each_job():
-        setups.append(Setup(job.point, shared, setups))
+        setups.append(Setup(job.point, shared, setups, detail))
     return setups
 
 

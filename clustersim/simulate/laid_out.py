@@ -26,13 +26,19 @@ _MOST_WATCHED = 64
 
 
 def jobs_of(
-    job: Job, laid_out: LaidOut, algorithm: str, again: Callable[[], Network] | None, folds: bool = True
+    job: Job,
+    laid_out: LaidOut,
+    algorithm: str,
+    again: Callable[[], Network] | None,
+    folds: bool = True,
+    detail: bool = True,
 ) -> tuple[list[Job], Crew]:
     """Return a job for each place of a copy, whose ranks are those that stand there in every copy; and all their crew.
 
     `job` has all ranks; each of those returned exchanges the gradients of its part of the model, and the ranks of the
     first one read samples. Shortcuts are taken where `again` is given, which makes another network like the job's: with
-    `folds`, ranks that do the same are played as one, and there is no job of those for whom others stand in.
+    `folds`, ranks that do the same are played as one, and there is no job of those for whom others stand in. Some ranks
+    are watched where `detail` is asked for.
     """
     grid = laid_out.grid
     programs = [plan.program for plan in laid_out.plans]
@@ -40,7 +46,7 @@ def jobs_of(
     if again is not None and not job.is_staged and not grid.tiled:
         fold = folding(again, job.gpus, grid, programs, job.transport) if folds else None
         timed = None if fold else timed_apart(again, job.gpus, grid, programs, job.transport)
-    watched = _watched(grid, fold is not None)
+    watched = _watched(grid, fold is not None) if detail else []
     played, timed_bytes = (programs, None) if timed is None else timed
     crew = Crew(job.network, job.gpus, grid, played, algorithm, job.transport, watched, timed_bytes)
     if fold is not None:

@@ -160,7 +160,7 @@ def crew_of(setup: Setup, job: Job, again: Callable[[], Network] | None, folds: 
     assert setup.laid_out is not None
     is_grid = setup.point.parallelism.kind == "grid"  # others exchange more than gradients among copies
     algorithm = getattr(setup.point.strategy, "algorithm", "auto") if is_grid else "auto"
-    return jobs_of(job, setup.laid_out, algorithm, again, folds)
+    return jobs_of(job, setup.laid_out, algorithm, again, folds, setup.detail)
 
 
 def _outcome(played: _Played, laid_out: LaidOut | None) -> Outcome:

@@ -40,11 +40,14 @@ class Setup:
     """Everything a point needs that does not change while it runs.
 
     `workloads` may be those of other points: files they were read from are taken not to have changed since. Of jobs
-    that share a cluster, those `ahead` have chosen their GPUs before.
+    that share a cluster, those `ahead` have chosen their GPUs before. Where the run will have no `detail`, nobody notes
+    down what is drawn of it alone.
     """
 
-    def __init__(self, point: Point, workloads: Workloads | None = None, ahead: Sequence[Setup] = ()):
-        self.point = point
+    def __init__(
+        self, point: Point, workloads: Workloads | None = None, ahead: Sequence[Setup] = (), detail: bool = True
+    ):
+        self.point, self.detail = point, detail
         self.transport: Transport = load_transport(point.transport)
         self.topology = _beside_others(build_topology(point.topology), point.background_traffic)
         into_bytes_per_s, from_bytes_per_s = self.transport.receiving_bytes_per_s, self.transport.sending_bytes_per_s

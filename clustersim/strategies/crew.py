@@ -16,10 +16,8 @@ from clustersim.parallelism import Grid
 from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, SAMPLES
 from clustersim.program import Bucket
 from clustersim.program.ops import (
-    FORWARD,
     UPDATE,
     Call,
-    Compute,
     Copy,
     HostUpdate,
     Key,
@@ -37,6 +35,7 @@ from clustersim.strategies.gathering import Gathering, Known, Meeting
 from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import Job
 from clustersim.strategies.post import Post
+from clustersim.strategies.stretch import Stretch, in_stretches
 from clustersim.topology import Node
 
 _ON_HOST = (Copy, HostUpdate)
@@ -59,10 +58,11 @@ class Turn:
     `called` are collectives, when their last rank asked and their ends; `aside` copies and updates on the host.
     """
 
-    __slots__ = ("aside", "called", "iteration", "job", "place", "rank")
+    __slots__ = ("aside", "called", "iteration", "job", "place", "rank", "slowdown")
 
     def __init__(self, job: Job, place: int, rank: int, iteration: int):
         self.job, self.place, self.rank, self.iteration = job, place, rank, iteration
+        self.slowdown = job.slowdown(place, iteration)
         self.called: dict[Key, tuple[Meeting | Known, simpy.Event]] = {}
         self.aside: dict[Key, simpy.Event] = {}
 
@@ -95,7 +95,7 @@ class Crew:
         self._network, self._env = network, network.env
         self._timed_bytes = timed_bytes
         self._gpus, self._grid, self._programs = gpus, grid, programs
-        self._ops: dict[int, tuple[Op, ...]] = {}
+        self._ops: dict[int, tuple[Op | Stretch, ...]] = {}
         self._num_micro = max(program.num_micro_batches for program in programs)
         self._devices: dict[int, GpuDevice] = {}  # of the ranks that have begun
         self._post = Post(network.env, self._num_micro)
@@ -112,7 +112,6 @@ class Crew:
         turn = Turn(job, place, int(ranks[place]), iteration)
         buckets = job.plans(place, iteration).buckets
         self._begin(turn)
-        ahead: list[Compute] = []  # one after the other, with nothing in between
         unsent: Send | None = None  # what the other rank is to be there for
         for op in self._ops_of(self._grid.stage(turn.rank)):
             if unsent is not None:
@@ -120,23 +119,20 @@ class Crew:
                 if not _comes_before(op, unsent):
                     yield from self._hand_over(turn, unsent)
                     unsent = None
-            if isinstance(op, Compute):
-                ahead.append(op)
-                continue
-            if ahead:
-                yield from self._compute(turn, ahead)
-                ahead = []
-            if isinstance(op, Call):
+            if isinstance(op, Stretch):
+                yield from self._compute(turn, op)
+            elif isinstance(op, Call):
                 turn.called[op.key] = self._gathering.call(turn.rank, iteration, op, turn.end_of(op.after))
             elif isinstance(op, Wait):
                 yield from self._wait(turn, op.key)
             elif isinstance(op, Receive):
                 if not self._is_there_already(op, iteration):
                     yield from self._receive(turn, op)
-            elif isinstance(op, Send) and op.awaited:
-                unsent = op
             elif isinstance(op, Send):
-                self._send(turn, op)
+                if op.awaited:
+                    unsent = op
+                else:
+                    self._send(turn, op)
             elif isinstance(op, _ON_HOST):
                 note = partial(self._note, turn.rank)
                 turn.aside[op.key] = self._host.begin(job, place, op, turn.end_of(op.after), note)
@@ -146,8 +142,6 @@ class Crew:
                 self._idle(turn, start_s, float(self._env.now), "input", op.key)
             elif isinstance(op, Ready) and hand_over is not None:
                 hand_over(op.bucket, buckets[op.bucket])
-        if ahead:
-            yield from self._compute(turn, ahead)
         if unsent is not None:
             yield from self._hand_over(turn, unsent)
         self._end(turn)
@@ -200,35 +194,39 @@ class Crew:
         send_for_samples(job, place)
         self.diary.end(turn.rank, iteration)
 
-    def _ops_of(self, stage: int) -> Iterable[Op]:
+    def _ops_of(self, stage: int) -> Iterable[Op | Stretch]:
         """Return what a rank of a stage does in an iteration, the same for all of them."""
         if stage not in self._ops:
-            self._ops[stage] = tuple(self._programs[stage].ops())
+            self._ops[stage] = tuple(in_stretches(self._programs[stage].ops()))
         return self._ops[stage]
 
-    def _compute(self, turn: Turn, ops: Sequence[Compute]) -> Process:
+    def _compute(self, turn: Turn, stretch: Stretch) -> Process:
         """Compute one thing after the other, at once where the GPU's pace is always the same."""
-        job, place, rank, iteration = turn.job, turn.place, turn.rank, turn.iteration
-        times, slowdown = job.times, job.slowdown(place, iteration)
-        is_watched = self.diary.watches(rank)
-        for now in [ops] if job.paces is None else [[op] for op in ops]:
-            start_s = float(self._env.now)
-            seconds = [op.seconds for op in now]
-            pieces = yield from job.devices[place].compute(sum(seconds) * slowdown)
-            ends_s = _ends_s(start_s, [each * slowdown for each in seconds], pieces, float(self._env.now))
-            forward_s = None
-            for op, end_s in zip(now, ends_s, strict=True):
-                if op.called_s:
-                    times.called_s[place, iteration] += op.called_s
-                if is_watched:
-                    self.diary.note(rank, op.phase, start_s, end_s, f"{op.name}, micro-batch {op.micro_batch}")
-                if op.phase == FORWARD:
-                    forward_s = end_s
-                elif op.phase == UPDATE and self._programs[self._grid.stage(rank)].staleness is not None:
-                    self._updated_s.setdefault(rank, []).append(end_s)
-                start_s = end_s
-            if forward_s is not None:
-                times.forward_s[place, iteration] = forward_s
+        job, place, iteration, slowdown = turn.job, turn.place, turn.iteration, turn.slowdown
+        env, times, gpu = self._env, job.times, job.devices[place]
+        is_watched = self.diary.watches(turn.rank)
+        has_own = stretch.has_update and self._programs[self._grid.stage(turn.rank)].staleness is not None
+        for now in (stretch,) if job.paces is None else stretch.apart():
+            start_s = float(env.now)
+            pieces = yield from gpu.compute(now.total_s * slowdown)
+            for called_s in now.called_s:
+                times.called_s[place, iteration] += called_s
+            if now.last_forward < 0 and not is_watched and not has_own:
+                continue
+            ends_s = _ends_s(start_s, [each * slowdown for each in now.seconds], pieces, float(env.now))
+            if now.last_forward >= 0:
+                times.forward_s[place, iteration] = ends_s[now.last_forward]
+            if is_watched:
+                self._note_each(turn, now, start_s, ends_s)
+            if has_own:
+                own = (end_s for op, end_s in zip(now.ops, ends_s, strict=True) if op.phase == UPDATE)
+                self._updated_s.setdefault(turn.rank, []).extend(own)
+
+    def _note_each(self, turn: Turn, stretch: Stretch, start_s: float, ends_s: Sequence[float]) -> None:
+        """Note what has been computed in the diary."""
+        for op, end_s in zip(stretch.ops, ends_s, strict=True):
+            self.diary.note(turn.rank, op.phase, start_s, end_s, f"{op.name}, micro-batch {op.micro_batch}")
+            start_s = end_s
 
     def _wait(self, turn: Turn, key: Key) -> Process:
         """Wait for the end of a collective, or of what the host does."""
@@ -294,7 +292,7 @@ class Crew:
         """Let a message set off."""
         self._env.process(self._carry(turn, op))
 
-    def _announce(self, turn: Turn, op: Op, unsent: Send) -> None:
+    def _announce(self, turn: Turn, op: Op | Stretch, unsent: Send) -> None:
         """Let the other rank of a pair of messages know that this one waits for its, before its own is handed over."""
         if isinstance(op, Receive) and unsent.paired and op.stage == unsent.stage:
             self._post.letter(turn.rank, turn.iteration, op.key).awaited.succeed()
@@ -326,7 +324,7 @@ class Crew:
         letter.arrived.succeed()
 
 
-def _comes_before(op: Op, unsent: Send) -> bool:
+def _comes_before(op: Op | Stretch, unsent: Send) -> bool:
     """Say whether a rank receives something before it sends what is unsent: activations before gradients.
 
     What is paired is on its way at the same time, and whose wait is over first makes no difference.

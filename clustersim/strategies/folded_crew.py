@@ -19,6 +19,7 @@ from clustersim.strategies.folded_gathering import FoldedGathering, each_end_s
 from clustersim.strategies.folding import Folding
 from clustersim.strategies.job import Job
 from clustersim.strategies.post import Letter
+from clustersim.strategies.stretch import Stretch, in_stretches
 
 
 class _Progress:
@@ -87,9 +88,9 @@ class FoldedCrew(Crew):
             yield progress.over
         times.computed_s[place, iteration] = self._env.now
 
-    def _ops_of(self, stage: int) -> Iterable[Op]:
+    def _ops_of(self, stage: int) -> Iterable[Op | Stretch]:
         """Go through what the first rank of a stage does in an iteration: nobody else does."""
-        return self._programs[stage].ops()
+        return in_stretches(self._programs[stage].ops())
 
     def lead(self, rank: int) -> int:
         """Return the rank whose program is played for this one: the first of its stage."""

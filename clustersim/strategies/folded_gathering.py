@@ -70,7 +70,8 @@ class FoldedGathering(Gathering):
             collective.enter(*party.gpus)
         done = meeting.collective.done(0)
         del meeting.collective
-        self._hold(rank, self._group(rank, op.axis), op, done)
+        if op.axis != "tensor":
+            self._hold(rank, self._group(rank, op.axis), op, done)
         return done
 
     def _leave(self, ends_s: list[float], party: Party, finished: simpy.Event) -> None:
@@ -96,4 +97,4 @@ def _as_one(parties: Sequence[Party]) -> Party | None:
         return None
     firsts = np.cumsum([0, *(party.schedule.num_ranks for party in parties)]).tolist()
     gpus = [first + gpu for first, party in zip(firsts, parties, strict=False) for gpu in party.gpus]
-    return Party(schedule, [node for party in parties for node in party.nodes], gpus)
+    return Party(schedule, np.concatenate([party.nodes for party in parties]), gpus)

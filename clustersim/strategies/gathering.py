@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -22,7 +22,6 @@ from clustersim.strategies.further_ranks import further_ranks
 from clustersim.strategies.held import HOLDING, held_share
 from clustersim.strategies.pauses import pauses_s
 from clustersim.strategies.timed import are_one
-from clustersim.topology import Node
 
 _OF_COPIES = ("replicas", "data", SHARERS, PEERS)
 """Axes along which copies exchange what they have, of experts too."""
@@ -55,7 +54,7 @@ class Party(NamedTuple):
     """
 
     schedule: Schedule
-    nodes: Sequence[Hashable]
+    nodes: np.ndarray
     gpus: Sequence[int]
     delay_s: np.ndarray | None = None
 
@@ -111,6 +110,11 @@ class Gathering:
         group = self._group(rank, op.axis)
         meeting = self._meeting(group, iteration, op)
         meeting.ask(float(self._env.now))
+        turn = op.axis, rank
+        before = self._behind.get(turn)
+        if (before is None or before.processed) and (after is None or after.processed):
+            done = self._behind[turn] = self._come(meeting, group, rank, iteration, op)
+            return meeting, done
         return meeting, self._in_turn(rank, op, after, lambda: self._come(meeting, group, rank, iteration, op))
 
     def compare(self, instants_s: np.ndarray) -> None:
@@ -131,19 +135,18 @@ class Gathering:
 
     def _come(self, meeting: Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call) -> simpy.Event:
         place = (self._places[op.axis, rank] - op.root) % len(group)
-        collective = meeting.collective
-        collective.enter(place)
+        done = meeting.collective.take_part(place)
         meeting.num_to_come -= 1
         if not meeting.num_to_come:
             del self._meetings[op.axis, group[0], iteration, op.key], meeting.collective
-        done = collective.done(place)
-        self._hold(rank, group, op, done)
+        if op.axis != "tensor":
+            self._hold(rank, group, op, done)
         return done
 
     def _hold(self, rank: int, group: tuple[int, ...], op: Call, done: simpy.Event) -> None:
         """Let a collective hold multiprocessors of a rank's GPU until its part is done, beside what that computes."""
         own = self._devices[rank].multiprocessors
-        if own is None or op.axis == "tensor" or op.op not in HOLDING:
+        if own is None or op.op not in HOLDING:
             return
         key = op.axis, group[0], op.op, op.num_bytes
         if key not in self._shares:
@@ -159,19 +162,21 @@ class Gathering:
             done.callbacks.append(lambda _: own.let_go(share))
 
     def _group(self, rank: int, axis: str) -> tuple[int, ...]:
-        if (axis, rank) not in self._groups:
+        group = self._groups.get((axis, rank))
+        if group is None:
             group = self._grid.met(rank, axis)
             self._groups.update({(axis, each): group for each in group})
             self._places.update({(axis, each): place for place, each in enumerate(group)})
-        return self._groups[axis, rank]
+        return group
 
     def _meeting(self, group: tuple[int, ...], iteration: int, op: Call) -> Meeting:
         key = (op.axis, group[0], iteration, op.key)
-        if key not in self._meetings:
+        meeting = self._meetings.get(key)
+        if meeting is None:
             meeting = self._meetings[key] = Meeting(self._begin(self._party(group, op)), len(group))
             if op.axis == "tensor" and self._looks_together:
                 meeting.collective.finished.callbacks.append(partial(self._look_together, len(group)))
-        return self._meetings[key]
+        return meeting
 
     def _look_together(self, num_gpus: int, finished: simpy.Event) -> None:
         """Note whether GPUs that split layers were done with a collective at the same time."""
@@ -185,14 +190,14 @@ class Gathering:
             topology, gpus = self._network.topology, np.roll(self._gpus[list(group)], -op.root)
             algorithm = self._algorithm_of(op)
             _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport.library)
-            nodes = [*map(Node, topology.gpus[gpus].tolist()), *further_ranks(schedule, topology, gpus)]
+            nodes = np.append(topology.gpus[gpus], np.array(further_ranks(schedule, topology, gpus), dtype=np.int64))
             delay_s = pauses_s(schedule, topology, gpus, self._transport.library, op.op, algorithm)
-            self._parties[known] = Party(schedule, nodes, range(len(group)), delay_s)
+            self._parties[known] = Party(schedule, nodes.astype(np.int64), range(len(group)), delay_s)
         return self._parties[known]
 
     def _begin(self, party: Party) -> Collective:
         """Begin a collective, in which no GPU is yet; switches and memories are."""
-        collective = self._network.begin(party.schedule, party.nodes, party.delay_s)
+        collective = self._network.begin_at(party.schedule, party.nodes, party.delay_s)
         if len(party.gpus) < party.schedule.num_ranks:
             others = np.setdiff1d(np.arange(party.schedule.num_ranks), party.gpus)
             collective.enter_each(others, np.full(len(others), float(self._env.now)))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from clustersim.collectives.schedule import Schedule
 from clustersim.network.compiled import instants
 from clustersim.network.compiled.memory import Blocks, Memory
 from clustersim.network.compiled.programs import Program, Programs, Wiring
-from clustersim.network.compiled.tables import GROUP, NEVER, NONE, ON_THE_WAY, RANK, Growth, Pool
+from clustersim.network.compiled.tables import GROUP, NONE, ON_THE_WAY, RANK, Growth, Pool
 from clustersim.network.paths import Costs
 from clustersim.topology import Topology
-
-_NOT_BEGUN = (("step", NONE), ("at", NONE), ("unfinished", 0), ("awaited", NEVER), ("reached_s", np.nan))
-"""What the columns of a rank hold that has not begun."""
 
 _MOST_INSTANTS = 200_000  # in one call, which Ctrl-C cannot interrupt
 
@@ -104,6 +103,14 @@ class CompiledEngine:
         row, awaited = self._first_rank[group] + rank, self._column("awaited")
         if step < awaited.item(row):
             awaited[row] = step
+
+    def wait_for_all(self, group: int, ranks: Sequence[int], step: int) -> None:
+        """Tell when each of some ranks has come to a step; nearer steps are told first."""
+        if len(ranks) == 1:
+            self.wait(group, ranks[0], step)
+            return
+        rows, awaited = np.array(ranks) + self._first_rank[group], self._column("awaited")
+        awaited[rows] = np.minimum(awaited[rows], step)
 
     def step_of(self, group: int, rank: int) -> int:
         """Return the step to which a rank has come."""
@@ -261,13 +268,11 @@ class CompiledEngine:
     def _add_group(self, num_ranks: int, num_steps: int, most_flows: int, own: tuple[int, int, int, int, int]) -> int:
         """Add a group whose ranks have not begun; `own` are its last columns, from `steps` on."""
         group, first_rank = self._groups.take(1), self._ranks.take(num_ranks)
-        self._groups.array[group] = (first_rank, num_ranks, num_steps, num_ranks, *own)
-        block, begun = slice(first_rank, first_rank + num_ranks), (("group", group), *_NOT_BEGUN)
-        for name, value in begun:
-            self._column(name)[block] = value
         self._first_rank[group] = first_rank
         self._most_flows[group] = most_flows
         self._expect_flows(most_flows)
+        self._refresh()
+        instants.begin(self._state, group, first_rank, num_ranks, num_steps, *own)
         return group
 
     def _expect_flows(self, num_flows: int) -> None:

@@ -21,7 +21,7 @@ from clustersim.network.compiled.jit import kernel, part
 from clustersim.network.compiled.max_min import share
 from clustersim.network.compiled.ranks import advance, arrived, resume
 from clustersim.network.compiled.seats import leave_seats
-from clustersim.network.compiled.tables import FIRST, INFINITE, MOVING, NONE, ON_THE_WAY, word
+from clustersim.network.compiled.tables import FIRST, INFINITE, MOVING, NEVER, NONE, ON_THE_WAY, word
 from clustersim.network.side import SAME_INSTANT
 
 
@@ -100,6 +100,31 @@ def _start(state: Any, slot: int) -> None:
         put_on_links(state, slot, MOVING)
     else:
         arrived(state, slot)
+
+
+@kernel
+def begin(
+    states: np.ndarray,
+    number: int,
+    first_rank: int,
+    num_ranks: int,
+    num_steps: int,
+    steps: int,
+    delays: int,
+    first_message: int,
+    num_messages: int,
+    early: int,
+) -> None:
+    """Fill in the row of a group, and those of its ranks, none of which has begun."""
+    state = states[0]
+    group = tables.group(state, number)
+    group.first_rank, group.num_ranks, group.num_steps, group.num_left = first_rank, num_ranks, num_steps, num_ranks
+    group.steps, group.delays, group.first_message = steps, delays, first_message
+    group.num_messages, group.early = num_messages, early
+    for row in range(first_rank, first_rank + num_ranks):
+        rank = tables.rank(state, row)
+        rank.group, rank.step, rank.at, rank.unfinished, rank.awaited = number, NONE, NONE, 0, NEVER
+        rank.reached_s = np.nan
 
 
 @kernel

@@ -251,6 +251,10 @@ class CompiledRanks:
         """Tell the collective when a rank has come to a step."""
         self._engine.wait(self.group, rank, step)
 
+    def expect_end(self, ranks: Sequence[int]) -> None:
+        """Tell the collective when ranks have done their part."""
+        self._engine.wait_for_all(self.group, ranks, self._num_steps)
+
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""
         rows = self._engine.rows_of(self.group)
