@@ -27,7 +27,7 @@ arXiv:2307.08691, table 1), forward and both passes of a layer of BERT-large (ml
 README.md, commit 04df81d0; element-wise kernels assumed to take 2 bytes' time for a number), nanochat on eight A100
 (pull request 147).
 
-Good to a tenth, not a hundredth: without one of the sources Hopper's is 0.67 to 0.73 and Ampere's 0.81 to 0.92, and
+Good to a tenth, not a hundredth: without one of the sources Hopper's is 0.67 to 0.73 and Ampere's 0.83 to 0.90, and
 nanochat on A100 needs none. On Hopper what is compiled in 16 bits alone wants 0.81, what TransformerEngine multiplies
 in 8 bits 0.59, which in layers issued operation by operation takes 35 to 41 ms longer at any batch, of which the cause
 is not known (`docs/physics.md`, *Products in training*).
