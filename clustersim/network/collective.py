@@ -122,7 +122,7 @@ class Collective:
             self.ranks.enter(*together)
 
     def take_part(self, rank: int) -> simpy.Event:
-        """Let a rank enter now; return an event that fires when its part is finished: `enter` and `done` at once."""
+        """Let a rank enter now; return an event that fires when it has finished its part: `enter` and `done` in one."""
         wires = self._wires
         wires.before_acting()
         self._note_entry(rank, wires.side.now_s)

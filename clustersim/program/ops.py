@@ -15,6 +15,10 @@ from typing import NamedTuple
 FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, UPDATE = "forward", "backward", "weights", "recompute", "update"
 
 
+# Nobody writes to an operation. That is not enforced, since a frozen one takes three times as long to make, and a
+# layout has hundreds of thousands of them.
+
+
 class Key(NamedTuple):
     """What a message or a collective of an iteration is called: the same for all that take part in it."""
 
@@ -23,7 +27,7 @@ class Key(NamedTuple):
     place: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Compute:
     """Occupy the GPU for `seconds` at a slowdown of 1; `phase` is forward, backward, weights, recompute or update.
 
@@ -37,7 +41,7 @@ class Compute:
     called_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Send:
     """Begin to send to the rank of another stage, and go on at once.
 
@@ -53,7 +57,7 @@ class Send:
     paired: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Receive:
     """Wait until a message from the rank of another stage is there; where it is `awaited`, that waits for this rank."""
 
@@ -63,7 +67,7 @@ class Receive:
     awaited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Call:
     """Enter a collective of the group along an axis, and go on at once; a group's collectives follow one another.
 
@@ -86,14 +90,14 @@ class Call:
         return self.op in ("broadcast", "reduce")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Wait:
     """Wait until the rank's part of a collective that it has entered is done, or what it has begun on its host."""
 
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Copy:
     """Begin to copy from GPU memory to the host's, or back, once what `after` names is done, and go on at once.
 
@@ -106,7 +110,7 @@ class Copy:
     after: Key | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class HostUpdate:
     """Let the host's processor begin an update that moves so many bytes, and go on at once."""
 
@@ -115,21 +119,21 @@ class HostUpdate:
     after: Key | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Read:
     """Wait until the samples of a pass have been read and decoded, where the rank is the one that asks for them."""
 
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Ready:
     """A bucket of gradients is ready for the other replicas: its number."""
 
     bucket: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Pass:
     """One pass of a micro-batch through a chunk: the same operations as those of others, but for its number.
 

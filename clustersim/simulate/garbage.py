@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_NEW_OBJECTS = 50_000  # more than are freed, before Python looks among them; its own number is 700
+_NEW_OBJECTS = 500_000  # more than are freed, before Python looks among them; its own number is 700
 
 
 @contextmanager
