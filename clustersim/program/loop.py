@@ -78,7 +78,7 @@ def _around(bodies: np.ndarray, numbers: np.ndarray, middle: int, length: int) -
 
 def early_laps(program: Program, loop: Loop, first_late: int) -> Loop:
     """Return a loop without the laps in which something is sent of a micro-batch from `first_late` on."""
-    passes = [part for number in loop.lap(0) if isinstance(part := program.parts[number], Pass)]
+    passes = _passes(program, loop)
     sent = [each.micro_batch for each in passes if any(isinstance(op, Send) for op in each.body)]
     if not sent:
         return loop
@@ -89,35 +89,40 @@ def early_laps(program: Program, loop: Loop, first_late: int) -> Loop:
 def after_laps(program: Program, loop: Loop, num_left_out: int) -> Iterator[Op]:
     """Go through what follows a loop, as it is after so many laps fewer: later micro-batches have lower numbers.
 
-    There is one wait at the end for whatever each micro-batch has begun: those for micro-batches that are no more are
-    left out. What is of the whole iteration has number 0, and keeps it.
+    Waits at the end for what each micro-batch has begun are left out for those that are no more. What is of the whole
+    iteration has number 0, and keeps it.
     """
     shift = num_left_out * loop.step
-    num_micro = program.num_micro_batches - shift
+    first = max(1, min(part.micro_batch for part in _passes(program, loop)))
     for part in program.parts[loop.end :]:
         if isinstance(part, Pass):
             yield from Pass(part.body, part.micro_batch - shift).ops()
-            continue
-        op = _renumbered(part, num_micro, shift) if shift else part
-        if op is not None:
-            yield op
+        elif not shift:
+            yield part
+        elif not (isinstance(part, Wait) and first <= part.key.micro_batch < first + shift):
+            yield _renumbered(part, first, shift)
 
 
-def _renumbered(op: Op, num_micro: int, shift: int) -> Op | None:
-    """Return an operation of a micro-batch that has a lower number now; None of one that has none any more."""
+def _renumbered(op: Op, first: int, shift: int) -> Op:
+    """Return an operation whose micro-batch has a lower number, if that is not before the `first` one."""
 
     def lower(key: Key) -> Key:
-        return key if key.micro_batch < num_micro else key._replace(micro_batch=key.micro_batch - shift)
+        return key if key.micro_batch < first else key._replace(micro_batch=key.micro_batch - shift)
 
     match op:
         case Ready():
             return op
         case Compute(_, _, _, number, _):
-            return op if number < num_micro else replace(op, micro_batch=number - shift)
+            return op if number < first else replace(op, micro_batch=number - shift)
         case Wait(key):
-            return Wait(lower(key)) if lower(key).micro_batch >= 0 else None
+            return Wait(lower(key))
         case Call(key, _, _, _, _, after) | Copy(key, _, _, after) | HostUpdate(key, _, after):
             return replace(op, key=lower(key), after=after and lower(after))
         case Read(key):
             return Read(lower(key))
     return replace(op, key=lower(op.key))
+
+
+def _passes(program: Program, loop: Loop) -> list[Pass]:
+    """Return the passes of the first lap."""
+    return [part for number in loop.lap(0) if isinstance(part := program.parts[number], Pass)]
