@@ -32,15 +32,15 @@ from clustersim.program.ops import (
     Send,
     Wait,
 )
-from clustersim.results import LASTING
 from clustersim.strategies.course import Course
 from clustersim.strategies.day import Process, send_for_samples, take_samples
 from clustersim.strategies.diary import Diary, Repeated
-from clustersim.strategies.gathering import Gathering, Known, Meeting
+from clustersim.strategies.gathering import Gathering
 from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import Job
 from clustersim.strategies.laps import Laps, Runner, Tally
 from clustersim.strategies.post import Post
+from clustersim.strategies.turn import Turn
 from clustersim.topology import Node
 
 _ON_HOST = (Copy, HostUpdate)
@@ -57,41 +57,7 @@ _CAUSES = {
 _TIMED = "collectives of GPUs that split layers as the time that one takes alone, where they meet nobody else"
 
 
-_REPEATED = (
-    "micro-batches multiplied: those were played that come before ranks repeat themselves and after it, in between "
-    "three times what comes again"
-)
-
-
-class Turn:
-    """An iteration of one rank while it is played: of which place of which job, and what it has begun.
-
-    `called` are collectives, when their last rank asked and their ends; `aside` copies and updates on the host.
-    `unsent` is what the other rank is to be there for, and `runner` looks on while the rank is in `laps`.
-    """
-
-    __slots__ = ("aside", "called", "iteration", "job", "laps", "place", "rank", "runner", "unsent")
-
-    def __init__(self, job: Job, place: int, rank: int, iteration: int):
-        self.job, self.place, self.rank, self.iteration = job, place, rank, iteration
-        self.called: dict[Key, tuple[Meeting | Known, simpy.Event]] = {}
-        self.aside: dict[Key, simpy.Event] = {}
-        self.unsent: Send | None = None
-        self.laps: Laps | None = None
-        self.runner: Runner | None = None
-
-    def watch(self, event: simpy.Event) -> None:
-        """Look at when something ends that the rank lets go on beside what it does."""
-        if self.runner is not None:
-            self.runner.watch(event)
-        elif self.laps is not None:
-            self.laps.watch_early(event)
-
-    def end_of(self, key: Key | None) -> simpy.Event | None:
-        """Return the end of what this rank has begun."""
-        if key is None:
-            return None
-        return self.called[key][1] if key in self.called else self.aside[key]
+_REPEATED = "micro-batches multiplied: those that only repeated what those before them did were not played"
 
 
 class Crew:
@@ -212,25 +178,20 @@ class Crew:
 
     def _tally(self, turn: Turn) -> Tally:
         """Return what a rank has counted by now of its iteration: seconds, and rows of its diary."""
-        job, place, iteration = turn.job, turn.place, turn.iteration
-        job.times.slowed_s[place, iteration] += job.devices[place].take_lost_s()
-        counted = [getattr(job.times, name)[place, iteration] for name in LASTING]
-        return Tally(np.array(counted), self.diary.num_rows(turn.rank))
+        return Tally(turn.lasted_s(), self.diary.num_rows(turn.rank))
+
+    def _count(self, turn: Turn, more: np.ndarray) -> None:
+        """Add to what a rank has counted."""
+        turn.last(more)
 
     def _end_laps(self, turn: Turn, laps: Laps, runner: Runner) -> None:
         """Count what a rank would have done in laps that were left out, as often as it has been left out."""
         laps.end()
-        if runner.repeated is None:
-            return
-        before, after = runner.repeated
-        self._count(turn, laps.num_left_out * (after.counted - before.counted))
-        rows = before.num_rows, after.num_rows
-        self.diary.repeat(turn.rank, Repeated(*rows, laps.num_left_out, laps.lap_s, self.course.step))
-
-    def _count(self, turn: Turn, more: np.ndarray) -> None:
-        """Add to what a rank has counted."""
-        for name, seconds in zip(LASTING, more.tolist(), strict=False):
-            getattr(turn.job.times, name)[turn.place, turn.iteration] += seconds
+        if runner.repeated is not None:
+            before, after = runner.repeated
+            self._count(turn, laps.num_left_out * (after.counted - before.counted))
+            rows = Repeated(before.num_rows, after.num_rows, laps.num_left_out, laps.lap_s, self.course.step)
+            self.diary.repeat(turn.rank, rows)
 
     def lead(self, rank: int) -> int:
         """Return the rank whose program is played for this one: its own."""

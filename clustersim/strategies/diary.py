@@ -8,6 +8,9 @@ from typing import NamedTuple
 from clustersim.results import Spans
 from clustersim.strategies.job import ENDLESS
 
+_ROUNDING = 1e-9  # share of what comes again
+_BESIDE = ("copy", "host")  # what goes on beside what a GPU does
+
 
 class Entry(NamedTuple):
     """A kind of time, its beginning and its end in seconds, a name and a cause, and of which micro-batch it is."""
@@ -35,14 +38,23 @@ class Repeated(NamedTuple):
     step: int
 
     def told(self, day: list[Entry]) -> list[Entry]:
-        """Return a day with what has come again, and what followed that as much later."""
-        again = [
-            row.later(number * self.each_s, number * self.step)
-            for number in range(1, self.times + 1)
-            for row in day[self.first : self.end]
-        ]
-        rest = (row.later(self.times * self.each_s, self.times * self.step) for row in day[self.end :])
-        return [*day[: self.end], *again, *rest]
+        """Return a day with what has come again, and what followed that as much later.
+
+        What began when another thing ended does so now, to the last digit.
+        """
+        out = day[: self.end]
+        blocks = [day[self.first : self.end]] * self.times
+        for number, rows in enumerate([*blocks, day[self.end :]], start=1):
+            times = min(number, self.times)
+            later = [row.later(times * self.each_s, times * self.step) for row in rows]
+            ahead = next((row for row in reversed(out) if row.kind not in _BESIDE), None)
+            place = next((place for place, row in enumerate(later) if row.kind not in _BESIDE), None)
+            if ahead is not None and place is not None:
+                apart_s = abs(later[place].start_s - ahead.end_s)
+                if apart_s <= _ROUNDING * self.each_s:
+                    later[place] = later[place]._replace(start_s=ahead.end_s)
+            out += later
+        return out
 
 
 class Diary:

@@ -14,13 +14,14 @@ from clustersim.parallelism import Grid
 from clustersim.program import Bucket
 from clustersim.program.loop import Loop, early_laps
 from clustersim.program.ops import Send
-from clustersim.strategies.crew import Crew, Turn
+from clustersim.strategies.crew import Crew
 from clustersim.strategies.day import Process
 from clustersim.strategies.folded_gathering import FoldedGathering, each_end_s
 from clustersim.strategies.folding import Folding
 from clustersim.strategies.job import Job
 from clustersim.strategies.laps import Tally
 from clustersim.strategies.post import Letter
+from clustersim.strategies.turn import Turn
 
 
 class _Progress:

@@ -16,6 +16,7 @@ import simpy
 
 _SAME = 1e-12  # share of a lap by which times may differ, beside what rounding makes of the clock
 _ROUNDING = 1e-14  # share of the clock's time
+_KEPT = 4  # laps of a rank: the one that it is in, and those before it
 
 
 class Lap:
@@ -40,7 +41,7 @@ class Tally(NamedTuple):
 
 
 class Runner:
-    """A rank that goes through `num_laps`: the lap it is in and the two before it, and its tally as it began each.
+    """A rank that goes through `num_laps`: the lap it is in and the three before it, and its tally as it began each.
 
     `repeated` are the tallies around the lap that stands for those that are left out.
     """
@@ -53,7 +54,7 @@ class Runner:
 
     def begin(self, tally: Tally) -> None:
         """Begin another lap, which is no longer left."""
-        self.laps = [*self.laps[-2:], Lap(float(self._env.now))]
+        self.laps = [*self.laps[1 - _KEPT :], Lap(float(self._env.now))]
         self._tallies = [*self._tallies[-1:], tally]
 
     def leave_out(self, num: int) -> None:
@@ -84,7 +85,7 @@ class Runner:
         """Say whether what a rank did in its latest laps came again so much later, but for the slack, up to now."""
         if len(self.laps) < 3:
             return False
-        older, last, current = self.laps
+        *oldest, older, last, current = self.laps
         if len(older.began_s) != len(last.began_s) or len(older.ended_s) != len(last.ended_s):
             return False
         begun_s, ended_s = np.array(last.began_s), np.array(older.ended_s)
@@ -92,6 +93,7 @@ class Runner:
         return (
             bool((abs(begun_s - np.array(older.began_s) - after_s) <= slack_s).all())
             and not np.isnan(ended_s).any()
+            and all(_as_expected(ended_s - after_s, each.ended_s, now_s, slack_s) for each in oldest)
             and _as_expected(begun_s + after_s, current.began_s, now_s, slack_s)
             and _as_expected(ended_s + after_s, last.ended_s, now_s, slack_s)
             and _as_expected(ended_s + 2 * after_s, current.ended_s, now_s, slack_s, has_more=True)
@@ -139,7 +141,7 @@ class Laps:
     ):
         self._env, self._look, self._told = env, look, told
         self.runners = {rank: Runner(env, num) for rank, num in num_laps.items()}
-        self._first = next(iter(self.runners))
+        self._last: int | None = None  # the rank that was the last to come to its laps
         self._num_early, self._quiet_from_s = 0, 0.0  # of what began before laps, and from when on there is none
         self._carried: np.ndarray | None = None  # by links when all ranks had repeated themselves for the first time
         self.is_over = False  # whether laps are left out by now, or can be no longer
@@ -150,7 +152,9 @@ class Laps:
         """Begin another lap of a rank; return who looks on while it is in it."""
         runner = self.runners[rank]
         runner.begin(tally)
-        if rank == self._first:
+        if self._last is None and all(each.laps for each in self.runners.values()):
+            self._last = rank
+        if rank == self._last:
             self._consider()
         return runner
 
@@ -179,7 +183,7 @@ class Laps:
         lap_s = self._lap_s()
         if lap_s is None:
             self._carried = None
-        elif self._carried is None:
+        elif self._carried is None or any(len(runner.laps) < _KEPT for runner in self.runners.values()):
             self._carried = self._look()
         else:
             self._told.append(LeftOut(float(self._env.now), num * lap_s, num * (self._look() - self._carried)))
@@ -189,13 +193,13 @@ class Laps:
 
     def _lap_s(self) -> float | None:
         """Return how long a lap of every rank takes, if all repeat themselves."""
-        laps = self.runners[self._first].laps
+        laps = self.runners[self._last].laps if self._last is not None else []
         if len(laps) < 3 or self._num_early:
             return None
         now_s = float(self._env.now)
-        lap_s = now_s - laps[1].begin_s
+        lap_s = now_s - laps[-2].begin_s
         slack_s = _SAME * lap_s + _ROUNDING * now_s
         for runner in self.runners.values():
-            if not runner.repeats(lap_s, slack_s) or runner.laps[1].begin_s < self._quiet_from_s:
+            if not runner.repeats(lap_s, slack_s) or runner.laps[-2].begin_s < self._quiet_from_s:
                 return None
         return lap_s
