@@ -12,12 +12,13 @@ from clustersim.results.memory import MemoryLine
 from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
 from clustersim.results.run import BREAKDOWN, WEIGHT_VERSIONS, Interval, LinkClass, LinkLoad, Published, Run, Sweep
 from clustersim.results.synchronous import add_exchange, iteration_spans, parts, stretch_spans
-from clustersim.results.trace import Spans, Timesheet
+from clustersim.results.trace import LASTING, Spans, Timesheet
 from clustersim.results.updates import EVERYBODY, Update, UpdateLog
 
 __all__ = [
     "BREAKDOWN",
     "EVERYBODY",
+    "LASTING",
     "NOBODY",
     "WEIGHT_VERSIONS",
     "Cycle",

@@ -48,7 +48,7 @@ class Spans:
         return len(self.kind)
 
 
-_LASTING = ("bubble_s", "called_waiting_s", "called_s", "offload_s", "slowed_s")
+LASTING = ("bubble_s", "called_waiting_s", "called_s", "offload_s", "slowed_s")
 """Columns of a timesheet that say how long something was, and not when."""
 
 
@@ -94,7 +94,7 @@ class Timesheet:
         """Make a sheet on which nothing is noted yet."""
         flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(6)]
         deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(6)]
-        lasting = [np.zeros((num_ranks, num_iterations)) for _ in _LASTING]
+        lasting = [np.zeros((num_ranks, num_iterations)) for _ in LASTING]
         return cls(*flat, *deep, *lasting)
 
     def make_room(self, iteration: int) -> None:
@@ -104,7 +104,7 @@ class Timesheet:
             return
         for column in fields(self):
             old = getattr(self, column.name)
-            blank = 0.0 if column.name in _LASTING else np.nan
+            blank = 0.0 if column.name in LASTING else np.nan
             more = np.full((old.shape[0], max(iteration + 1 - room, room), *old.shape[2:]), blank)
             setattr(self, column.name, np.concatenate([old, more], axis=1))
 
@@ -112,6 +112,17 @@ class Timesheet:
     def num_begun(self) -> int:
         """How many iterations the worker who is farthest ahead has begun."""
         return int(np.flatnonzero(~np.isnan(self.begin_s).all(axis=0))[-1]) + 1
+
+    def put_off(self, at_s: Sequence[float], seconds: Sequence[float]) -> Timesheet:
+        """Return this sheet with what came after each of some times so many seconds later, one delay upon the other."""
+        delays_s = np.cumsum([0.0, *seconds])
+
+        def later(name: str) -> np.ndarray:
+            column: np.ndarray = getattr(self, name)
+            is_time = name.endswith("_s") and name not in LASTING
+            return column + delays_s[np.searchsorted(at_s, column)] if is_time else column
+
+        return Timesheet(*(later(column.name) for column in fields(self)))
 
     def cut_off(self, time_s: float, has_input: bool) -> Timesheet:
         """Return this sheet with every iteration that has not ended cut off at a time, as far as it had come then.
@@ -165,7 +176,7 @@ class Timesheet:
 
         def extended(name: str) -> np.ndarray:
             column: np.ndarray = getattr(self, name)
-            is_time = name.endswith("_s") and name not in _LASTING
+            is_time = name.endswith("_s") and name not in LASTING
             shift = again if is_time else np.zeros_like(again)
             later = column[:, -1:] + (shift[None, :] if column.ndim == 2 else shift[None, :, None])
             return np.concatenate([column, later], axis=1)

@@ -48,7 +48,7 @@ def jobs_of(
         timed = None if fold else timed_apart(again, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None) if detail else []
     played, timed_bytes = (programs, None) if timed is None else timed
-    crew = Crew(job.network, job.gpus, grid, played, algorithm, job.transport, watched, timed_bytes)
+    crew = Crew(job.network, job.gpus, grid, played, algorithm, job.transport, watched, timed_bytes, again is not None)
     if fold is not None:
         crew = FoldedCrew(job.network, job.gpus, grid, algorithm, job.transport, watched, fold)
     jobs: list[Job] = []
@@ -101,7 +101,7 @@ def _watched(grid: Grid, is_folded: bool) -> list[int]:
 
 def joined(jobs: Sequence[Job], laid_out: LaidOut, crew: Crew, gpus: np.ndarray) -> Outcome:
     """Return the outcome of all ranks together, `jobs` being those that were played."""
-    carried = jobs[0].network.link_bytes
+    carried = jobs[0].network.link_bytes + sum(gap.link_bytes for gap in crew.course.left_out)
     outcomes = _of_every_place([outcome_of(job, carried) for job in jobs], laid_out, crew)
     order = np.argsort(np.concatenate(laid_out.replicas()), kind="stable")
     most = max(outcome.times.ready_s.shape[2] for outcome in outcomes)

@@ -149,7 +149,10 @@ def _played_by_crew(
     job.env.run(over)
     if jobs[0].window is None:
         job.env.run(job.env.all_of(crew.under_way()))
+    left_out = crew.course.left_out
     for each in jobs:
+        if left_out:
+            each.times = each.times.put_off([gap.at_s for gap in left_out], [gap.seconds for gap in left_out])
         if each.plays_as_one:
             note_for_all(each.times)
     return _Played(job.gpus, jobs, crew)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 
 import numpy as np
@@ -15,6 +15,7 @@ from clustersim.network import Network
 from clustersim.parallelism import Grid
 from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, SAMPLES
 from clustersim.program import Bucket
+from clustersim.program.loop import Loop, loop_of
 from clustersim.program.ops import (
     UPDATE,
     Call,
@@ -29,13 +30,16 @@ from clustersim.program.ops import (
     Send,
     Wait,
 )
+from clustersim.strategies.course import Course
 from clustersim.strategies.day import Process, send_for_samples, take_samples
-from clustersim.strategies.diary import Diary
-from clustersim.strategies.gathering import Gathering, Known, Meeting
+from clustersim.strategies.diary import Diary, Repeated
+from clustersim.strategies.gathering import Gathering
 from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import Job
+from clustersim.strategies.laps import Laps, Runner, Tally
 from clustersim.strategies.post import Post
-from clustersim.strategies.stretch import Stretch, in_stretches
+from clustersim.strategies.stretch import Stretch
+from clustersim.strategies.turn import Turn
 from clustersim.topology import Node
 
 _ON_HOST = (Copy, HostUpdate)
@@ -52,25 +56,7 @@ _CAUSES = {
 _TIMED = "collectives of GPUs that split layers as the time that one takes alone, where they meet nobody else"
 
 
-class Turn:
-    """An iteration of one rank while it is played: of which place of which job, and what it has begun.
-
-    `called` are collectives, when their last rank asked and their ends; `aside` copies and updates on the host.
-    """
-
-    __slots__ = ("aside", "called", "iteration", "job", "place", "rank", "slowdown")
-
-    def __init__(self, job: Job, place: int, rank: int, iteration: int):
-        self.job, self.place, self.rank, self.iteration = job, place, rank, iteration
-        self.slowdown = job.slowdown(place, iteration)
-        self.called: dict[Key, tuple[Meeting | Known, simpy.Event]] = {}
-        self.aside: dict[Key, simpy.Event] = {}
-
-    def end_of(self, key: Key | None) -> simpy.Event | None:
-        """Return the end of what this rank has begun."""
-        if key is None:
-            return None
-        return self.called[key][1] if key in self.called else self.aside[key]
+_REPEATED = "micro-batches multiplied: those that only repeated what those before them did were not played"
 
 
 class Crew:
@@ -90,12 +76,15 @@ class Crew:
         transport: Transport,
         watched: Collection[int],
         timed_bytes: np.ndarray | None = None,
+        leaves_out: bool = False,
     ):
-        """`timed_bytes` [num_links] are those that an iteration sends in collectives that are time in programs."""
+        """`timed_bytes` [num_links] are those that an iteration sends in collectives that are time in programs.
+
+        With `leaves_out`, what ranks only repeat is not played.
+        """
         self._network, self._env = network, network.env
         self._timed_bytes = timed_bytes
         self._gpus, self._grid, self._programs = gpus, grid, programs
-        self._ops: dict[int, tuple[Op | Stretch, ...]] = {}
         self._num_micro = max(program.num_micro_batches for program in programs)
         self._devices: dict[int, GpuDevice] = {}  # of the ranks that have begun
         self._post = Post(network.env, self._num_micro)
@@ -104,25 +93,63 @@ class Crew:
         self._host = HostSide()
         self._updated_s: dict[int, list[float]] = {}
         self.diary = Diary(watched)
+        self._leaves_out = leaves_out
+
+    @cached_property
+    def course(self) -> Course:
+        """The way of all ranks through their programs."""
+        grid = self._grid
+        leads = dict.fromkeys(self.lead(rank) for rank in range(grid.num_ranks))
+        loops = self._loops() if self._leaves_out else []
+        stages = {rank: grid.stage(rank) for rank in leads}
+        return Course(self._env, self._programs, loops, stages, lambda: self._network.link_bytes)
+
+    def _loops(self) -> list[Loop | None]:
+        """Return what comes again in the program of each stage."""
+        return [loop_of(program) for program in self._programs]
 
     def work(
         self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
     ) -> Process:
         """Play one iteration of the rank `ranks[place]` of all, which is number `place` of its job."""
-        turn = Turn(job, place, int(ranks[place]), iteration)
-        buckets = job.plans(place, iteration).buckets
+        turn, stage = Turn(job, place, int(ranks[place]), iteration), self._grid.stage(int(ranks[place]))
         self._begin(turn)
-        unsent: Send | None = None  # what the other rank is to be there for
-        for op in self._ops_of(self._grid.stage(turn.rank)):
-            if unsent is not None:
-                self._announce(turn, op, unsent)
-                if not _comes_before(op, unsent):
-                    yield from self._hand_over(turn, unsent)
-                    unsent = None
+        turn.laps = laps = self.course.laps(iteration)
+        if laps is None:
+            yield from self._go_through(turn, self.course.whole(stage), hand_over)
+        else:
+            runner = laps.runners[turn.rank]
+            yield from self._go_through(turn, self.course.before(stage), hand_over)
+            for ops in self.course.each_lap(stage, runner):
+                turn.runner = None if laps.is_over else laps.begin(turn.rank, self._tally(turn))
+                yield from self._go_through(turn, ops, hand_over)
+            turn.runner = None
+            self._end_laps(turn, laps, runner)
+            yield from self._go_through(turn, self.course.after(stage, laps.num_left_out), hand_over)
+        if turn.unsent is not None:
+            yield from self._hand_over(turn, turn.unsent)
+        self._end(turn)
+
+    def _go_through(
+        self, turn: Turn, ops: Iterable[Op | Stretch], hand_over: Callable[[int, Bucket], None] | None
+    ) -> Process:
+        """Do one thing after the other, and let those go on beside it that nobody waits for."""
+        job, place, iteration, runner = turn.job, turn.place, turn.iteration, turn.runner
+        buckets = job.plans(place, iteration).buckets
+        for op in ops:
+            if runner is not None:
+                runner.note()
+            if turn.unsent is not None:
+                self._announce(turn, op, turn.unsent)
+                if not _comes_before(op, turn.unsent):
+                    yield from self._hand_over(turn, turn.unsent)
+                    turn.unsent = None
             if isinstance(op, Stretch):
                 yield from self._compute(turn, op)
             elif isinstance(op, Call):
-                turn.called[op.key] = self._gathering.call(turn.rank, iteration, op, turn.end_of(op.after))
+                called = self._gathering.call(turn.rank, iteration, op, turn.end_of(op.after))
+                turn.called[op.key] = called
+                turn.watch(called[1])
             elif isinstance(op, Wait):
                 yield from self._wait(turn, op.key)
             elif isinstance(op, Receive):
@@ -130,21 +157,36 @@ class Crew:
                     yield from self._receive(turn, op)
             elif isinstance(op, Send):
                 if op.awaited:
-                    unsent = op
+                    turn.unsent = op
                 else:
                     self._send(turn, op)
             elif isinstance(op, _ON_HOST):
                 note = partial(self._note, turn.rank)
                 turn.aside[op.key] = self._host.begin(job, place, op, turn.end_of(op.after), note)
+                turn.watch(turn.aside[op.key])
             elif isinstance(op, Read) and job.input_stage is not None:
                 start_s = float(self._env.now)
                 yield from take_samples(job, place)
                 self._idle(turn, start_s, float(self._env.now), "input", op.key)
             elif isinstance(op, Ready) and hand_over is not None:
                 hand_over(op.bucket, buckets[op.bucket])
-        if unsent is not None:
-            yield from self._hand_over(turn, unsent)
-        self._end(turn)
+
+    def _tally(self, turn: Turn) -> Tally:
+        """Return what a rank has counted by now of its iteration: seconds, and rows of its diary."""
+        return Tally(turn.lasted_s(), self.diary.num_rows(turn.rank))
+
+    def _count(self, turn: Turn, more: np.ndarray) -> None:
+        """Add to what a rank has counted."""
+        turn.last(more)
+
+    def _end_laps(self, turn: Turn, laps: Laps, runner: Runner) -> None:
+        """Count what a rank would have done in laps that were left out, as often as it has been left out."""
+        laps.end()
+        if runner.repeated is not None:
+            before, after = runner.repeated
+            self._count(turn, laps.num_left_out * (after.counted - before.counted))
+            rows = Repeated(before.num_rows, after.num_rows, laps.num_left_out, laps.lap_s, self.course.step)
+            self.diary.repeat(turn.rank, rows)
 
     def lead(self, rank: int) -> int:
         """Return the rank whose program is played for this one: its own."""
@@ -162,7 +204,8 @@ class Crew:
     @property
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
-        return () if self._timed_bytes is None else (_TIMED,)
+        timed = () if self._timed_bytes is None else (_TIMED,)
+        return (*timed, _REPEATED) if self.course.left_out else timed
 
     def whole_bytes(self, played: np.ndarray) -> np.ndarray:
         """Return the bytes of an iteration [num_links], of which these were played."""
@@ -194,12 +237,6 @@ class Crew:
         send_for_samples(job, place)
         self.diary.end(turn.rank, iteration)
 
-    def _ops_of(self, stage: int) -> Iterable[Op | Stretch]:
-        """Return what a rank of a stage does in an iteration, the same for all of them."""
-        if stage not in self._ops:
-            self._ops[stage] = tuple(in_stretches(self._programs[stage].ops()))
-        return self._ops[stage]
-
     def _compute(self, turn: Turn, stretch: Stretch) -> Process:
         """Compute one thing after the other, at once where the GPU's pace is always the same."""
         job, place, iteration, slowdown = turn.job, turn.place, turn.iteration, turn.slowdown
@@ -225,7 +262,7 @@ class Crew:
     def _note_each(self, turn: Turn, stretch: Stretch, start_s: float, ends_s: Sequence[float]) -> None:
         """Note what has been computed in the diary."""
         for op, end_s in zip(stretch.ops, ends_s, strict=True):
-            self.diary.note(turn.rank, op.phase, start_s, end_s, f"{op.name}, micro-batch {op.micro_batch}")
+            self.diary.note(turn.rank, op.phase, start_s, end_s, op.name, "", op.micro_batch)
             start_s = end_s
 
     def _wait(self, turn: Turn, key: Key) -> Process:
@@ -235,9 +272,7 @@ class Crew:
             if not turn.aside[key].processed:
                 yield turn.aside[key]
             turn.job.times.offload_s[turn.place, turn.iteration] += float(self._env.now) - start_s
-            self._note(
-                turn.rank, "offload", start_s, f"{key.what}, micro-batch {key.micro_batch}", "waited for its host"
-            )
+            self._note(turn.rank, "offload", start_s, key.what, "waited for its host", key.micro_batch)
             return
         meeting, done = turn.called[key]
         if not done.processed:
@@ -263,13 +298,12 @@ class Crew:
         if now_s > turn_s:
             times.called_s[place, iteration] += now_s - turn_s
         if self.diary.watches(turn.rank):
-            name = f"{key.what}, micro-batch {key.micro_batch}"
-            self.diary.note(turn.rank, kind, start_s, turn_s, name, cause)
-            self.diary.note(turn.rank, "exposed", turn_s, now_s, name)
+            self.diary.note(turn.rank, kind, start_s, turn_s, key.what, cause, key.micro_batch)
+            self.diary.note(turn.rank, "exposed", turn_s, now_s, key.what, "", key.micro_batch)
 
-    def _note(self, rank: int, kind: str, start_s: float, name: str, cause: str = "") -> None:
+    def _note(self, rank: int, kind: str, start_s: float, name: str, cause: str, micro_batch: int) -> None:
         """Note what has ended now."""
-        self.diary.note(rank, kind, start_s, float(self._env.now), name, cause)
+        self.diary.note(rank, kind, start_s, float(self._env.now), name, cause, micro_batch)
 
     def _is_there_already(self, op: Receive, iteration: int) -> bool:
         """Say whether nobody sends a message: the job begins with micro-batches on their way where iterations flow."""
@@ -290,6 +324,7 @@ class Crew:
 
     def _send(self, turn: Turn, op: Send) -> None:
         """Let a message set off."""
+        turn.watch(self._post.letter(self._grid.in_stage(turn.rank, op.stage), turn.iteration, op.key).arrived)
         self._env.process(self._carry(turn, op))
 
     def _announce(self, turn: Turn, op: Op | Stretch, unsent: Send) -> None:

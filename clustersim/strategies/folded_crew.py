@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import numpy as np
@@ -12,14 +12,16 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.parallelism import Grid
 from clustersim.program import Bucket
-from clustersim.program.ops import Op, Send
-from clustersim.strategies.crew import Crew, Turn
+from clustersim.program.loop import Loop, early_laps
+from clustersim.program.ops import Send
+from clustersim.strategies.crew import Crew
 from clustersim.strategies.day import Process
 from clustersim.strategies.folded_gathering import FoldedGathering, each_end_s
 from clustersim.strategies.folding import Folding
 from clustersim.strategies.job import Job
+from clustersim.strategies.laps import Tally
 from clustersim.strategies.post import Letter
-from clustersim.strategies.stretch import Stretch, in_stretches
+from clustersim.strategies.turn import Turn
 
 
 class _Progress:
@@ -48,7 +50,7 @@ class FoldedCrew(Crew):
         watched: Collection[int],
         fold: Folding,
     ):
-        super().__init__(network, gpus, grid, fold.programs, algorithm, transport, watched, fold.timed_bytes)
+        super().__init__(network, gpus, grid, fold.programs, algorithm, transport, watched, fold.timed_bytes, True)
         self._fold = fold
         self._gathering = self._folded = FoldedGathering(network, gpus, grid, algorithm, transport, self._devices, fold)
         self._each = grid.num_ranks // grid.pipeline
@@ -88,9 +90,27 @@ class FoldedCrew(Crew):
             yield progress.over
         times.computed_s[place, iteration] = self._env.now
 
-    def _ops_of(self, stage: int) -> Iterable[Op | Stretch]:
-        """Go through what the first rank of a stage does in an iteration: nobody else does."""
-        return in_stretches(self._programs[stage].ops())
+    def _loops(self) -> list[Loop | None]:
+        """Return what comes again in the program of each stage, messages of late micro-batches aside."""
+        loops, fold = super()._loops(), self._fold
+        if not fold.meets_exchange:
+            return loops
+        first_late = self._num_micro - fold.num_late
+        rows = zip(fold.programs, loops, strict=True)
+        return [loop and early_laps(program, loop, first_late) for program, loop in rows]
+
+    def _tally(self, turn: Turn) -> Tally:
+        """Return what a rank has counted by now, with the bytes to each stage that ranks like it did not send."""
+        tally = super()._tally(turn)
+        unsent = [self._unsent.get((turn.rank, stage), 0.0) for stage in range(self._grid.pipeline)]
+        return tally._replace(counted=np.append(tally.counted, unsent))
+
+    def _count(self, turn: Turn, more: np.ndarray) -> None:
+        """Add to what a rank has counted."""
+        super()._count(turn, more)
+        for stage, num_bytes in enumerate(more[-self._grid.pipeline :].tolist()):
+            if num_bytes:
+                self._unsent[turn.rank, stage] += num_bytes
 
     def lead(self, rank: int) -> int:
         """Return the rank whose program is played for this one: the first of its stage."""
@@ -104,7 +124,7 @@ class FoldedCrew(Crew):
     @property
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
-        return (self._fold.shortcut,)
+        return (self._fold.shortcut, *super().shortcuts[1:])
 
     def whole_bytes(self, played: np.ndarray) -> np.ndarray:
         """Return the bytes of an iteration [num_links], of which these were played."""
@@ -128,7 +148,7 @@ class FoldedCrew(Crew):
     def _send(self, turn: Turn, op: Send) -> None:
         """Let a message set off, and those of the ranks that do the same where that makes a difference."""
         rank = turn.rank
-        meets = self._may_meet_exchange(rank, op)
+        meets = self._may_meet_exchange(turn, op)
         senders = rank + (self._all if meets else self._beside)
         if not meets:
             self._unsent[rank, op.stage] = self._unsent.get((rank, op.stage), 0.0) + op.num_bytes
@@ -136,6 +156,7 @@ class FoldedCrew(Crew):
             super()._send(turn, op)
             return
         letter = self._post.letter(self._grid.in_stage(rank, op.stage), turn.iteration, op.key)
+        turn.watch(letter.arrived)
         letter.sent_s = float(self._env.now)
         src, dst = self._gpus[senders], self._gpus[self._grid.in_stage(senders, op.stage)]
         arrived = self._network.transfers(src, dst, op.num_bytes)
@@ -146,9 +167,10 @@ class FoldedCrew(Crew):
         self._gathering.compare(each_end_s(arrived))
         letter.arrived.succeed()
 
-    def _may_meet_exchange(self, rank: int, op: Send) -> bool:
+    def _may_meet_exchange(self, turn: Turn, op: Send) -> bool:
         """Say whether a message can be on its way while gradients of its sender's or its receiver's stage are."""
         if not self._fold.meets_exchange:
             return False
-        is_late = op.key.micro_batch >= self._num_micro - self._fold.num_late
-        return is_late or bool(self._folded.exchanging & {self._grid.stage(rank), op.stage})
+        num_micro = self._num_micro - self.course.num_fewer(turn.iteration)
+        is_late = op.key.micro_batch >= num_micro - self._fold.num_late
+        return is_late or bool(self._folded.exchanging & {self._grid.stage(turn.rank), op.stage})

@@ -11,8 +11,8 @@ from clustersim.program.ops import Copy, HostUpdate
 from clustersim.strategies.day import Process
 from clustersim.strategies.job import Job
 
-Note = Callable[[str, float, str], None]
-"""Notes down the kind of what has ended now, when it began, and its name."""
+Note = Callable[[str, float, str, str, int], None]
+"""Notes down the kind of what has ended now, when it began, its name, its cause, and its micro-batch."""
 
 
 class HostSide:
@@ -43,11 +43,11 @@ class HostSide:
         start_s = float(job.env.now)
         if isinstance(op, HostUpdate):
             yield _memory(job, gpu).serve(op.moved_bytes)
-            note("host", start_s, f"{op.key.what}, micro-batch {op.key.micro_batch}")
+            note("host", start_s, op.key.what, "", op.key.micro_batch)
             return
         yield from gpu.copy_out(op.num_bytes) if op.to_host else gpu.copy_in(op.num_bytes)
         way = "to" if op.to_host else "from"
-        note("copy", start_s, f"{op.key.what} {way} host, micro-batch {op.key.micro_batch}")
+        note("copy", start_s, f"{op.key.what} {way} host", "", op.key.micro_batch)
 
 
 def _memory(job: Job, gpu: GpuDevice) -> SharedRate:

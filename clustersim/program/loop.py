@@ -1,0 +1,128 @@
+"""What of a program comes again: laps, in which passes of other micro-batches go as those of the lap before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from clustersim.program.ops import Call, Compute, Copy, HostUpdate, Key, Op, Pass, Program, Read, Ready, Send, Wait
+
+_MOST_TRIED = 64  # lengths of a lap
+
+
+class Loop(NamedTuple):
+    """Passes that come again: the same `num_parts` of a program in `num_laps`, each lap `step` micro-batches on.
+
+    `first` is how many parts of the program come before them.
+    """
+
+    first: int
+    num_parts: int
+    num_laps: int
+    step: int
+
+    @property
+    def end(self) -> int:
+        """How many parts of the program come before what follows."""
+        return self.first + self.num_laps * self.num_parts
+
+    def lap(self, number: int) -> range:
+        """Return which parts of the program are in a lap."""
+        first = self.first + number * self.num_parts
+        return range(first, first + self.num_parts)
+
+
+def loop_of(program: Program) -> Loop | None:
+    """Return the loop around the middle one of a program's passes; None where nothing comes again there.
+
+    >>> one, other = (Compute("a", 1.0, "forward", 0),), (Compute("a", 2.0, "backward", 0),)
+    >>> passes = [each for number in range(5) for each in (Pass(one, number + 1), Pass(other, number))]
+    >>> loop_of(Program(0, (Pass(one, 0), *passes, Pass(other, 5))))
+    Loop(first=0, num_parts=2, num_laps=6, step=1)
+    """
+    bodies, numbers = _columns(program)
+    passes = np.flatnonzero(bodies >= 0)
+    if program.staleness is not None or not len(passes):
+        return None
+    middle = int(passes[len(passes) // 2])
+    lengths = np.flatnonzero(bodies[middle + 1 :] == bodies[middle])[:_MOST_TRIED] + 1
+    found = [_around(bodies, numbers, middle, length) for length in lengths.tolist()]
+    loops = [loop for loop in found if loop.step > 0]
+    return max(loops, key=lambda loop: (loop.num_laps * loop.num_parts, -loop.num_parts), default=None)
+
+
+def _columns(program: Program) -> tuple[np.ndarray, np.ndarray]:
+    """Return which body each part has, below 0 where it is no pass, and of which micro-batch it is [num_parts]."""
+    known: dict[int, int] = {}
+    bodies, numbers = np.arange(-1, -1 - len(program.parts), -1), np.zeros(len(program.parts), dtype=np.int64)
+    for place, part in enumerate(program.parts):
+        if isinstance(part, Pass):
+            bodies[place] = known.setdefault(id(part.body), len(known))
+            numbers[place] = part.micro_batch
+    return bodies, numbers
+
+
+def _around(bodies: np.ndarray, numbers: np.ndarray, middle: int, length: int) -> Loop:
+    """Return the loop around a part, whose laps have so many parts."""
+    steps = numbers[length:] - numbers[:-length]
+    step = int(steps[middle])
+    differs = np.flatnonzero((bodies[length:] != bodies[:-length]) | (steps != step))
+    after = int(np.searchsorted(differs, middle))
+    first = int(differs[after - 1]) + 1 if after else 0
+    end = int(differs[after]) if after < len(differs) else len(steps)
+    return Loop(first, length, (end - first) // length + 1, step)
+
+
+def early_laps(program: Program, loop: Loop, first_late: int) -> Loop:
+    """Return a loop without the laps in which something is sent of a micro-batch from `first_late` on."""
+    passes = _passes(program, loop)
+    sent = [each.micro_batch for each in passes if any(isinstance(op, Send) for op in each.body)]
+    if not sent:
+        return loop
+    most = (first_late - 1 - max(sent)) // loop.step + 1
+    return loop._replace(num_laps=max(0, min(loop.num_laps, most)))
+
+
+def after_laps(program: Program, loop: Loop, num_left_out: int) -> Iterator[Op]:
+    """Go through what follows a loop, as it is after so many laps fewer: later micro-batches have lower numbers.
+
+    Waits at the end for what each micro-batch has begun are left out for those that are no more. What is of the whole
+    iteration has number 0, and keeps it.
+    """
+    shift = num_left_out * loop.step
+    first = max(1, min(part.micro_batch for part in _passes(program, loop)))
+    for part in program.parts[loop.end :]:
+        if isinstance(part, Pass):
+            yield from Pass(part.body, part.micro_batch - shift).ops()
+        elif not shift:
+            yield part
+        elif not (isinstance(part, Wait) and first <= part.key.micro_batch < first + shift):
+            yield _renumbered(part, first, shift)
+
+
+def _renumbered(op: Op, first: int, shift: int) -> Op:
+    """Return an operation whose micro-batch has a lower number, if that is not before the `first` one."""
+
+    def lower(key: Key) -> Key:
+        return key if key.micro_batch < first else key._replace(micro_batch=key.micro_batch - shift)
+
+    match op:
+        case Ready():
+            return op
+        case Compute(_, _, _, number, _):
+            return op if number < first else replace(op, micro_batch=number - shift)
+        case Wait(key):
+            return Wait(lower(key))
+        case Call(key, _, _, _, _, after) | Copy(key, _, _, after) | HostUpdate(key, _, after):
+            return replace(op, key=lower(key), after=after and lower(after))
+        case Read(key):
+            return Read(lower(key))
+    return replace(op, key=lower(op.key))
+
+
+def _passes(program: Program, loop: Loop) -> list[Pass]:
+    """Return the passes of the first lap."""
+    return [part for number in loop.lap(0) if isinstance(part := program.parts[number], Pass)]

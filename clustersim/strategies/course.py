@@ -1,0 +1,99 @@
+"""The way through the program of a stage: what comes before its laps, lap after lap, and what follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+import numpy as np
+import simpy
+
+from clustersim.program.loop import Loop, after_laps
+from clustersim.program.ops import Op, Pass, Program
+from clustersim.strategies.laps import Laps, LeftOut, Runner
+from clustersim.strategies.stretch import Stretch, in_stretches
+
+FEWEST_LAPS = 5
+"""That are worth being looked at: four are played at least."""
+
+
+class Course:
+    """The programs of all stages, and what comes again in each of them: `loops`, or none where nobody is to look.
+
+    `stages` are those of the ranks who play, by rank; where these are several of a stage, operations are kept for all.
+    `look` gives the bytes that links have carried [num_links].
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        programs: Sequence[Program],
+        loops: Sequence[Loop | None],
+        stages: dict[int, int],
+        look: Callable[[], np.ndarray],
+    ):
+        self._env, self._look, self._programs, self._stages = env, look, programs, stages
+        known = [loop for loop in loops if loop is not None and loop.num_laps >= FEWEST_LAPS]
+        are_alike = len(known) == len(programs) and len({loop.step for loop in known}) == 1
+        self._loops = known if are_alike else []
+        self._keeps = len(stages) > len(programs)
+        self._kept: dict[Hashable, tuple[Op | Stretch, ...]] = {}
+        self._laps: dict[int, Laps] = {}
+        self.left_out: list[LeftOut] = []
+
+    @property
+    def step(self) -> int:
+        """How many micro-batches go through a lap."""
+        return self._loops[0].step if self._loops else 0
+
+    def laps(self, iteration: int) -> Laps | None:
+        """Return the laps of an iteration, where there are any."""
+        if self._loops and iteration not in self._laps:
+            num_laps = {rank: self._loops[stage].num_laps for rank, stage in self._stages.items()}
+            self._laps[iteration] = Laps(self._env, num_laps, self._look, self.left_out)
+            self._laps.pop(iteration - 2, None)
+        return self._laps.get(iteration)
+
+    def num_fewer(self, iteration: int) -> int:
+        """Return how many micro-batches of an iteration have been left out by now."""
+        return self._laps[iteration].num_left_out * self.step if iteration in self._laps else 0
+
+    def whole(self, stage: int) -> Iterable[Op | Stretch]:
+        """Go through the whole program of a stage."""
+        return self._ops((stage, "whole"), self._programs[stage].ops)
+
+    def before(self, stage: int) -> Iterable[Op | Stretch]:
+        """Go through what comes before the laps of a stage."""
+        return self._parts(stage, range(self._loops[stage].first))
+
+    def each_lap(self, stage: int, runner: Runner) -> Iterator[Iterable[Op | Stretch]]:
+        """Go through the laps of a rank, as many as it has left."""
+        number = 0
+        while runner.num_left:
+            runner.num_left -= 1
+            yield self._parts(stage, self._loops[stage].lap(number))
+            number += 1
+
+    def after(self, stage: int, num_left_out: int) -> Iterable[Op | Stretch]:
+        """Go through what follows the laps of a stage, of which so many were left out."""
+        program, loop = self._programs[stage], self._loops[stage]
+        return self._ops((stage, "after", num_left_out), lambda: after_laps(program, loop, num_left_out))
+
+    def _parts(self, stage: int, parts: range) -> Iterable[Op | Stretch]:
+        return self._ops((stage, parts.start, parts.stop), lambda: _ops_of(self._programs[stage].parts, parts))
+
+    def _ops(self, key: Hashable, make: Callable[[], Iterator[Op]]) -> Iterable[Op | Stretch]:
+        """Return operations, computes in stretches, the same for all ranks of a stage."""
+        if not self._keeps:
+            return in_stretches(make())
+        if key not in self._kept:
+            self._kept[key] = tuple(in_stretches(make()))
+        return self._kept[key]
+
+
+def _ops_of(parts: Sequence[Op | Pass], numbers: range) -> Iterator[Op]:
+    for number in numbers:
+        part = parts[number]
+        if isinstance(part, Pass):
+            yield from part.ops()
+        else:
+            yield part

@@ -1,0 +1,174 @@
+"""Micro-batches that come again are multiplied: the same times, parts, bytes and timelines as if all were played."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from clustersim.errors import InputError
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import Forecast, forecast
+from clustersim.strategies.crew import Crew
+from clustersim.strategies.folded_crew import FoldedCrew
+from tests.simulate.two_ways import check_shortcut_is_exact
+
+TOLD = "micro-batches multiplied"
+PAIRS = {"template": "dgx-a100", "nics": 4}  # of GPUs that share an adapter
+BOX = {"template": "dual-socket", "gpu": "v100", "num_gpus": 4, "nics": 1}
+
+
+def asked(layout: dict[str, Any], num_gpus: int = 16, host: Any = "dgx-a100", **other: Any) -> dict[str, Any]:
+    """A small language model in many micro-batches."""
+    split = layout.get("pipeline", 1) * layout.get("tensor", 1)
+    return {
+        "model": "gpt-4x1024x16-seq256",
+        "num_gpus": num_gpus,
+        "batch": {"global": layout["micro_batches"] * num_gpus // split},
+        "topology": {"kind": "star", "num_hosts": 4, "host": host, "link": "infiniband-hdr", "hop": "1 us"},
+        "transport": "nccl",
+        "strategy": {"kind": "all-reduce", "buckets": "4 MiB"},
+        "precision": "amp-fp16",
+        "parallelism": layout,
+        "num_iterations": 2,
+        "memory_check": False,
+        **other,
+    }
+
+
+LAYOUTS: list[dict[str, Any]] = [
+    {},
+    {"sharding": "zero-1", "gather_overlap": True},
+    {"sharding": "zero-2"},
+    {"sharding": "zero-2", "sharding_over": 2},
+    {"sharding": "zero-3"},
+    {"sharding": "zero-1", "sharding_by": "tensors"},
+    {"tensor": 4, "sequence_parallel": True},
+    {"tensor": 2, "sharding": "zero-2"},
+    {"pipeline": 4},
+    {"pipeline": 2, "tensor": 2, "sharding": "zero-1"},
+    {"pipeline": 2, "messages": "awaited"},
+    {"pipeline": 4, "messages": "paired", "recompute": True},
+    {"pipeline": 4, "schedule": "zero-bubble", "micro_batches": 32},  # the slowest stage sets the pace only late
+    {"pipeline": 2, "schedule": "interleaved", "chunks": 2},
+    {"offload": "activations", "micro_batches": 12},
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_what_comes_again_is_that_of_the_exact_run(layout: dict[str, Any]) -> None:
+    check_shortcut_is_exact(asked({"micro_batches": 20, **layout}, num_gpus=8), TOLD)
+
+
+@pytest.mark.parametrize("layout", [{"pipeline": 2, "tensor": 2}, {"sharding": "zero-3"}], ids=str)
+def test_so_it_is_where_ranks_are_not_played_as_one(layout: dict[str, Any]) -> None:
+    """Boards with one way out let ranks end what copies exchange at different times."""
+    told = asked({**layout, "micro_batches": 20}, num_gpus=8, host=BOX, transport="nccl-omni-path")
+    check_shortcut_is_exact(told, TOLD)
+
+
+def in_both_ways(told: dict[str, Any]) -> tuple[Forecast, Forecast]:
+    """Return forecasts with laps left out and with all of them played, other shortcuts being taken in both."""
+    point = load_scenario(told).points()[0].point
+    quick = forecast(point)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Crew, "_loops", lambda self: [])
+        patch.setattr(FoldedCrew, "_loops", lambda self: [])
+        return quick, forecast(point)
+
+
+def check_both_ways(told: dict[str, Any]) -> bool:
+    """Check that laps left out change nothing, timelines included; return whether any were."""
+    quick, whole = in_both_ways(told)
+    slack_s = 1e-9 * whole.run.iteration_s
+    assert quick.run.iteration_s == pytest.approx(whole.run.iteration_s, rel=1e-9)
+    assert quick.run.breakdown_s == pytest.approx(whole.run.breakdown_s, abs=slack_s)
+    carried, truly = ({link.name: link.num_bytes for link in each.run.links} for each in (quick, whole))
+    assert carried == pytest.approx(truly, rel=1e-9)
+    rows, expected = (sorted(_long_enough(each, slack_s)) for each in (quick, whole))
+    assert [row[:4] for row in rows] == [row[:4] for row in expected]
+    times_s, expected_s = ([time_s for row in each for time_s in row[4:]] for each in (rows, expected))
+    assert times_s == pytest.approx(expected_s, abs=slack_s)
+    assert [len(line.time_s) for line in quick.run.memory_lines] == [
+        len(line.time_s) for line in whole.run.memory_lines
+    ]
+    return any(TOLD in shortcut for shortcut in quick.shortcuts)
+
+
+def _long_enough(played: Forecast, slack_s: float) -> list[tuple[Any, ...]]:
+    """Return rank, kind, name, cause, start and end of spans that are no mere rounding."""
+    rows = played.run.spans.rows()
+    return [
+        (rank, kind, name, cause, start_s, end_s)
+        for kind, rank, _, start_s, end_s, name, cause in rows
+        if end_s - start_s > slack_s
+    ]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_timelines_have_every_micro_batch_by_its_number(layout: dict[str, Any]) -> None:
+    assert check_both_ways(asked({"micro_batches": 20, **layout}, num_gpus=8))
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> dict[str, Any]:
+    layout: dict[str, Any] = {
+        "pipeline": draw(st.sampled_from([1, 1, 2, 4])),
+        "tensor": draw(st.sampled_from([1, 1, 2, 4])),
+        "micro_batches": draw(st.sampled_from([8, 9, 16])),
+        "schedule": draw(st.sampled_from(["1f1b", "1f1b", "interleaved", "zero-bubble", "gpipe"])),
+    }
+    if layout["schedule"] == "interleaved":
+        layout["chunks"] = 2
+    options: dict[str, Any] = {
+        "sharding": st.sampled_from(["zero-1", "zero-2", "zero-3"]),
+        "messages": st.sampled_from(["awaited", "paired"]),
+        "sharding_by": st.just("tensors"),
+        "sharding_over": st.just(2),
+        "offload": st.sampled_from(["activations", "optimizer"]),
+        **dict.fromkeys(("gather_overlap", "sequence_parallel", "recompute"), st.just(True)),
+    }
+    for key in draw(st.sets(st.sampled_from(sorted(options)), max_size=3)):
+        layout[key] = draw(options[key])
+    return asked(
+        layout,
+        num_gpus=draw(st.sampled_from([4, 8])),
+        host=draw(st.sampled_from(["dgx-h100", PAIRS, BOX])),
+        transport=draw(st.sampled_from(["nccl", "mpi", "nccl-omni-path"])),
+        strategy={"kind": "all-reduce", "buckets": "4 MiB", "overlap": draw(st.booleans())},
+    )
+
+
+@settings(max_examples=15)
+@given(scenarios())
+def test_so_it_is_of_any_layout(told: dict[str, Any]) -> None:
+    try:
+        load_scenario(told).points()
+        check_both_ways(told)
+    except InputError:
+        assume(False)
+
+
+def test_what_may_differ_is_played_micro_batch_by_micro_batch() -> None:
+    """So it is in an exact run, and where chance has a part in it."""
+    layout = {"pipeline": 4, "micro_batches": 20}
+    sure, unsure = (
+        load_scenario(asked(layout, **other)).points()[0].point
+        for other in ({}, {"stragglers": [{"kind": "lognormal", "cv": 0.1}]})
+    )
+    for point, exact, is_told in [(sure, False, True), (sure, True, False), (unsure, False, False)]:
+        assert any(TOLD in shortcut for shortcut in forecast(point, exact=exact).shortcuts) is is_told
+
+
+def test_a_run_comes_to_the_same_bytes_whenever_it_is_played() -> None:
+    point = load_scenario(asked({"pipeline": 4, "micro_batches": 20})).points()[0].point
+    one, other = (forecast(point).run.to_dict() for _ in range(2))
+    assert one == other
+
+
+def test_without_detail_figures_are_the_same_to_the_last_digit() -> None:
+    point = load_scenario(asked({"pipeline": 4, "micro_batches": 20})).points()[0].point
+    one, other = (forecast(point, detail=detail).run.to_dict(detail=False) for detail in (True, False))
+    assert one == other
