@@ -71,3 +71,19 @@ def test_what_is_lost_is_what_it_ends_later(work_s, held):
 @given(work_s=st.floats(0.01, 10), held=HELD, more=st.tuples(st.floats(0, 5), st.floats(0, 3), st.floats(0, 0.05)))
 def test_it_is_never_sooner_for_one_more_who_holds(work_s, held, more):
     assert run(work_s, [*held, more])[0] >= run(work_s, held)[0] - 1e-9
+
+
+def test_work_is_one_event_on_the_clock_unless_its_speed_changes():
+    env = simpy.Environment()
+    own, processed = Multiprocessors(env, None), []
+
+    def compute():
+        for _ in range(3):
+            yield own.work(1.0)
+
+    over = env.process(compute())
+    while over.is_alive:
+        processed.append(env.now)
+        env.step()
+    assert env.now == 3.0
+    assert len(processed) == 4  # the process begins, and then each work ends

@@ -356,3 +356,28 @@ def test_a_collective_that_is_over_goes_without_a_search_for_garbage(exact: bool
             assert over() is None
     finally:
         gc.enable()
+
+
+def test_taking_part_is_entering_and_being_done():
+    def ends_s(takes_part: bool) -> list[float]:
+        env = simpy.Environment()
+        network = Network(env, load_topology(star(4, bytes_per_s=2.0, latency_s=0.5)))
+        collective = network.begin(ALL_REDUCE["ring"](4, 8.0), range(4))
+        found: list[float] = []
+
+        def rank(number: int):
+            yield env.timeout(number / 8)
+            if takes_part:
+                yield collective.take_part(number)
+            else:
+                collective.enter(number)
+                yield collective.done(number)
+            found.append(float(env.now))
+
+        for number in range(4):
+            env.process(rank(number))
+        env.run()
+        return found
+
+    assert len(ends_s(True)) == 4
+    assert ends_s(True) == ends_s(False)
