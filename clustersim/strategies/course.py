@@ -19,7 +19,7 @@ FEWEST_LAPS = 5
 class Course:
     """The programs of all stages, and what comes again in each of them: `loops`, or none where nobody is to look.
 
-    `stages` are those of the ranks who play, by rank; where these are several of a stage, operations are kept for all.
+    `stages` are those of the ranks who play, by rank; operations are kept for the next who asks if `keeps`.
     `look` gives the bytes that links have carried [num_links].
     """
 
@@ -30,12 +30,13 @@ class Course:
         loops: Sequence[Loop | None],
         stages: dict[int, int],
         look: Callable[[], np.ndarray],
+        keeps: bool,
     ):
         self._env, self._look, self._programs, self._stages = env, look, programs, stages
         known = [loop for loop in loops if loop is not None and loop.num_laps >= FEWEST_LAPS]
         are_alike = len(known) == len(programs) and len({loop.step for loop in known}) == 1
         self._loops = known if are_alike else []
-        self._keeps = len(stages) > len(programs)
+        self._keeps = keeps
         self._kept: dict[Hashable, tuple[Op | Stretch, ...]] = {}
         self._laps: dict[int, Laps] = {}
         self.left_out: list[LeftOut] = []

@@ -102,7 +102,8 @@ class Crew:
         leads = dict.fromkeys(self.lead(rank) for rank in range(grid.num_ranks))
         loops = self._loops() if self._leaves_out else []
         stages = {rank: grid.stage(rank) for rank in leads}
-        return Course(self._env, self._programs, loops, stages, lambda: self._network.link_bytes)
+        everybody = len(leads) == grid.num_ranks
+        return Course(self._env, self._programs, loops, stages, lambda: self._network.link_bytes, keeps=everybody)
 
     def _loops(self) -> list[Loop | None]:
         """Return what comes again in the program of each stage."""

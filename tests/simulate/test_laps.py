@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
+from clustersim.results import Timesheet
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import Forecast, forecast
 from clustersim.strategies.crew import Crew
@@ -160,6 +162,16 @@ def test_what_may_differ_is_played_micro_batch_by_micro_batch() -> None:
     )
     for point, exact, is_told in [(sure, False, True), (sure, True, False), (unsure, False, False)]:
         assert any(TOLD in shortcut for shortcut in forecast(point, exact=exact).shortcuts) is is_told
+
+
+def test_what_came_after_something_that_was_left_out_was_that_much_later() -> None:
+    times = Timesheet.blank(1, 2, 1)
+    times.begin_s[0], times.end_s[0], times.called_s[0] = (1.0, 4.0), (4.0, 9.0), (0.5, 2.5)
+    later = times.put_off([2.0, 6.0], [10.0, 100.0])
+    assert later.begin_s.tolist() == [[1.0, 14.0]]
+    assert later.end_s.tolist() == [[14.0, 119.0]]
+    assert later.called_s.tolist() == [[0.5, 2.5]]
+    assert np.isnan(later.ready_s).all()
 
 
 def test_a_run_comes_to_the_same_bytes_whenever_it_is_played() -> None:
