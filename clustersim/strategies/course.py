@@ -12,8 +12,8 @@ from clustersim.program.ops import Op, Pass, Program
 from clustersim.strategies.laps import Laps, LeftOut, Runner
 from clustersim.strategies.stretch import Stretch, in_stretches
 
-FEWEST_LAPS = 5
-"""That are worth being looked at: four are played at least."""
+FEWEST_LAPS = 6
+"""That are worth being looked at: of fewer none can be left out."""
 
 
 class Course:
