@@ -73,13 +73,25 @@ class Pool:
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context
 
-            self._executor = ProcessPoolExecutor(self._most, mp_context=get_context("spawn"), initializer=_end_at_once)
+            self._executor = ProcessPoolExecutor(self._most, mp_context=get_context("spawn"), initializer=_end_with_us)
         return self._executor
 
 
-def _end_at_once() -> None:
-    """Let a worker end without a word when somebody stops the command."""
+def _end_with_us() -> None:
+    """Let a worker end without a word when somebody stops the command, or as soon as the command has gone."""
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+    from threading import Thread
+
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    command = parent_process()
+    assert command is not None, "a worker is started by the command"
+
+    def watch() -> None:
+        wait([command.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def num_cores() -> int:

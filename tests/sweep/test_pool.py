@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from clustersim.sweep.pool import Pool, num_cores
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def late(seconds: float) -> float:
@@ -47,6 +54,52 @@ def test_the_processes_serve_several_rounds():
 def test_what_goes_wrong_in_a_process_goes_wrong_here():
     with pytest.raises(ValueError, match=r"no [12]"), Pool(2) as pool:
         pool.map(fail, [1, 2])
+
+
+_SLEEP_IN_WORKERS = """
+import sys
+from pathlib import Path
+from tests.sweep.test_pool import say_and_sleep
+from clustersim.sweep.pool import Pool
+
+if __name__ == "__main__":
+    with Pool(2) as pool:
+        pool.map(say_and_sleep, [sys.argv[1]] * 2)
+"""
+
+
+def say_and_sleep(folder: str) -> None:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_outlives_the_command(number: signal.Signals, tmp_path: Path) -> None:
+    script = tmp_path / "command.py"
+    script.write_text(_SLEEP_IN_WORKERS)
+    (said := tmp_path / "said").mkdir()
+    with subprocess.Popen(
+        [sys.executable, script, said], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as command:
+        until(lambda: len(list(said.iterdir())) == 2)
+        command.send_signal(number)
+    workers = [int(path.name) for path in said.iterdir()]
+    until(lambda: not any(is_running(worker) for worker in workers))
+
+
+def until(has_come: Callable[[], bool], most_s: float = 60) -> None:
+    end_s = time.monotonic() + most_s
+    while not has_come():
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def test_there_is_a_core():
