@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from clustersim.collectives import IN_HOST_MEMORY
 from clustersim.network import Network
 from clustersim.parallelism import Grid, LaidOut
 from clustersim.program import Iteration
@@ -38,12 +39,14 @@ def jobs_of(
     `job` has all ranks; each of those returned exchanges the gradients of its part of the model, and the ranks of the
     first one read samples. Shortcuts are taken where `again` is given, which makes another network like the job's: with
     `folds`, ranks that do the same are played as one, and there is no job of those for whom others stand in. Some ranks
-    are watched where `detail` is asked for.
+    are watched where `detail` is asked for. Who shares links is known where copies send what they exchange from GPU to
+    GPU; by way of host memory, ranks are played each by itself.
     """
     grid = laid_out.grid
     programs = [plan.program for plan in laid_out.plans]
     fold = timed = None
-    if again is not None and not job.is_staged and not grid.tiled:
+    is_among_gpus = not job.is_staged and algorithm not in IN_HOST_MEMORY["all-reduce"]
+    if again is not None and is_among_gpus and not grid.tiled:
         fold = folding(again, job.gpus, grid, programs, job.transport) if folds else None
         timed = None if fold else timed_apart(again, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None) if detail else []

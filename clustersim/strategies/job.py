@@ -39,8 +39,9 @@ class Job:
     [num_ranks]. Its plans are those of the slowest GPU that it waits for, `slowest` [num_ranks] times as long as those
     of the mean one. `num_iterations` updates are to be counted, after those in which the job finds its pace.
     `update_bytes_per_byte` is how many bytes the optimizer moves for each byte of gradient, which is what an update
-    costs in a server's memory. Samples come from the `input_stage`, where there is one, and else are there; `samples`
-    are the batches on their way to a GPU's memory, by rank. `wire` says what compression has made of gradients.
+    costs in a server's memory; each of its numbers travels in `bytes_per_number`. Samples come from the `input_stage`,
+    where there is one, and else are there; `samples` are the batches on their way to a GPU's memory, by rank. `wire`
+    says what compression has made of gradients.
 
     The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
     `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up` on
@@ -64,6 +65,7 @@ class Job:
     slowdown: Callable[[int, int], float]
     update_bytes_per_byte: float
     num_iterations: int
+    bytes_per_number: float = 4.0
     seed: int = 0
     paces: Sequence[Pace] | None = None
     slowest: np.ndarray = field(default_factory=lambda: np.ones(1))

@@ -101,7 +101,9 @@ class Served(Strategy):
     def bank(self, job: Job, model: Model, queues: dict[tuple[int, Hashable], Queue] | None = None) -> Bank:
         """Return the servers of a job's buckets; those of several jobs of one model may share `queues`."""
         sizes, names = [bucket.num_bytes for bucket in job.buckets], [bucket.name for bucket in job.buckets]
-        return Bank(job, model, self.servers.nodes(job), self.servers.holders(sizes, names), queues)
+        return Bank(
+            job, model, self.servers.nodes(job), self.servers.holders(sizes, names, job.bytes_per_number), queues
+        )
 
     def _num_messages(self, job: Job, rule: Rule) -> int:
         """Return about how many messages the job has: each part of a gradient is pushed, applied, and pulled back."""

@@ -62,7 +62,7 @@ class Server(Synchronous):
     def desk(self, job: Job) -> Desk:
         """Return where workers exchange buckets: at servers that hand out at once, or that take their time."""
         sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
-        places = self.servers.holders(sizes, [bucket.name for bucket in job.buckets])
+        places = self.servers.holders(sizes, [bucket.name for bucket in job.buckets], job.bytes_per_number)
         where = [[nodes[number] for number in numbers] for numbers in places]
         exchanges = [self._exchange_at(at, job, size) for at, size in zip(where, sizes, strict=True)]
         if not self.servers.is_patient:

@@ -16,7 +16,7 @@ from clustersim.strategies.job import Job
 from clustersim.topology import Node
 
 _HASH = 9973  # times the number of an array, as MXNet has it
-_CUT_BYTES = 4e6  # arrays of a million numbers, of four bytes, are on all servers (MXNET_KVSTORE_BIGARRAY_BOUND)
+_CUT_NUMBERS = 1e6  # arrays of so many are on all servers (MXNET_KVSTORE_BIGARRAY_BOUND), whatever a number takes
 
 
 class Servers(Spec):
@@ -99,7 +99,7 @@ class Servers(Spec):
         ways["pull"] = self.pull != "each"
         return next((key for key, is_set in ways.items() if is_set), "")
 
-    def holders(self, sizes: Sequence[float], names: Sequence[str]) -> list[list[int]]:
+    def holders(self, sizes: Sequence[float], names: Sequence[str], bytes_per_number: float = 4.0) -> list[list[int]]:
         """Return the servers that share each bucket [len(sizes)], of those `names`, which come as backward has them.
 
         With `hashed`, the one that 9973 times its number says, of those that are made before it, or all where it has a
@@ -110,9 +110,10 @@ class Servers(Spec):
         """
         everybody = list(range(self.num))
         if self.whole == "hashed":
+            cut = _CUT_NUMBERS * bytes_per_number
             numbers = {bucket: number for number, bucket in enumerate(as_made(names))}
             hashed = [[numbers[bucket] * _HASH % self.num] for bucket in range(len(sizes))]
-            return [everybody if size >= _CUT_BYTES else one for size, one in zip(sizes, hashed, strict=True)]
+            return [everybody if size >= cut else one for size, one in zip(sizes, hashed, strict=True)]
         return [[owner] for owner in self.owners(sizes, names)] if self.whole else [everybody] * len(sizes)
 
     def owners(self, sizes: Sequence[float], names: Sequence[str] = ()) -> list[int]:

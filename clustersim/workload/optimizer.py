@@ -71,7 +71,8 @@ class OptimizerSpec(Spec):
     @model_validator(mode="after")
     def _issues_what_is_done(self) -> Self:
         if self.issue is not None and self.skipped:
-            raise InputError("an update that is skipped is not issued; drop issue, or skipped", key="issue")
+            message = "an update that is skipped is not issued; drop issue, or skipped"
+            raise InputError(message, key="issue", got="given", allowed="without skipped")
         return self
 
     @model_validator(mode="after")

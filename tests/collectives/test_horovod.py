@@ -16,6 +16,7 @@ from clustersim.strategies.algorithm import schedule_collective
 from clustersim.strategies.further_ranks import further_ranks
 from clustersim.strategies.pauses import pauses_s
 from clustersim.topology import load_topology
+from tests.simulate.two_ways import check_is_exact
 
 HOROVOD = IN_HOST_MEMORY["all-reduce"]["horovod-hierarchical"]
 HOST = {"template": "dual-socket", "gpu": "v100-pcie", "num_gpus": 4, "nics": 1, "cpu": "xeon-e5-2686-v4"}
@@ -146,3 +147,20 @@ def test_copies_of_a_model_that_is_split_exchange_by_it() -> None:
     )
     assert horovod > 1.02 * plain
     assert exact == pytest.approx(horovod, rel=1e-9)
+
+
+def test_ranks_whose_memory_is_shared_are_not_played_as_one() -> None:
+    """On a DGX-1 two GPUs behind a switch have an adapter, and all four of a socket one memory."""
+    check_is_exact(
+        {
+            "model": "gpt-4x512x8-seq256",
+            "num_gpus": 16,
+            "batch": {"global": 32},
+            "topology": {"kind": "star", "num_hosts": 2, "host": "dgx-1", "link": "10 Gbit/s"},
+            "transport": "ideal",
+            "strategy": {"kind": "all-reduce", "algorithm": "horovod-hierarchical", "buckets": "4 MiB"},
+            "parallelism": {"tensor": 4, "micro_batches": 8},
+            "num_iterations": 2,
+            "memory_check": False,
+        }
+    )
