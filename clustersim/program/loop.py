@@ -41,7 +41,7 @@ def loop_of(program: Program) -> Loop | None:
     >>> one, other = (Compute("a", 1.0, "forward", 0),), (Compute("a", 2.0, "backward", 0),)
     >>> passes = [each for number in range(5) for each in (Pass(one, number + 1), Pass(other, number))]
     >>> loop_of(Program(0, (Pass(one, 0), *passes, Pass(other, 5))))
-    Loop(first=0, num_parts=2, num_laps=6, step=1)
+    Loop(first=1, num_parts=2, num_laps=5, step=1)
     """
     bodies, numbers = _columns(program)
     passes = np.flatnonzero(bodies >= 0)
