@@ -163,7 +163,7 @@ class _Planning:
         ranked, stopped = self._ranked(), False
         num_layouts = len(ranked) + sum(self._discarded.values())
         if not ranked:
-            raise self._nowhere()
+            raise self._question.scenario.located(self._nowhere())
         try:
             with Pool(workers) as pool:
                 self._simulate(ranked, pool)
@@ -176,12 +176,13 @@ class _Planning:
             self._count(f"could not be simulated: {why.splitlines()[0]}")
         if not played:
             why = failed[0][1] if failed else f"{NO_HOST} ({self._num_without_host} of them)"
-            raise InputError(f"no layout could be simulated: {why}", key="parallelism")
+            error = InputError(f"no layout could be simulated: {why}", key="parallelism")
+            raise self._question.scenario.located(error)
         self._count(NO_HOST, self._num_without_host)
         self._count(STOPPED if stopped else BOUND, len(ranked) - len(played) - len(failed) - self._num_without_host)
         best = self._best_of_each([*played, *more])
         return Plan(
-            name=self._question.name,
+            name=self._question.scenario.name,
             objective=self._objective.name,
             gpu=self._gpu.name,
             num_layouts=num_layouts + len(more),

@@ -25,11 +25,12 @@ _BATCH_OF_EACH = 720_720
 class Question:
     """A training as a point, whose layout is asked for on each of `num_gpus`, with the batches over all of them.
 
-    `fixed` are the keys of `parallelism` that are given, `most_tensor` is how many GPUs may split layers, and
-    `divisible` is what of the model there is to be divided beside them. `also` are keys that are compared on request.
+    `scenario` is what the point was read from, with room for all sizes. `fixed` are the keys of `parallelism` that are
+    given, `most_tensor` is how many GPUs may split layers, and `divisible` is what of the model there is to be divided
+    beside them. `also` are keys that are compared on request.
     """
 
-    name: str
+    scenario: Scenario
     point: Point
     batches: Mapping[int, Sequence[int]]
     fixed: Mapping[str, Any]
@@ -68,16 +69,17 @@ def ask(
             check_number(name, number, least=1, is_whole=True)
     most = max(num_gpus)
     try:
-        point = _only_point(load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)]))
+        sized = load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)])
     except InputError as error:
         raise InputError([_of_the_question(mistake) for mistake in error.mistakes]) from None
+    point = _only_point(sized)
     mistakes = list(_mistakes(point))
     if mistakes:
-        raise InputError(mistakes)
+        raise sized.located(InputError(mistakes))
     loaded = load_scenario(scenario, [*overrides, "memory_check=false", "num_gpus=1", "parallelism={}"])
     batch, layout = _only_point(loaded).batch, point.parallelism
     return Question(
-        name=loaded.name,
+        scenario=sized,
         point=point.model_copy(update={"memory_check": True}),
         batches={
             num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
@@ -106,13 +108,14 @@ def _only_point(loaded: Scenario) -> Point:
     points = loaded.points()
     if len(points) > 1:
         axes = ", ".join(loaded.axes)
-        raise InputError(
+        error = InputError(
             f"a plan is for one training, and '{loaded.name}' is a sweep of {len(points)} (over {axes}); "
             "give each of these one value with --set",
             key=next(iter(loaded.axes)),
             got=f"{len(points)} points",
             allowed="one value",
         )
+        raise loaded.located(error)
     return points[0].point
 
 

@@ -67,8 +67,7 @@ def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: 
     mistakes = in_order([*mistakes, *wrong, *judged])
     if mistakes:
         raise InputError(mistakes)
-    raw = root.plain()
-    return Scenario(str(raw.get("name") or _name(source)), raw, points, root.place.file)
+    return Scenario(_name(source), root, points)
 
 
 def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:

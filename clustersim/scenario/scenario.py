@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from clustersim.errors import InputError
+from clustersim.reading import Node, raised
 from clustersim.scenario.point import Point
 
 
@@ -19,17 +21,19 @@ class Scenario:
     """A scenario with all its points, which is one where no key is a list of choices.
 
     A key that all points share can be read from the scenario itself: `scenario.seed`. `raw` is what was
-    written, with `extends` merged and overrides applied, as plain maps, lists and scalars.
+    written, with `extends` merged and overrides applied, as plain maps, lists and scalars. `name` is what it is called
+    where it does not say that itself.
     """
 
     name: str
     raw: dict[str, Any]
     file: str | None
 
-    def __init__(self, name: str, raw: dict[str, Any], points: Sequence[SweepPoint], file: str | None = None):
-        self.name = name
-        self.raw = raw
-        self.file = file
+    def __init__(self, name: str, root: Node, points: Sequence[SweepPoint]):
+        self.raw = root.plain()
+        self.name = str(self.raw.get("name") or name)
+        self.file = root.place.file
+        self._root = root
         self._points = list(points)
 
     def points(self) -> list[SweepPoint]:
@@ -45,6 +49,10 @@ class Scenario:
                 if value not in values.setdefault(key, []):
                     values[key].append(value)
         return values
+
+    def located(self, error: InputError) -> InputError:
+        """Return an error about keys of this scenario with the file, line and column of each."""
+        return InputError(raised(mistake, (), self._root).mistake for mistake in error.mistakes)
 
     def yaml(self) -> str:
         """Return the scenario as one YAML text that needs no other scenario."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,6 +204,19 @@ def test_where_nothing_fits_it_is_told_what_is_missing_and_where_it_would_fit() 
     assert error.mistakes[0].key == "parallelism"
     assert re.search(r"needs [\d.]+ [MG]B more on each GPU", message)
     assert "on 4 GPUs it would fit with data 4, 2 micro-batches, zero-3, recompute full" in message
+
+
+def test_what_the_plan_itself_refuses_is_told_with_its_place_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    small = {"kind": "star", "num_hosts": 8, "gpu": "gtx-580", "link": "10 Gbit/s", "hop": "1 us"}
+    written = {**SCENARIO, "model": "gpt2-medium", "optimizer": "adam", "topology": small}
+    last = len(written) + 1
+    for more in ({"parallelism": {"pipeline": 1}}, {"failures": {"mtbf": "1 h"}}, {"seed": [1, 2]}):
+        lines = [f"{key}: {json.dumps(value)}\n" for key, value in {**written, **more}.items()]
+        file.write_text("".join(lines))
+        with pytest.raises(InputError) as caught:
+            plan(file, [2], workers=1)
+        assert {(each.file, each.line) for each in caught.value.mistakes} == {(str(file), last)}
 
 
 def test_where_nothing_fits_more_gpus_than_the_cluster_has_are_told_as_such() -> None:
