@@ -2,8 +2,10 @@
 
 What is multiplied is in 16 bits before, and is kept so for backward. For each product both factors are cast by kernels
 of their own (`casts`); results are written in 16 bits. The last layer is left in 16 bits, as torchtitan has it
-(`torchtitan/float8.py`), and so is attention. A product reaches `PEAK_SHARE` of what it reaches of the peak in 16 bits.
-Left out: weights that are gathered in 8 bits, and casts that a compiler joins with the kernel before.
+(`torchtitan/float8.py`), and so is attention. Experts' products are in 8 bits where TransformerEngine has them
+("FP8 Training" of its grouped products; Megatron-LM, megatron/core/transformer/moe/README.md, commit 022bcb5a), and in
+16 with torchao, which turns linear layers alone. A product reaches `PEAK_SHARE` of what it reaches of the peak in 16
+bits. Left out: weights that are gathered in 8 bits, and casts that a compiler joins with the kernel before.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ PEAK_SHARE = 0.904
 shape (stas00/ml-engineering, compute/accelerator/README.md, commit b9e29720, 2025); their geometric mean."""
 
 
-def in_eight_bits(layer: Layer, reader: Layer | None) -> bool:
+def in_eight_bits(layer: Layer, reader: Layer | None, casts: Casts = TORCHAO) -> bool:
     """Say whether the products of a layer are in 8 bits, `reader` being the layer after it."""
-    return layer.op == "fully-connected" and reader is not None and reader.op != "loss"
+    is_linear = layer.op == "fully-connected" or (layer.op == "experts" and casts.kind != "torchao")
+    return is_linear and reader is not None and reader.op != "loss"
 
 
 def eight_bit_product(

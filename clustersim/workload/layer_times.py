@@ -123,7 +123,7 @@ def estimate_layers(
     rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)
     summed = sum_traffic(number, library) if drops_in_sums(model.layers, library) else None
     gain = gpu.flop_per_s[precision] / rates.flop_per_s
-    kinds = _kinds(model.layers, fused)
+    kinds = _kinds(model.layers, fused, casts)
     firsts = list(dict.fromkeys(kinds))
     products: list[Product] = []
     owners: list[tuple[int, int]] = []
@@ -131,7 +131,7 @@ def estimate_layers(
         layer, reader = model.layers[index], model.layers[index + 1] if index + 1 < len(model.layers) else None
         for phase_index, phase in enumerate(PHASES):
             found = _products(layer, batch, phase, constants, number, library)
-            if number.beside and in_eight_bits(layer, reader):
+            if number.beside and in_eight_bits(layer, reader, casts):
                 found = [eight_bit_product(product, layer, phase, batch, gain, casts) for product in found]
             products += found
             owners += [(index, phase_index)] * len(found)
@@ -152,13 +152,13 @@ def estimate_layers(
     return Estimate(as_issued(layers, issue), told)
 
 
-def _kinds(layers: Sequence[Layer], fused: Sequence[Fused]) -> list[int]:
+def _kinds(layers: Sequence[Layer], fused: Sequence[Fused], casts: Casts) -> list[int]:
     """Return for each layer the number of the first one that takes the same time [num_layers]: blocks repeat."""
     first: dict[Hashable, int] = {}
     kinds = []
     for number, layer in enumerate(layers):
         reader = layers[number + 1] if number + 1 < len(layers) else None
-        kind = *_sizes(layer), tuple(layer.shape.items()), in_eight_bits(layer, reader), fused[number]
+        kind = *_sizes(layer), tuple(layer.shape.items()), in_eight_bits(layer, reader, casts), fused[number]
         kinds.append(first.setdefault(kind, number))
     return kinds
 

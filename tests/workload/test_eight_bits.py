@@ -8,6 +8,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.workload import estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
+from clustersim.workload.casts import Casts, CastsKind
 from clustersim.workload.eight_bits import PEAK_SHARE
 from clustersim.workload.kernel_constants import constants_of
 from clustersim.workload.layer import Model
@@ -46,6 +47,15 @@ def test_attention_the_last_layer_and_what_is_no_product_stay_in_16_bits() -> No
     quicker = {one.layer.name for one, other in zip(wide, narrow, strict=True) if other.forward_s != one.forward_s}
     linear = [layer.name for layer in model.layers if layer.op == "fully-connected"]
     assert quicker == set(linear) - {"head"}
+
+
+@pytest.mark.parametrize(("kind", "is_quicker"), [("torchao", False), ("te", True), ("te-cached", True)])
+def test_experts_are_in_8_bits_where_transformer_engine_has_their_products(kind: CastsKind, is_quicker: bool) -> None:
+    model, gpu = load_model("mixtral-8x7b"), load_gpu("h100")
+    wide, narrow = (estimate_layers(model, gpu, 1, name, casts=Casts(kind)).layers for name in ("amp-bf16", "amp-fp8"))
+    pairs = [pair for pair in zip(wide, narrow, strict=True) if pair[0].layer.op == "experts"]
+    assert pairs
+    assert all((other.forward_s < one.forward_s) == is_quicker for one, other in pairs)
 
 
 def test_what_is_kept_is_kept_in_16_bits() -> None:

@@ -44,12 +44,14 @@ from clustersim.workload.catalogue.local_autoencoder import local_autoencoder
 from clustersim.workload.catalogue.lstm import lstm_lm
 from clustersim.workload.catalogue.mixtral import mixtral
 from clustersim.workload.catalogue.mpt import MPT_SIZES, any_mpt, mpt
+from clustersim.workload.catalogue.nemo_vision import clip_giant_14, vit_giant_14
 from clustersim.workload.catalogue.nemotron import nemotron_4_15b
 from clustersim.workload.catalogue.nin import nin
 from clustersim.workload.catalogue.resnet import resnet, resnext
 from clustersim.workload.catalogue.siamese import siamese_omniglot
 from clustersim.workload.catalogue.squeezenet import compressed_squeezenet, squeezenet
 from clustersim.workload.catalogue.ssd import ssd
+from clustersim.workload.catalogue.stable_diffusion import stable_diffusion_2
 from clustersim.workload.catalogue.t5 import T5_SIZES, t5
 from clustersim.workload.catalogue.transformer_big import transformer_big
 from clustersim.workload.catalogue.transformer_xl import transformer_xl
@@ -142,6 +144,7 @@ MODELS = Catalogue(
         "bert-large-seq384": bert("large", tokens=384),
         "bert-large-seq512": bert("large", tokens=512),
         "caffenet": caffenet,
+        "clip-giant-14": clip_giant_14,
         "gnmt": gnmt,
         "googlenet": googlenet,
         "googlenet-aux": googlenet_aux,
@@ -185,6 +188,8 @@ MODELS = Catalogue(
         "squeezenet-1.0-pruned-6-bit": compressed_squeezenet(
             "squeezenet-1.0-pruned-6-bit", "pruned and clustered to 6 bits", 0.47
         ),
+        "stable-diffusion-2-256": stable_diffusion_2(256),
+        "stable-diffusion-2-512": stable_diffusion_2(512),
         "unet-5-64": unet(5, 64),
         "ssd300-resnet34": ssd(34),
         "ssd300-resnet50": ssd(50),
@@ -199,5 +204,6 @@ MODELS = Catalogue(
         "vgg19": vgg("E"),
         "vit-b-16": vit("b-16"),
         "vit-g-14": vit("g-14"),
+        "vit-giant-14": vit_giant_14,
     },
 )
