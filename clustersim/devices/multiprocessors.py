@@ -30,6 +30,7 @@ class Multiprocessors:
     def __init__(self, env: simpy.Environment, pace: Pace | None):
         self._env, self._pace = env, pace
         self._held: list[float] = []
+        self._speed = 1.0
         self._over: simpy.Event | None = None  # of what computes now
         self._pieces: Pieces = []
         self._work_s = self._left_s = self._since_s = self._lost_s = 0.0
@@ -44,13 +45,13 @@ class Multiprocessors:
         """Let somebody hold a share of the multiprocessors from now on."""
         self._come_this_far()
         self._held.append(share)
-        self._set_alarm()
+        self._change_speed()
 
     def let_go(self, share: float) -> None:
         """Let somebody hold no longer what was held."""
         self._come_this_far()
         self._held.remove(share)
-        self._set_alarm()
+        self._change_speed()
 
     def work(self, seconds: float) -> simpy.Event:
         """Begin work that takes so long with all multiprocessors; return an event of its end, with its pieces."""
@@ -60,16 +61,19 @@ class Multiprocessors:
         self._set_alarm()
         return self._over
 
-    @property
-    def _speed(self) -> float:
-        return max(0.0, 1.0 - sum(self._held)) if self._held else 1.0
+    def _change_speed(self) -> None:
+        """Go on at what is left by those who hold a share now."""
+        self._speed = max(0.0, 1.0 - sum(self._held))
+        if self._over is not None:
+            self._set_alarm()
 
     def _come_this_far(self) -> None:
         """Note what has been done until now at the speed that changes now."""
-        now_s = float(self._env.now)
-        if self._over is None or now_s <= self._since_s:
+        if self._over is None:
             return
-        speed = self._speed
+        now_s, speed = float(self._env.now), self._speed
+        if now_s <= self._since_s:
+            return
         self._lost_s += (now_s - self._since_s) * (1.0 - speed)
         self._left_s = max(0.0, self._left_s - self._paced_s(now_s) * speed)
         self._since_s = now_s
@@ -84,13 +88,10 @@ class Multiprocessors:
 
     def _set_alarm(self) -> None:
         """Let what computes end when it does at the speed of now, unless that changes."""
-        if self._over is None:
-            return
         self._alarm += 1
-        speed = self._speed
-        if not speed:
+        if not self._speed:
             return
-        needed_s = self._left_s / speed
+        needed_s = self._left_s / self._speed
         if self._pace is not None:
             needed_s = self._pace.end_s(self._since_s, needed_s) - self._since_s
         simpy.Timeout(self._env, needed_s, self._alarm).callbacks.append(self._ring)

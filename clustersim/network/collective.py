@@ -121,12 +121,12 @@ class Collective:
             together = [[*chain.from_iterable(column)] for column in zip(*entries, strict=True)]
             self.ranks.enter(*together)
 
-    def take_part(self, rank: int) -> simpy.Event:
+    def take_part(self, rank: int, done: simpy.Event | None = None) -> simpy.Event:
         """Let a rank enter now; return an event that fires when it has finished its part: `enter` and `done` in one."""
         wires = self._wires
         wires.before_acting()
         self._note_entry(rank, wires.side.now_s)
-        event, num_steps = simpy.Event(wires.env), self.schedule.num_steps
+        event, num_steps = done or simpy.Event(wires.env), self.schedule.num_steps
         if rank in self._waiting:
             self._waiting[rank].append((num_steps, event))
         else:
@@ -135,14 +135,14 @@ class Collective:
         wires.after_acting()
         return event
 
-    def done(self, rank: int) -> simpy.Event:
-        """Return an event that fires when this rank has finished its part."""
-        return self.reached(rank, self.schedule.num_steps)
+    def done(self, rank: int, event: simpy.Event | None = None) -> simpy.Event:
+        """Return an event, or the one that is given, that fires when this rank has finished its part."""
+        return self.reached(rank, self.schedule.num_steps, event)
 
-    def reached(self, rank: int, step: int) -> simpy.Event:
-        """Return an event that fires when this rank has finished every step before `step`."""
+    def reached(self, rank: int, step: int, event: simpy.Event | None = None) -> simpy.Event:
+        """Return an event, or the one that is given, that fires when this rank has finished every step before `step`."""
         self._check(rank, step)
-        event = simpy.Event(self._wires.env)
+        event = event or simpy.Event(self._wires.env)
         self._wires.before_waiting()
         if self.ranks.step_of(rank) >= step:
             event.succeed()

@@ -12,6 +12,7 @@ from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.lone_ring import LoneRing
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, adders, connected, step_wait_s, waits_s
 from clustersim.topology import Topology
+from clustersim.topology.routes import Routes
 
 _MOST_EMPTY = 4  # entries of a table for each one that is filled; with more, segments are quicker
 
@@ -22,6 +23,17 @@ class Uses(NamedTuple):
     link: np.ndarray
     message: np.ndarray
     num_sent: int
+
+
+class Ways(NamedTuple):
+    """The routes of messages, and the time that each waits before its first byte moves [num_messages]."""
+
+    routes: Routes
+    latency_s: np.ndarray
+
+    def take(self, which: np.ndarray) -> Ways:
+        """Return the ways of these of the messages."""
+        return Ways(self.routes.take(which), self.latency_s[which])
 
 
 class Spans(NamedTuple):
@@ -154,12 +166,18 @@ class LoneSteps:
         self._topology = topology
         self._costs = costs
 
-    def step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> LoneStep:
-        """Return a step of a collective among these nodes [num_ranks], with one wait of all messages if it is given."""
-        src, dst = columns.src, columns.dst
-        first, links, latency_s = self._ways(nodes[src], nodes[dst], relayed_s is not None)
+    def ways(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> Ways:
+        """Return the ways of messages among these nodes [num_ranks], with one wait of all of them if it is given."""
+        src, dst = nodes[columns.src], nodes[columns.dst]
         if relayed_s is not None:
-            latency_s = np.full(len(src), relayed_s)
+            return Ways(self._topology.channel_routes(src, dst), np.full(len(src), relayed_s))
+        routes = self._topology.routes(src, dst)
+        return Ways(routes, waits_s(self._topology, self._costs, src, dst, routes))
+
+    def step(self, columns: Step, nodes: np.ndarray, ways: Ways) -> LoneStep:
+        """Return a step of a collective among these nodes [num_ranks], whose messages go these ways."""
+        src, dst = columns.src, columns.dst
+        first, links = ways.routes
         sent = np.repeat(np.arange(len(src)), np.diff(first))
         wire_bytes_per_s = _narrowest(first, self.bytes_per_s[links])
         if self._costs.connection_bytes_per_s:
@@ -178,7 +196,7 @@ class LoneSteps:
         wire_s = _alone_s(columns.num_bytes, wire_bytes_per_s)
         adding_s = _alone_s(BYTES_MOVED_PER_ADDED * columns.num_bytes, adding_bytes_per_s)
         return LoneStep(
-            len(nodes), src, dst, columns.num_bytes, latency_s, wire_s, adding_s, wire_bytes_per_s,
+            len(nodes), src, dst, columns.num_bytes, ways.latency_s, wire_s, adding_s, wire_bytes_per_s,
             adding_bytes_per_s, self._eager(columns), uses,
         )  # fmt: skip
 
@@ -207,11 +225,6 @@ class LoneSteps:
         kinds, which = np.unique(nodes, return_inverse=True)
         own = [adders(self._topology, self._costs, node)[1] for node in kinds.tolist()]
         return np.array([rates[0] if rates else np.inf for rates in own])[which]
-
-    def _ways(self, src: np.ndarray, dst: np.ndarray, in_channels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the routes as their first places [n + 1] and links, and the time before a first byte moves [n]."""
-        routes = (self._topology.channel_routes if in_channels else self._topology.routes)(src, dst)
-        return routes.first, routes.links, waits_s(self._topology, self._costs, src, dst, routes)
 
     def _adding(self, columns: Step, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each message the rate of the receiver's core and of its adding, and the memory's link.

@@ -318,9 +318,10 @@ class Network:
 
     def _look_at_work(self) -> None:
         """Let the compiled side go on where there is or has been work for it."""
-        is_known = not (self._costs.eager_bytes and self.side.collectives)  # not which messages were early
-        if self._may_compile and is_known:
-            side = self.side
+        if not self._may_compile:
+            return
+        side = self.side
+        if not (self._costs.eager_bytes and side.collectives):  # else it is not known which messages were early
             assert isinstance(side, PlainSide)
             counts = side.counts
             played = counts.flows + _MESSAGES_PER_SENT * self._num_sent + _MESSAGES_PER_LEVEL * counts.levels

@@ -77,12 +77,14 @@ class Outline:
 
 def outline(schedule: Schedule, nodes: np.ndarray, maker: LoneSteps) -> Outline | None:
     """Return the outline of a schedule among nodes [num_ranks], or nothing if its steps are too many that differ."""
-    if schedule.spells is not None and schedule.spells.num_different() > _MOST_MESSAGES:
+    spells = schedule.spells
+    if spells is not None and spells.num_different() > _MOST_MESSAGES:
         return None
     found: dict[Hashable, LoneStep] = {}
     by_pattern: dict[Hashable, LoneStep] = {}
     stretches: list[Stretch] = []
     num_messages, relayed_s = 0, maker.step_wait_s(schedule, nodes)
+    ways = None if spells is None else maker.ways(spells.columns, nodes, relayed_s)
     for number in range(schedule.num_steps):
         pattern = schedule.pattern(number)
         step = by_pattern.get(pattern)
@@ -93,7 +95,10 @@ def outline(schedule: Schedule, nodes: np.ndarray, maker: LoneSteps) -> Outline 
                 num_messages += len(columns.src)
                 if num_messages > _MOST_MESSAGES:
                     return None
-                found[key] = maker.step(columns, nodes, relayed_s)
+                if spells is not None and ways is not None:
+                    found[key] = maker.step(columns, nodes, ways.take(np.flatnonzero(spells.under_way(number))))
+                else:
+                    found[key] = maker.step(columns, nodes, maker.ways(columns, nodes, relayed_s))
             step = by_pattern[pattern] = found[key]
         if stretches and stretches[-1].step is step:
             stretches[-1] = stretches[-1]._replace(end=number + 1)

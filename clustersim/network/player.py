@@ -36,6 +36,9 @@ class Player:
         self._look_at_work = look_at_work
         self._shortcut = shortcut
         self._alarms_s = [INFINITE]  # when it will be woken; each was set for a time before all others
+        self._alarm = simpy.Event(env)  # is due at all of them
+        self._alarm._ok, self._alarm._value = True, None  # as a SimPy timeout does, which has no priority to choose
+        self._alarm.callbacks = self._on_alarms = [self._on_alarm]
         self._due_s = INFINITE  # when the next thing happens, as far as is known
 
     def before_acting(self) -> None:
@@ -94,10 +97,7 @@ class Player:
         self._due_s = time_s
         if time_s < self._alarms_s[-1]:
             env = self._env
-            alarm = simpy.Event(env)
-            alarm._ok, alarm._value = True, None  # as a SimPy timeout does, which has no priority to choose
-            alarm.callbacks.append(self._on_alarm)
-            env.schedule(alarm, _AFTER_ALL_OTHERS, max(0.0, time_s - env.now))
+            env.schedule(self._alarm, _AFTER_ALL_OTHERS, max(0.0, time_s - env.now))
             self._alarms_s.append(time_s)
 
     def _play(self, now_s: float) -> None:
@@ -105,11 +105,13 @@ class Player:
         until_s = float(self._env.peek())
         while True:
             self._look_at_work()
-            self._let_enter()
-            self.side.play(now_s, until_s)
-            if self.side.told or self.side.next_s() >= until_s:
+            if self.entering:
+                self._let_enter()
+            side = self.side
+            side.play(now_s, until_s)
+            if side.told or side.next_s() >= until_s:
                 return
-            now_s = self.side.now_s
+            now_s = side.now_s
 
     def _let_enter(self) -> None:
         """Let the ranks in that have entered since the side has played."""
@@ -129,10 +131,9 @@ class Player:
 
     def _tell(self) -> None:
         """Fire the events of what has been completed."""
-        if self.side.told:
-            told, self.side.told = self.side.told, []
-            for event, value in told:
-                event.succeed(value)
+        told, self.side.told = self.side.told, []
+        for event, value in told:
+            event.succeed(value)
 
     def _tell_ahead(self, now_s: float) -> None:
         """Let what has been completed be heard of when it is, before which nobody does anything; then look again."""
@@ -147,12 +148,14 @@ class Player:
             self.set_alarm()
 
     def _on_alarm(self, alarm: simpy.Event) -> None:
+        alarm.callbacks = self._on_alarms
         self._alarms_s.pop()
         now_s, side, shortcut = float(self._env.now), self.side, self._shortcut
         if self._due_s > latest(now_s):
             self.set_alarm()  # what this one was set for comes later, since somebody has acted
             return
-        self._tell()
+        if side.told:
+            self._tell()
         if side.is_stale:
             side.play(max(now_s, side.now_s), now_s)  # until then, nobody knows when messages end
         if shortcut is not None and (shortcut.is_taken or (self._is_idle() and shortcut.take(side))):

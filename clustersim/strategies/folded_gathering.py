@@ -46,7 +46,7 @@ class FoldedGathering(Gathering):
         parties = self._all_parties(rank, op)
         meeting = Meeting(self._begin(parties[0]), 1)
         meeting.ask(float(self._env.now))
-        return meeting, self._in_turn(rank, op, after, lambda: self._come_together(rank, meeting, parties, op))
+        return meeting, self._in_turn(rank, op, after, partial(self._come_together, rank, meeting, parties, op))
 
     def _all_parties(self, rank: int, op: Call) -> Sequence[Party]:
         """Return how all groups of a rank's stage go through a collective, its own first.
@@ -62,17 +62,18 @@ class FoldedGathering(Gathering):
             self._beside_each_other[known] = parties if joined is None else [joined]
         return self._beside_each_other[known]
 
-    def _come_together(self, rank: int, meeting: Meeting, parties: Sequence[Party], op: Call) -> simpy.Event:
+    def _come_together(
+        self, rank: int, meeting: Meeting, parties: Sequence[Party], op: Call, done: simpy.Event
+    ) -> None:
         ends_s: list[float] = []
         for number, party in enumerate(parties):
             collective = self._begin(party) if number else meeting.collective
             collective.finished.callbacks.append(partial(self._leave, ends_s, party))
             collective.enter(*party.gpus)
-        done = meeting.collective.done(0)
+        meeting.collective.done(0, done)
         del meeting.collective
         if op.axis != "tensor":
             self._hold(rank, self._group(rank, op.axis), op, done)
-        return done
 
     def _leave(self, ends_s: list[float], party: Party, finished: simpy.Event) -> None:
         """Note whether all GPUs of a collective were done at the same time, and with those of groups beside it."""

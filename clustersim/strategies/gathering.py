@@ -110,38 +110,35 @@ class Gathering:
         group = self._group(rank, op.axis)
         meeting = self._meeting(group, iteration, op)
         meeting.ask(float(self._env.now))
-        turn = op.axis, rank
-        before = self._behind.get(turn)
-        if (before is None or before.processed) and (after is None or after.processed):
-            done = self._behind[turn] = self._come(meeting, group, rank, iteration, op)
-            return meeting, done
-        return meeting, self._in_turn(rank, op, after, lambda: self._come(meeting, group, rank, iteration, op))
+        return meeting, self._in_turn(rank, op, after, partial(self._come, meeting, group, rank, iteration, op))
 
     def compare(self, instants_s: np.ndarray) -> None:
         """Note whether what is taken to happen at the same time did so."""
         self.has_kept_together &= are_one(instants_s)
 
-    def _in_turn(self, rank: int, op: Call, after: simpy.Event | None, come: Callable[[], simpy.Event]) -> simpy.Event:
+    def _in_turn(
+        self, rank: int, op: Call, after: simpy.Event | None, come: Callable[[simpy.Event], None]
+    ) -> simpy.Event:
         """Let `come` begin a rank's part of a collective behind what is before it; return its end."""
-        behind = [self._behind.get((op.axis, rank)), after]
-        undone = [each for each in behind if each is not None and not each.processed]
-        if not undone:
-            done = come()
+        turn = op.axis, rank
+        behind = [each for each in (self._behind.get(turn), after) if each is not None and each.callbacks is not None]
+        done = self._behind[turn] = simpy.Event(self._env)
+        if behind:
+            _after(behind, come, done)
         else:
-            done = self._env.event()
-            _after(undone, come, done)
-        self._behind[op.axis, rank] = done
+            come(done)
         return done
 
-    def _come(self, meeting: Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call) -> simpy.Event:
+    def _come(
+        self, meeting: Meeting, group: tuple[int, ...], rank: int, iteration: int, op: Call, done: simpy.Event
+    ) -> None:
         place = (self._places[op.axis, rank] - op.root) % len(group)
-        done = meeting.collective.take_part(place)
+        meeting.collective.take_part(place, done)
         meeting.num_to_come -= 1
         if not meeting.num_to_come:
             del self._meetings[op.axis, group[0], iteration, op.key], meeting.collective
         if op.axis != "tensor":
             self._hold(rank, group, op, done)
-        return done
 
     def _hold(self, rank: int, group: tuple[int, ...], op: Call, done: simpy.Event) -> None:
         """Let a collective hold multiprocessors of a rank's GPU until its part is done, beside what that computes."""
@@ -159,7 +156,7 @@ class Gathering:
         share = self._shares[key][rank]
         if share:
             own.hold(share)
-            done.callbacks.append(lambda _: own.let_go(share))
+            done.callbacks.insert(0, lambda _: own.let_go(share))  # before anybody goes on who waits for it
 
     def _group(self, rank: int, axis: str) -> tuple[int, ...]:
         group = self._groups.get((axis, rank))
@@ -208,18 +205,15 @@ class Gathering:
         return self._algorithm if op.axis in _OF_COPIES and not op.has_root else "auto"
 
 
-def _after(behind: Sequence[simpy.Event], come: Callable[[], simpy.Event], done: simpy.Event) -> None:
-    """Let what `come` begins, whose end it returns, begin when all behind are done; `done` happens at its end."""
+def _after(behind: Sequence[simpy.Event], come: Callable[[simpy.Event], None], done: simpy.Event) -> None:
+    """Let what `come` begins, and `done` ends, begin when all behind are done."""
     num_left = len(behind)
-
-    def end(_: simpy.Event) -> None:
-        done.succeed()
 
     def look(_: simpy.Event) -> None:
         nonlocal num_left
         num_left -= 1
         if not num_left:
-            come().callbacks.append(end)
+            come(done)
 
     for each in behind:
         each.callbacks.append(look)

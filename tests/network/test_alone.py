@@ -326,7 +326,8 @@ def test_steps_whose_messages_differ_or_miss_a_rank_are_no_ring():
 
 def ring_step(columns: Step, costs: Costs | None = None) -> LoneStep:
     cluster, costs = load_topology({"kind": "star", "num_hosts": 7, "gpu": "k80", "link": "1 GB/s"}), costs or Costs()
-    return LoneSteps(cluster, costs, True, payload_rates(cluster, costs)).step(columns, cluster.gpus, relayed_s=None)
+    maker = LoneSteps(cluster, costs, True, payload_rates(cluster, costs))
+    return maker.step(columns, cluster.gpus, maker.ways(columns, cluster.gpus, relayed_s=None))
 
 
 def test_networks_over_one_topology_share_what_is_known_of_a_schedule(monkeypatch):

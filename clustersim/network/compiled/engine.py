@@ -92,10 +92,12 @@ class CompiledEngine:
         """Prepare messages that belong to no collective; return their group."""
         return self._add_group(num_messages, NONE, num_messages, (0, NONE, 0, 0, 0))
 
-    def enter(self, group: int, ranks: np.ndarray, now_s: float, times_s: np.ndarray) -> None:
+    def enter(self, group: int, ranks: Sequence[int], now_s: float, times_s: Sequence[float]) -> None:
         """Let ranks take part, each from its time on, or from now on where that is past."""
         self._refresh()
-        instants.enter(self._state, now_s, self._first_rank[group] + ranks, times_s)
+        first = self._first_rank[group]
+        rows = np.array([first + rank for rank in ranks], dtype=np.int64)
+        instants.enter(self._state, now_s, rows, np.array(times_s, dtype=float))
         self.next_s = now_s
 
     def wait(self, group: int, rank: int, step: int) -> None:

@@ -71,14 +71,16 @@ class CompiledSide:
     def play(self, now_s: float, until_s: float) -> None:
         """Play what is due now, and on up to something to tell, but not to `until_s`."""
         engine, inner = self.engine, self.inner
-        if inner.next_s <= now_s:
+        inner_s = inner.next_s
+        if inner_s <= now_s:
             self.now_s = now_s
             inner.play(now_s)
             if self.told:
                 return  # what has been begun is due now
+            inner_s = inner.next_s
         if self._has_acted and self._looks:
             until_s = now_s  # who acted is seen before the next thing happens
-        told = engine.play(now_s, min(until_s, inner.next_s), one_share=bool(self._looks))
+        told = engine.play(now_s, min(until_s, inner_s), one_share=bool(self._looks))
         self.now_s = engine.now_s
         for group, rank in told:
             self.listeners[group](rank)
@@ -240,8 +242,7 @@ class CompiledRanks:
 
     def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
         """Let ranks take part, each from its time on, or from now on where that is past."""
-        numbers, times = np.asarray(ranks, dtype=np.int64), np.asarray(times_s, dtype=float)
-        self._engine.enter(self.group, numbers, self._side.now_s, times)
+        self._engine.enter(self.group, ranks, self._side.now_s, times_s)
 
     def step_of(self, rank: int) -> int:
         """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
