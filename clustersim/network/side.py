@@ -10,6 +10,7 @@ import simpy
 
 if TYPE_CHECKING:
     from clustersim.network.collective import Collective
+    from clustersim.network.conveyor import Conveyor
     from clustersim.network.stuck import LinkName, Stuck
     from clustersim.network.transfer import Sent, SentTogether
 
@@ -105,6 +106,9 @@ class Side(Protocol):
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None: ...
     def add(self, sent: Sent, node: int) -> None: ...
     def send_together(self, sent: SentTogether, src: np.ndarray, dst: np.ndarray) -> None: ...
+    def convey(
+        self, conveyor: Conveyor, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
+    ) -> None: ...
     def call_off(self, sent: Sent) -> float:
         """Take a message off its way; return the share of its bytes that it has moved."""
 

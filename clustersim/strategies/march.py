@@ -38,6 +38,10 @@ class March:
         plans = (job.plans(rank, 0) for rank in range(job.num_ranks))
         self._copied_s = np.array([[bucket.copied_s for bucket in plan.buckets] for plan in plans]).T
         self._is_staged = job.is_staged and desk.goes_anywhere(0)
+        if self._is_staged:
+            gpus, hosts = ([getattr(device, name) for device in job.devices] for name in ("node", "host_memory"))
+            self._out = job.network.conveyor(gpus, hosts, self._copied_out)
+            self._in = job.network.conveyor(hosts, gpus, self._copied_in)
         self._rounds: dict[int, Round] = {}
         self._num_left = job.num_ranks
         self._latest_s = 0.0
@@ -65,8 +69,7 @@ class March:
     def _hand_over(self, around: Round, ranks: np.ndarray) -> None:
         """Let buckets set off as they are ready, whose times are all known."""
         if self._is_staged:
-            for rank in ranks.tolist():
-                self._at(float(around.ready_s[0, rank]), self._copy_out, around, rank, 0)
+            self._copy_out(around, 0, ranks)
         elif self._desk.awaits_receivers:
             for rank in ranks.tolist():
                 self._at(float(self._job.times.begin_s[rank, around.iteration]), self._begun, around, rank)
@@ -160,20 +163,21 @@ class March:
             self._back(around, bucket, ranks)
             return
         num_bytes = self._job.buckets[bucket].num_bytes * self._job.wire.back_per_byte
-        for rank in ranks.tolist():
-            copying = self._job.env.process(self._job.devices[rank].copy_in(num_bytes))
-            _after(copying, self._back, around, bucket, np.array([rank]))
+        self._in.send(ranks.tolist(), num_bytes, [self._job.env.now] * len(ranks), (around, bucket))
 
-    def _copy_out(self, around: Round, rank: int, bucket: int) -> None:
-        copying = self._job.devices[rank].copy_out(self._job.buckets[bucket].num_bytes)
-        _after(self._job.env.process(copying), self._copied_out, around, rank, bucket)
+    def _copy_out(self, around: Round, bucket: int, ranks: np.ndarray) -> None:
+        """Let a bucket be copied to the hosts when it is ready."""
+        ready_s = around.ready_s[bucket, ranks].tolist()
+        self._out.send(ranks.tolist(), self._job.buckets[bucket].num_bytes, ready_s, (around, bucket))
 
-    def _copied_out(self, around: Round, rank: int, bucket: int) -> None:
-        now_s = self._job.env.now
-        self._clear(around, bucket, np.array([rank]), now_s)
+    def _copied_out(self, which: tuple[Round, int], copied: list[int]) -> None:
+        (around, bucket), ranks = which, np.array(copied)
+        self._clear(around, bucket, ranks, self._job.env.now)
         if bucket + 1 < self._num_buckets:
-            next_s = max(now_s, float(around.ready_s[bucket + 1, rank]))
-            self._at(next_s, self._copy_out, around, rank, bucket + 1)
+            self._copy_out(around, bucket + 1, ranks)
+
+    def _copied_in(self, which: tuple[Round, int], copied: list[int]) -> None:
+        self._back(*which, np.array(copied))
 
     def _back(self, around: Round, bucket: int, ranks: np.ndarray) -> None:
         ended = around.back(bucket, ranks, self._job.env.now)

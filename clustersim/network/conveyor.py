@@ -1,0 +1,94 @@
+"""Conveyors: messages between the same nodes again and again, of which nobody waits for each by itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import simpy
+
+from clustersim.network.flow import Flow
+from clustersim.network.side import Side
+
+
+class Wires(Protocol):
+    """What a conveyor needs of its network."""
+
+    env: simpy.Environment
+
+    @property
+    def side(self) -> Side: ...
+    def before_acting(self) -> None: ...
+    def after_acting(self) -> None: ...
+    def note_sent(self, num_messages: int) -> None: ...
+
+
+class Load(NamedTuple):
+    """What a conveyor carries: its size, the earliest time to set off, and what it is."""
+
+    num_bytes: float
+    start_s: float
+    what: Hashable
+
+
+class Conveyor:
+    """Messages between pairs of nodes [num_pairs]. Each pair has one after another, in the order in which they came.
+
+    `look(what, pairs)` is called on the clock as something arrives at the pairs that it was sent over, once for those
+    of one time. It is called for the network's own clock only.
+    """
+
+    def __init__(self, wires: Wires, src: np.ndarray, dst: np.ndarray, look: Callable[[Any, list[int]], None]):
+        self.src, self.dst = src, dst
+        self._wires, self._look = wires, look
+        self._loads: list[deque[Load]] = [deque() for _ in src]
+        self._event: simpy.Event | None = None  # of those who arrive at this time
+        self._arrived: list[int] = []
+
+    def send(self, pairs: Sequence[int], num_bytes: float, start_s: Sequence[float], what: Hashable) -> None:
+        """Send a message of so many bytes over each of some pairs, once its time is there and those before it are."""
+        free = []
+        for pair, time_s in zip(pairs, start_s, strict=True):
+            loads = self._loads[pair]
+            loads.append(Load(num_bytes, time_s, what))
+            if len(loads) == 1:
+                free.append(pair)
+        if free:
+            self._set_off(free)
+
+    def ended(self, flow: Flow) -> None:
+        """Note that a message has arrived."""
+        self.arrived(flow.message)
+
+    def arrived(self, pair: int) -> None:
+        """Note that the message of a pair has arrived."""
+        if self._event is None or self._event.triggered:
+            self._event, self._arrived = self._wires.env.event(), []
+            self._event.callbacks.append(self._tell)
+            self._wires.side.told.append((self._event, self._arrived))
+        self._arrived.append(pair)
+
+    def _tell(self, event: simpy.Event) -> None:
+        """Let the next messages of pairs set off; tell what has arrived."""
+        found: dict[Hashable, list[int]] = {}
+        following = []
+        for pair in event.value:
+            loads = self._loads[pair]
+            found.setdefault(loads.popleft().what, []).append(pair)
+            if loads:
+                following.append(pair)
+        if following:
+            self._set_off(following)
+        for what, pairs in found.items():
+            self._look(what, pairs)
+
+    def _set_off(self, pairs: list[int]) -> None:
+        """Send the first loads of pairs."""
+        wires = self._wires
+        wires.before_acting()
+        wires.note_sent(len(pairs))
+        num_bytes, start_s, _ = zip(*(self._loads[pair][0] for pair in pairs), strict=True)
+        wires.side.convey(self, pairs, num_bytes, start_s)
+        wires.after_acting()
