@@ -26,24 +26,27 @@ class Wires(Protocol):
 
 
 class Load(NamedTuple):
-    """What a conveyor carries: its size, the earliest time to set off, and what it is."""
+    """What a conveyor carries: between which pair, its size, the earliest time to set off, and what it is."""
 
+    pair: int
     num_bytes: float
     start_s: float
     what: Hashable
 
 
 class Conveyor:
-    """Messages between pairs of nodes [num_pairs]. Each pair has one after another, in the order in which they came.
+    """Messages between pairs of nodes [num_pairs], on belts that each carry one after another, as they came.
 
-    `look(what, pairs)` is called on the clock as something arrives at the pairs that it was sent over, once for those
-    of one time. It is called for the network's own clock only.
+    The pairs p, p + `num_belts`, p + 2 `num_belts` ... share a belt. `look(what, pairs)` is called on SimPy's clock as
+    something arrives over the pairs that it was sent over, once for those of one time.
     """
 
-    def __init__(self, wires: Wires, src: np.ndarray, dst: np.ndarray, look: Callable[[Any, list[int]], None]):
+    def __init__(
+        self, wires: Wires, src: np.ndarray, dst: np.ndarray, num_belts: int, look: Callable[[Any, list[int]], None]
+    ):
         self.src, self.dst = src, dst
         self._wires, self._look = wires, look
-        self._loads: list[deque[Load]] = [deque() for _ in src]
+        self._belts: list[deque[Load]] = [deque() for _ in range(num_belts)]
         self._event: simpy.Event | None = None  # of those who arrive at this time
         self._arrived: list[int] = []
 
@@ -51,10 +54,10 @@ class Conveyor:
         """Send a message of so many bytes over each of some pairs, once its time is there and those before it are."""
         free = []
         for pair, time_s in zip(pairs, start_s, strict=True):
-            loads = self._loads[pair]
-            loads.append(Load(num_bytes, time_s, what))
-            if len(loads) == 1:
-                free.append(pair)
+            belt = self._belts[pair % len(self._belts)]
+            belt.append(Load(pair, num_bytes, time_s, what))
+            if len(belt) == 1:
+                free.append(belt[0])
         if free:
             self._set_off(free)
 
@@ -71,24 +74,23 @@ class Conveyor:
         self._arrived.append(pair)
 
     def _tell(self, event: simpy.Event) -> None:
-        """Let the next messages of pairs set off; tell what has arrived."""
-        found: dict[Hashable, list[int]] = {}
+        """Let what is next on their belts set off behind messages that have arrived, and tell of these."""
+        arrived: dict[Hashable, list[int]] = {}
         following = []
         for pair in event.value:
-            loads = self._loads[pair]
-            found.setdefault(loads.popleft().what, []).append(pair)
-            if loads:
-                following.append(pair)
+            belt = self._belts[pair % len(self._belts)]
+            arrived.setdefault(belt.popleft().what, []).append(pair)
+            if belt:
+                following.append(belt[0])
         if following:
             self._set_off(following)
-        for what, pairs in found.items():
+        for what, pairs in arrived.items():
             self._look(what, pairs)
 
-    def _set_off(self, pairs: list[int]) -> None:
-        """Send the first loads of pairs."""
+    def _set_off(self, loads: list[Load]) -> None:
         wires = self._wires
         wires.before_acting()
-        wires.note_sent(len(pairs))
-        num_bytes, start_s, _ = zip(*(self._loads[pair][0] for pair in pairs), strict=True)
+        wires.note_sent(len(loads))
+        pairs, num_bytes, start_s, _ = zip(*loads, strict=True)
         wires.side.convey(self, pairs, num_bytes, start_s)
         wires.after_acting()

@@ -209,12 +209,16 @@ class Network:
         return sent
 
     def conveyor(
-        self, src: Sequence[Hashable], dst: Sequence[Hashable], look: Callable[[Any, list[int]], None]
+        self,
+        src: Sequence[Hashable],
+        dst: Sequence[Hashable],
+        num_belts: int,
+        look: Callable[[Any, list[int]], None],
     ) -> Conveyor:
         """Return what carries messages between pairs of nodes again and again, and calls `look` as they arrive."""
         node = self.topology.node
-        ends = (np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst))
-        return Conveyor(self, *ends, look)
+        sources, targets = (np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst))
+        return Conveyor(self, sources, targets, num_belts, look)
 
     def note_sent(self, num_messages: int) -> None:
         """Note that messages are sent by themselves."""

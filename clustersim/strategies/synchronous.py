@@ -10,7 +10,7 @@ from clustersim.stragglers import Awaited
 from clustersim.strategies.day import Outbox, Process, compute, update
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
-from clustersim.strategies.march import MARCHED, March
+from clustersim.strategies.march import MARCHED, March, may_march
 from clustersim.strategies.shared_march import SharedMarch
 from clustersim.strategies.strategy import Strategy, Tell
 
@@ -56,8 +56,7 @@ class Synchronous(Strategy):
         job.algorithms = desk.algorithms
         job.num_warm_up, num_played = self.iterations(job)
         job.num_after = self.num_after(job)
-        plays = job.network.exact or job.input_stage is not None or job.work is not None
-        if self.marches and job.buckets and not plays and not (desk.holds and job.paces is not None):
+        if self.marches and may_march(job, desk):
             job.shortcuts = (MARCHED,)
             march = SharedMarch if desk.holds else March
             return march(job, desk, num_played, self.updates_on_gpu, tell).start()
