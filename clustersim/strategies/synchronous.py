@@ -48,7 +48,9 @@ class Synchronous(Strategy):
 
     def desk(self, job: Job) -> Desk:
         """Return where the workers of a job meet."""
-        return Desk(job, [self.exchange(job, bucket.num_bytes) for bucket in job.buckets])
+        sizes = [bucket.num_bytes for bucket in job.buckets]
+        known = {size: self.exchange(job, size) for size in dict.fromkeys(sizes)}
+        return Desk(job, [known[size] for size in sizes])
 
     def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
         """Let every worker play its iterations, in step with the others; as processes only where that is needed."""
