@@ -70,8 +70,11 @@ class Ranks(Protocol):
     def expect(self, rank: int, step: int) -> None:
         """Tell the collective when a rank has come to a step."""
 
-    def expect_end(self, ranks: Sequence[int]) -> None:
-        """Tell the collective when ranks have done their part."""
+    def steps_of(self, ranks: Sequence[int]) -> list[int]:
+        """Return the steps that ranks have come to [len(ranks)]."""
+
+    def expect_each(self, ranks: Sequence[int], step: int) -> None:
+        """Tell the collective when each of some ranks has come to a step."""
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each rank [num_ranks] the step it has come to, when, and the one it sends and receives in or -1."""

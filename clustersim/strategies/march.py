@@ -173,7 +173,7 @@ class March:
 
     def _watch(self, around: Round, bucket: int, collective: Collective) -> None:
         """Ask at once for what all ranks wait for in an exchange."""
-        everybody, num_steps = np.arange(self._job.num_ranks), collective.schedule.num_steps
+        everybody, num_steps = range(self._job.num_ranks), collective.schedule.num_steps
         follow, is_followed = self._desk.follow(bucket), bucket + 1 < self._num_buckets
         is_pushed_before = is_followed and follow < num_steps
 

@@ -117,6 +117,11 @@ class CompiledEngine:
         found: int = self._column("step").item(self._first_rank[group] + rank)
         return found
 
+    def steps_of(self, group: int, ranks: Sequence[int]) -> list[int]:
+        """Return the steps to which ranks have come [len(ranks)]."""
+        found: list[int] = self._column("step")[np.array(ranks, dtype=np.int64) + self._first_rank[group]].tolist()
+        return found
+
     def send(
         self,
         group: int,

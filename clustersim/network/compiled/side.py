@@ -270,9 +270,13 @@ class CompiledRanks:
         """Tell the collective when a rank has come to a step."""
         self._engine.wait(self.group, rank, step)
 
-    def expect_end(self, ranks: Sequence[int]) -> None:
-        """Tell the collective when ranks have done their part."""
-        self._engine.wait_for_all(self.group, ranks, self._num_steps)
+    def steps_of(self, ranks: Sequence[int]) -> list[int]:
+        """Return the steps that ranks have come to [len(ranks)]."""
+        return [self._num_steps] * len(ranks) if self._is_over else self._engine.steps_of(self.group, ranks)
+
+    def expect_each(self, ranks: Sequence[int], step: int) -> None:
+        """Tell the collective when each of some ranks has come to a step."""
+        self._engine.wait_for_all(self.group, ranks, step)
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""
