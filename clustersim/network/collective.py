@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike
 
 from clustersim.arguments import as_numbers
 from clustersim.collectives.schedule import Schedule
@@ -41,13 +40,12 @@ class Wires(Protocol):
 class _Group:
     """Those of some ranks who are told together: `ranks` have come to the step at the time at which `event` fires."""
 
-    __slots__ = ("_look", "event", "is_awaited", "ranks", "step")
+    __slots__ = ("_look", "awaited", "event", "ranks", "step")
 
-    def __init__(self, look: Callable[[list[int]], None], ranks: np.ndarray, step: int, num_ranks: int):
+    def __init__(self, look: Callable[[list[int]], None], ranks: Sequence[int], step: int):
         self._look = look
         self.step = step
-        self.is_awaited = np.zeros(num_ranks, dtype=bool)  # [num_ranks] those who have not come
-        self.is_awaited[ranks] = True
+        self.awaited = set(ranks)  # those who have not come
         self.event: simpy.Event | None = None
         self.ranks: list[int] = []
 
@@ -75,7 +73,7 @@ class Collective:
         self.finished: simpy.Event = wires.env.event()
         self.num_entered = 0
         self.entries: list[tuple[list[int], list[float]]] = []  # ranks that their side has not heard of, and times
-        self._has_entered = np.zeros(schedule.num_ranks, dtype=bool)
+        self._entered: set[int] = set()
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         self._groups: list[_Group] = []
         self._unexpected: list[_Group] = []  # those that the side has not heard of
@@ -93,18 +91,18 @@ class Collective:
         if len(ranks) == 1:
             self._note_entry(ranks[0], now_s)
         else:
-            self._note_entries(np.array(ranks, dtype=np.int64), np.full(len(ranks), now_s))
+            self._note_entries(ranks, [now_s] * len(ranks))
         self._wires.after_acting()
 
-    def enter_each(self, ranks: ArrayLike, times_s: ArrayLike) -> None:
+    def enter_each(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
         """Let ranks take part, each from its own time on, none of which is before now."""
         self._wires.before_acting()
-        self._note_entries(np.asarray(ranks, dtype=np.int64), np.asarray(times_s, dtype=float))
+        self._note_entries(ranks, times_s)
         self._wires.after_acting()
 
-    def enter_at(self, times_s: ArrayLike) -> None:
+    def enter_at(self, times_s: Sequence[float]) -> None:
         """Let every rank take part from its own time on [num_ranks], none of which is before now."""
-        self._note_entries(np.arange(self.schedule.num_ranks), np.asarray(times_s, dtype=float))
+        self._note_entries(range(self.schedule.num_ranks), times_s)
 
     def flush(self) -> None:
         """Let the side that plays them know of ranks that have entered here, and of those who are waited for."""
@@ -112,7 +110,7 @@ class Collective:
         for group in groups:
             self._expect(group)
         if self._to_expect:
-            self.ranks.expect_end(self._to_expect)
+            self.ranks.expect_each(self._to_expect, self.schedule.num_steps)
             self._to_expect = []
         entries, self.entries = self.entries, []
         if len(entries) == 1:
@@ -151,13 +149,13 @@ class Collective:
             self.ranks.expect(rank, step)
         return event
 
-    def watch(self, ranks: Sequence[int] | np.ndarray, step: int, look: Callable[[list[int]], None]) -> None:
+    def watch(self, ranks: Sequence[int], step: int, look: Callable[[list[int]], None]) -> None:
         """Call `look(ranks)` on the clock as these ranks finish every step before `step`, once for those of one time.
 
         That is what waiting for each by `reached` comes to, in fewer events.
         """
         self._wires.before_waiting()
-        group = _Group(look, np.asarray(ranks), step, self.schedule.num_ranks)
+        group = _Group(look, ranks, step)
         self._groups.append(group)
         self._unexpected.append(group)
         self._wires.entering[self] = None
@@ -179,21 +177,21 @@ class Collective:
         own = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         ranks, steps = [own[:, 0]], [own[:, 1]]
         for group in self._groups:
-            ranks.append(np.flatnonzero(group.is_awaited))
-            steps.append(np.full(len(ranks[-1]), group.step))
+            ranks.append(np.array(sorted(group.awaited), dtype=np.int64))
+            steps.append(np.full(len(group.awaited), group.step))
         return np.concatenate(ranks), np.concatenate(steps)
 
     def awaited_outside(self) -> list[int]:
         """Return the ranks that have not entered, for whose part or whole somebody waits who is no rank here."""
-        awaits_all = bool(self.finished.callbacks) and not self._has_entered.any()
-        outside = np.flatnonzero(~self._has_entered).tolist()
+        awaits_all = bool(self.finished.callbacks) and not self._entered
+        outside = (rank for rank in range(self.schedule.num_ranks) if rank not in self._entered)
         return [rank for rank in outside if awaits_all or rank in self._waiting]
 
     def came(self, rank: int, step: int) -> None:
         """Let those know who wait for a rank to have come to a step."""
         later: list[int] = []  # steps that are still waited for
         for group in self._groups:
-            if not group.is_awaited[rank]:
+            if rank not in group.awaited:
                 continue
             if group.step <= step:
                 self._tell_group(group, [rank])
@@ -211,12 +209,13 @@ class Collective:
 
     def came_together(self, ranks: np.ndarray, steps: np.ndarray) -> None:
         """Let those know who wait for ranks to have come to their steps, at one time and without the side's help."""
+        pairs = [*zip(ranks.tolist(), steps.tolist(), strict=True)]
         for group in self._groups:
-            there = ranks[(steps >= group.step) & group.is_awaited[ranks]]
-            if len(there):
-                self._tell_group(group, there.tolist())
+            there = [rank for rank, step in pairs if step >= group.step and rank in group.awaited]
+            if there:
+                self._tell_group(group, there)
         if self._waiting:
-            for rank, step in zip(ranks.tolist(), steps.tolist(), strict=True):
+            for rank, step in pairs:
                 if rank in self._waiting:
                     self.came(rank, step)
 
@@ -232,7 +231,7 @@ class Collective:
 
     def _tell_group(self, group: _Group, ranks: list[int]) -> None:
         """Let somebody know who is told together of the ranks that come at one time."""
-        group.is_awaited[ranks] = False
+        group.awaited.difference_update(ranks)
         if group.event is None or group.event.triggered:
             group.event, group.ranks = self._wires.env.event(), []
             group.event.callbacks.append(group.look)
@@ -241,35 +240,36 @@ class Collective:
 
     def _expect(self, group: _Group) -> None:
         """Let the side tell of the ranks that a group waits for; those that are there are told now."""
-        awaited = np.flatnonzero(group.is_awaited).tolist()
-        there = [rank for rank in awaited if self.ranks.step_of(rank) >= group.step]
+        awaited = sorted(group.awaited)
+        there = [rank for rank, step in zip(awaited, self.ranks.steps_of(awaited), strict=True) if step >= group.step]
         if there:
             self._tell_group(group, there)
-        for rank in awaited:
-            if group.is_awaited[rank]:
-                self.ranks.expect(rank, group.step)
+        if group.awaited:
+            self.ranks.expect_each(sorted(group.awaited), group.step)
 
     def _note_entry(self, rank: int, time_s: float) -> None:
-        """Note that one rank enters: as `_note_entries` does, without arrays to look through."""
+        """Note that one rank enters: as `_note_entries` does, with less to look through."""
         self._check(rank, 0)
-        if self._has_entered[rank]:
+        if rank in self._entered:
             raise InputError(f"rank {rank} has entered this collective before", got=str(rank))
-        self._has_entered[rank] = True
+        self._entered.add(rank)
         self.num_entered += 1
         self.entries.append(([rank], [time_s]))
         self._wires.entering[self] = None
 
-    def _note_entries(self, ranks: np.ndarray, times_s: np.ndarray) -> None:
-        for rank in ranks[(ranks < 0) | (ranks >= self.schedule.num_ranks)].tolist():
+    def _note_entries(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
+        if len(ranks) == 1:
+            self._note_entry(ranks[0], times_s[0])
+            return
+        new, entered = set(ranks), self._entered
+        for rank in (min(new, default=0), max(new, default=0)):
             self._check(rank, 0)
-        for rank in ranks[self._has_entered[ranks]].tolist():
+        for rank in sorted(new & entered):
             raise InputError(f"rank {rank} has entered this collective before", got=str(rank))
-        if len(ranks) > 1 and len(set(ranks.tolist())) < len(ranks):
-            raise InputError(
-                f"a rank enters a collective once (got the ranks {ranks.tolist()})", got=str(ranks.tolist())
-            )
-        if len(ranks):
-            self._has_entered[ranks] = True
-            self.num_entered += len(ranks)
-            self.entries.append((ranks.tolist(), times_s.tolist()))
+        if len(new) < len(ranks):
+            raise InputError(f"a rank enters a collective once (got the ranks {[*ranks]})", got=str([*ranks]))
+        if new:
+            entered |= new
+            self.num_entered += len(new)
+            self.entries.append(([*ranks], [*times_s]))
             self._wires.entering[self] = None

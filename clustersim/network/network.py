@@ -15,6 +15,7 @@ from clustersim.errors import InputError
 from clustersim.network.alone import Alone
 from clustersim.network.at_hand import most_plain_messages
 from clustersim.network.collective import Collective
+from clustersim.network.conveyor import Conveyor
 from clustersim.network.environment import Environment
 from clustersim.network.flow import INFINITE
 from clustersim.network.inner_clock import InnerClock
@@ -206,6 +207,22 @@ class Network:
         self.side.send_together(sent, *ends)
         self.after_acting()
         return sent
+
+    def conveyor(
+        self,
+        src: Sequence[Hashable],
+        dst: Sequence[Hashable],
+        num_belts: int,
+        look: Callable[[Any, list[int]], None],
+    ) -> Conveyor:
+        """Return what carries messages between pairs of nodes again and again, and calls `look` as they arrive."""
+        node = self.topology.node
+        sources, targets = (np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst))
+        return Conveyor(self, sources, targets, num_belts, look)
+
+    def note_sent(self, num_messages: int) -> None:
+        """Note that messages are sent by themselves."""
+        self._num_sent += num_messages
 
     def cancel(self, transfer: simpy.Event) -> None:
         """Call off what `transfer` or `add` returned: its event fires now, with the bytes delivered by now.

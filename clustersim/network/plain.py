@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import simpy
 
 from clustersim.network.collective import Collective
+from clustersim.network.conveyor import Conveyor
 from clustersim.network.engine import Engine
 from clustersim.network.fair_share import SHARING
 from clustersim.network.flow import INFINITE, Flow, Path
@@ -95,6 +96,14 @@ class PlainSide:
         rows = zip(ends, sent.num_bytes.tolist(), sent.weight.tolist(), sent.start_s.tolist(), strict=True)
         for number, (both, num_bytes, weight, start_s) in enumerate(rows):
             self.engine.post(Flow(self.paths.between(*both), num_bytes, weight, sent, number), start_s)
+
+    def convey(
+        self, conveyor: Conveyor, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
+    ) -> None:
+        """Send messages [num_messages] over pairs of a conveyor, each at its time or now where that is past."""
+        for pair, size, time_s in zip(pairs, num_bytes, start_s, strict=True):
+            path = self.paths.between(int(conveyor.src[pair]), int(conveyor.dst[pair]))
+            self.engine.post(Flow(path, size, 1.0, conveyor, pair), max(time_s, self.engine.now_s))
 
     def call_off(self, sent: Sent) -> float:
         """Take a message off its way; return the share of it that has been moved."""

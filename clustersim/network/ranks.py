@@ -66,10 +66,14 @@ class PlainRanks:
         """Tell the collective when a rank has come to a step."""
         self.awaited_steps[rank] = min(step, self.awaited_steps[rank])
 
-    def expect_end(self, ranks: Sequence[int]) -> None:
-        """Tell the collective when ranks have done their part."""
+    def steps_of(self, ranks: Sequence[int]) -> list[int]:
+        """Return the steps that ranks have come to [len(ranks)]."""
+        return [self.reached_steps[rank] for rank in ranks]
+
+    def expect_each(self, ranks: Sequence[int], step: int) -> None:
+        """Tell the collective when each of some ranks has come to a step."""
         for rank in ranks:
-            self.expect(rank, self._num_steps)
+            self.expect(rank, step)
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""

@@ -10,6 +10,7 @@ import simpy
 
 if TYPE_CHECKING:
     from clustersim.network.collective import Collective
+    from clustersim.network.conveyor import Conveyor
     from clustersim.network.stuck import LinkName, Stuck
     from clustersim.network.transfer import Sent, SentTogether
 
@@ -69,8 +70,11 @@ class Ranks(Protocol):
     def expect(self, rank: int, step: int) -> None:
         """Tell the collective when a rank has come to a step."""
 
-    def expect_end(self, ranks: Sequence[int]) -> None:
-        """Tell the collective when ranks have done their part."""
+    def steps_of(self, ranks: Sequence[int]) -> list[int]:
+        """Return the steps that ranks have come to [len(ranks)]."""
+
+    def expect_each(self, ranks: Sequence[int], step: int) -> None:
+        """Tell the collective when each of some ranks has come to a step."""
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each rank [num_ranks] the step it has come to, when, and the one it sends and receives in or -1."""
@@ -105,6 +109,9 @@ class Side(Protocol):
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None: ...
     def add(self, sent: Sent, node: int) -> None: ...
     def send_together(self, sent: SentTogether, src: np.ndarray, dst: np.ndarray) -> None: ...
+    def convey(
+        self, conveyor: Conveyor, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
+    ) -> None: ...
     def call_off(self, sent: Sent) -> float:
         """Take a message off its way; return the share of its bytes that it has moved."""
 

@@ -122,7 +122,7 @@ class _Stage:
         collective = self.network.begin(schedule, [*nodes, *further_ranks(schedule, topology, gpus)], delay_s)
         others = range(len(gpus), schedule.num_ranks)
         if others:
-            collective.enter_each(others, np.full(len(others), float(self.env.now)))
+            collective.enter_each(others, [float(self.env.now)] * len(others))
         return collective
 
     def done(self) -> None:

@@ -63,32 +63,44 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     send_for_samples(job, rank)
 
 
-def take_samples(job: Job, rank: int) -> Process:
+CopyIn = Callable[[int], Process]
+"""Copies a batch of samples to a rank's GPU."""
+
+
+def take_samples(job: Job, rank: int, copy_in: CopyIn | None = None) -> Process:
     """Wait for the next batch: for one that is on its way already, or ask for it; the one after may be sent ahead."""
     on_its_way = job.samples.pop(rank, None)
     if on_its_way is None:
-        yield from _samples(job, rank)
+        yield from _samples(job, rank, copy_in)
     else:
         yield on_its_way
     if job.input_stage is not None and job.input_stage.goes_ahead(rank):
-        job.samples[rank] = job.clock.process(_samples(job, rank))
+        job.samples[rank] = job.clock.process(_samples(job, rank, copy_in))
 
 
-def send_for_samples(job: Job, rank: int) -> None:
+def send_for_samples(job: Job, rank: int, copy_in: CopyIn | None = None) -> None:
     """Let the next batch set off to a GPU that has computed with the one before, where only then it is copied."""
     stage = job.input_stage
     if stage is not None and stage.copied_bytes and not stage.copied_ahead:
-        job.samples[rank] = job.clock.process(_samples(job, rank))
+        job.samples[rank] = job.clock.process(_samples(job, rank, copy_in))
 
 
-def _samples(job: Job, rank: int) -> Process:
-    """Have the next batch from the loader, and copied from the host's memory to the GPU's where that is simulated."""
+def sample_memory(job: Job, rank: int) -> Node:
+    """Return the memory of its host in which a rank's samples lie, where they are copied from there."""
     stage, gpu = job.input_stage, job.devices[rank]
+    is_first = stage is not None and stage.in_first_socket
+    return Node(job.network.topology.first_memory(gpu.number)) if is_first else gpu.host_memory
+
+
+def _samples(job: Job, rank: int, copy_in: CopyIn | None) -> Process:
+    """Have the next batch from the loader, and copied from the host's memory to the GPU's where that is simulated."""
+    stage = job.input_stage
     assert stage is not None
     yield from stage.fetch(rank)
-    if stage.copied_bytes:
-        lies_in = Node(job.network.topology.first_memory(gpu.number)) if stage.in_first_socket else None
-        yield from gpu.copy_in(stage.copied_bytes, lies_in)
+    if stage.copied_bytes and copy_in is not None:
+        yield from copy_in(rank)
+    elif stage.copied_bytes:
+        yield from job.devices[rank].copy_in(stage.copied_bytes, sample_memory(job, rank))
 
 
 def update(job: Job, rank: int, iteration: int) -> Process:

@@ -137,10 +137,10 @@ class Desk:
         if key not in self._open:
             collective = self._job.network.begin(exchange.schedule, exchange.nodes, exchange.delay_s)
             others = range(len(self._places), exchange.schedule.num_ranks)
-            collective.enter_each(others, np.full(len(others), times_s.min()))
+            collective.enter_each(others, [float(times_s.min())] * len(others))
             self._open[key], self._to_come[key] = collective, len(self._places)
         collective = self._open[key]
-        collective.enter_each([self._places[rank] for rank in ranks.tolist()], times_s)
+        collective.enter_each([self._places[rank] for rank in ranks.tolist()], times_s.tolist())
         self._to_come[key] -= len(ranks)
         if not self._to_come[key]:
             del self._open[key], self._to_come[key]

@@ -196,8 +196,8 @@ class Gathering:
         """Begin a collective, in which no GPU is yet; switches and memories are."""
         collective = self._network.begin_at(party.schedule, party.nodes, party.delay_s)
         if len(party.gpus) < party.schedule.num_ranks:
-            others = np.setdiff1d(np.arange(party.schedule.num_ranks), party.gpus)
-            collective.enter_each(others, np.full(len(others), float(self._env.now)))
+            others = np.setdiff1d(np.arange(party.schedule.num_ranks), party.gpus).tolist()
+            collective.enter_each(others, [float(self._env.now)] * len(others))
         return collective
 
     def _algorithm_of(self, op: Call) -> str:

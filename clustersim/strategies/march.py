@@ -1,10 +1,10 @@
 """The workers of a synchronous job as times instead of processes: the same day, without an event for each hour of it.
 
 Nobody holds a synchronous worker up but its own buckets. So all that it computes in an iteration is known when
-the iteration begins, and few things are worth an event on the clock: that ranks have pushed a bucket or are out of
-its exchange, together. When all that a bucket waits for on a rank is known, so is when the rank enters, and once
-that is known of all ranks they are entered at once, each at its time to come. `Synchronous.iterate` tells the same
-day hour by hour, which is what an exact run plays; a test holds the two together.
+the iteration begins, or its samples are there, and few things are worth an event on the clock: that ranks have pushed
+a bucket or are out of its exchange, together. When all that a bucket waits for on a rank is known, so is when the rank
+enters, and once that is known of all ranks they are entered at once, each at its time to come. `Synchronous.iterate`
+tells the same day hour by hour, which is what an exact run plays; a test holds the two together.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import simpy
 
 from clustersim.network import Collective
 from clustersim.program import Iteration
+from clustersim.strategies.day import CopyIn, Process, sample_memory, send_for_samples, take_samples
 from clustersim.strategies.desk import Desk
 from clustersim.strategies.job import Job
 from clustersim.strategies.round import Round
@@ -23,6 +24,16 @@ from clustersim.strategies.strategy import Tell
 
 MARCHED = "synchronous workers' days worked out as arithmetic (a march), not played as processes"
 """What is told where workers march."""
+
+
+def may_march(job: Job, desk: Desk) -> bool:
+    """Say whether what a worker computes in an iteration is known as soon as it begins to.
+
+    Beside exchanges that hold its multiprocessors, or wait for what others compute, it is where nothing else changes it.
+    """
+    has_samples = job.input_stage is not None
+    is_held_up = (desk.awaits_receivers and has_samples) or (desk.holds and (has_samples or job.paces is not None))
+    return bool(job.buckets) and job.work is None and not job.network.exact and not is_held_up
 
 
 class March:
@@ -38,6 +49,13 @@ class March:
         plans = (job.plans(rank, 0) for rank in range(job.num_ranks))
         self._copied_s = np.array([[bucket.copied_s for bucket in plan.buckets] for plan in plans]).T
         self._is_staged = job.is_staged and desk.goes_anywhere(0)
+        self._copy_in: CopyIn | None = None  # of samples, where buckets are copied in as well
+        if self._is_staged:
+            self._copy_in = self._copy_samples
+            gpus, hosts = ([getattr(device, name) for device in job.devices] for name in ("node", "host_memory"))
+            samples = [sample_memory(job, rank) for rank in range(job.num_ranks)]
+            self._out = job.network.conveyor(gpus, hosts, job.num_ranks, self._copied_out)
+            self._in = job.network.conveyor([*hosts, *samples], gpus * 2, job.num_ranks, self._copied_in)
         self._rounds: dict[int, Round] = {}
         self._num_left = job.num_ranks
         self._latest_s = 0.0
@@ -59,14 +77,37 @@ class March:
         if around is None:
             around = self._rounds[iteration] = self.rounds(self._job.num_ranks, iteration, self._num_buckets)
             around.copied_s = self._copied_s
-        self._compute(around, ranks, now_s)
-        self._hand_over(around, ranks)
+        self._job.times.begin_s[ranks, iteration] = now_s
+        if self._job.input_stage is None:
+            self._compute(around, ranks, now_s)
+            self._hand_over(around, ranks)
+        else:
+            for rank, time_s in zip(ranks.tolist(), now_s.tolist(), strict=True):
+                self._at(time_s, self._take_samples, around, rank)
+
+    def _take_samples(self, around: Round, rank: int) -> None:
+        taken = take_samples(self._job, rank, self._copy_in)
+        _after(self._job.env.process(taken), self._begin_with, around, rank)
+
+    def _copy_samples(self, rank: int) -> Process:
+        """Copy a batch of samples to a GPU, in its turn with buckets that are copied there."""
+        job, copied = self._job, self._job.env.event()
+        assert job.input_stage is not None
+        self._in.send([job.num_ranks + rank], job.input_stage.copied_bytes, [job.env.now], copied)
+        yield copied
+
+    def _begin_with(self, around: Round, rank: int) -> None:
+        """Let a rank compute whose samples are there, and have the next ones sent for when it has."""
+        now_s, alone = float(self._job.env.now), np.array([rank])
+        self._job.times.fetched_s[rank, around.iteration] = now_s
+        self._compute(around, alone, np.array([now_s]))
+        self._hand_over(around, alone)
+        self._at(float(around.computed_s[rank]), send_for_samples, self._job, rank, self._copy_in)
 
     def _hand_over(self, around: Round, ranks: np.ndarray) -> None:
         """Let buckets set off as they are ready, whose times are all known."""
         if self._is_staged:
-            for rank in ranks.tolist():
-                self._at(float(around.ready_s[0, rank]), self._copy_out, around, rank, 0)
+            self._copy_out(around, 0, ranks)
         elif self._desk.awaits_receivers:
             for rank in ranks.tolist():
                 self._at(float(self._job.times.begin_s[rank, around.iteration]), self._begun, around, rank)
@@ -87,7 +128,6 @@ class March:
         around.slowdown[ranks] = [job.slowdown(rank, iteration) for rank in ranks.tolist()]
         work_s = _work_s([job.plans(rank, iteration) for rank in ranks.tolist()])
         around.update_s[ranks] = work_s[-1]
-        times.begin_s[ranks, iteration] = now_s
         now_s = self._after_work(around, ranks, now_s, work_s[0])
         times.forward_s[ranks, iteration] = now_s
         for bucket in range(self._num_buckets):
@@ -133,7 +173,7 @@ class March:
 
     def _watch(self, around: Round, bucket: int, collective: Collective) -> None:
         """Ask at once for what all ranks wait for in an exchange."""
-        everybody, num_steps = np.arange(self._job.num_ranks), collective.schedule.num_steps
+        everybody, num_steps = range(self._job.num_ranks), collective.schedule.num_steps
         follow, is_followed = self._desk.follow(bucket), bucket + 1 < self._num_buckets
         is_pushed_before = is_followed and follow < num_steps
 
@@ -160,20 +200,24 @@ class March:
             self._back(around, bucket, ranks)
             return
         num_bytes = self._job.buckets[bucket].num_bytes * self._job.wire.back_per_byte
-        for rank in ranks.tolist():
-            copying = self._job.env.process(self._job.devices[rank].copy_in(num_bytes))
-            _after(copying, self._back, around, bucket, np.array([rank]))
+        self._in.send(ranks.tolist(), num_bytes, [self._job.env.now] * len(ranks), (around, bucket))
 
-    def _copy_out(self, around: Round, rank: int, bucket: int) -> None:
-        copying = self._job.devices[rank].copy_out(self._job.buckets[bucket].num_bytes)
-        _after(self._job.env.process(copying), self._copied_out, around, rank, bucket)
+    def _copy_out(self, around: Round, bucket: int, ranks: np.ndarray) -> None:
+        """Let a bucket be copied to the hosts when it is ready."""
+        ready_s = around.ready_s[bucket, ranks].tolist()
+        self._out.send(ranks.tolist(), self._job.buckets[bucket].num_bytes, ready_s, (around, bucket))
 
-    def _copied_out(self, around: Round, rank: int, bucket: int) -> None:
-        now_s = self._job.env.now
-        self._clear(around, bucket, np.array([rank]), now_s)
+    def _copied_out(self, which: tuple[Round, int], copied: list[int]) -> None:
+        (around, bucket), ranks = which, np.array(copied)
+        self._clear(around, bucket, ranks, self._job.env.now)
         if bucket + 1 < self._num_buckets:
-            next_s = max(now_s, float(around.ready_s[bucket + 1, rank]))
-            self._at(next_s, self._copy_out, around, rank, bucket + 1)
+            self._copy_out(around, bucket + 1, ranks)
+
+    def _copied_in(self, which: tuple[Round, int] | simpy.Event, copied: list[int]) -> None:
+        if isinstance(which, simpy.Event):
+            which.succeed()
+        else:
+            self._back(*which, np.array(copied))
 
     def _back(self, around: Round, bucket: int, ranks: np.ndarray) -> None:
         ended = around.back(bucket, ranks, self._job.env.now)

@@ -62,10 +62,10 @@ class PatientDesk(Desk):
         key, exchange = (iteration, bucket), self._exchanges[bucket]
         if key not in self._open:
             collective = self._job.network.begin(exchange.schedule, exchange.nodes, exchange.delay_s)
-            taking = np.arange(len(self._shares[bucket])) + len(self._places)
-            threads = np.arange(len(self._places) + self.num_ends * len(taking), exchange.schedule.num_ranks)
-            there = np.concatenate([taking, threads])
-            collective.enter_each(there, np.full(len(there), times_s.min()))
+            first, num_taking = len(self._places), len(self._shares[bucket])
+            taking = range(first, first + num_taking)
+            there = [*taking, *range(first + self.num_ends * num_taking, exchange.schedule.num_ranks)]
+            collective.enter_each(there, [float(times_s.min())] * len(there))
             collective.watch(taking, exchange.follow, partial(self._arrived, collective, iteration, bucket))
             self._open[key], self._to_come[key] = collective, len(self._places)
         return super()._enter(ranks, times_s, iteration, bucket)

@@ -63,13 +63,17 @@ class Server(Synchronous):
         """Return where workers exchange buckets: at servers that hand out at once, or that take their time."""
         sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
         places = self.servers.holders(sizes, [bucket.name for bucket in job.buckets], job.bytes_per_number)
-        where = [[nodes[number] for number in numbers] for numbers in places]
-        exchanges = [self._exchange_at(at, job, size) for at, size in zip(where, sizes, strict=True)]
+        kinds = [(tuple(numbers), size) for numbers, size in zip(places, sizes, strict=True)]
+        known = {
+            (numbers, size): self._exchange_at([nodes[number] for number in numbers], job, size)
+            for numbers, size in dict.fromkeys(kinds)
+        }
+        exchanges = [known[kind] for kind in kinds]
         if not self.servers.is_patient:
             return Desk(job, exchanges)
         shares = [
-            [Share(number, self._update_s(job, node, size / len(at))) for number, node in zip(numbers, at, strict=True)]
-            for numbers, at, size in zip(places, where, sizes, strict=True)
+            [Share(number, self._update_s(job, nodes[number], size / len(numbers))) for number in numbers]
+            for numbers, size in kinds
         ]
         ways, together = self.servers, self.servers.pull == "together"
         if not ways.one_stream:

@@ -10,7 +10,7 @@ from clustersim.stragglers import Awaited
 from clustersim.strategies.day import Outbox, Process, compute, update
 from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.job import Job
-from clustersim.strategies.march import MARCHED, March
+from clustersim.strategies.march import MARCHED, March, may_march
 from clustersim.strategies.shared_march import SharedMarch
 from clustersim.strategies.strategy import Strategy, Tell
 
@@ -48,7 +48,9 @@ class Synchronous(Strategy):
 
     def desk(self, job: Job) -> Desk:
         """Return where the workers of a job meet."""
-        return Desk(job, [self.exchange(job, bucket.num_bytes) for bucket in job.buckets])
+        sizes = [bucket.num_bytes for bucket in job.buckets]
+        known = {size: self.exchange(job, size) for size in dict.fromkeys(sizes)}
+        return Desk(job, [known[size] for size in sizes])
 
     def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
         """Let every worker play its iterations, in step with the others; as processes only where that is needed."""
@@ -56,8 +58,7 @@ class Synchronous(Strategy):
         job.algorithms = desk.algorithms
         job.num_warm_up, num_played = self.iterations(job)
         job.num_after = self.num_after(job)
-        plays = job.network.exact or job.input_stage is not None or job.work is not None
-        if self.marches and job.buckets and not plays and not (desk.holds and job.paces is not None):
+        if self.marches and may_march(job, desk):
             job.shortcuts = (MARCHED,)
             march = SharedMarch if desk.holds else March
             return march(job, desk, num_played, self.updates_on_gpu, tell).start()

@@ -59,7 +59,16 @@ def assert_same_times(one: Timesheet, other: Timesheet, within: float) -> None:
         np.testing.assert_array_equal(times.enter_s[rank, iteration, bucket], times.awaited_s[awaited])
 
 
-def outcome(num_gpus: int, strategy: str, stragglers: str, transport: str, replicate: int, cluster: str) -> Outcome:
+INPUTS: dict[str, dict[str, Any]] = {
+    "read-and-decoded": {"decode": "300 samples/s", "storage": "30 MB/s", "sample_bytes": "110 kB", "cv": 0.2},
+    "copied": {"copied_bytes": "602 kB", "prefetch": 0},
+    "copied-ahead": {"decode": "500 samples/s", "copied_bytes": "20 MB", "copied_ahead": True, "memory": "first-socket"},
+}
+
+
+def outcome(
+    num_gpus: int, strategy: str, stragglers: str, transport: str, replicate: int, cluster: str, **changes: Any
+) -> Outcome:
     """Play three iterations of a small network's training."""
     scenario = load_scenario(
         {
@@ -75,6 +84,7 @@ def outcome(num_gpus: int, strategy: str, stragglers: str, transport: str, repli
             "replicates": 2,
             "seed": 5,
         }
+        | changes
     )
     return play_point(Setup(scenario.points()[0].point), replicate, False, lambda share: None)
 
@@ -88,6 +98,19 @@ def test_a_march_keeps_the_times_of_processes_whatever_slows_its_ranks(strategy,
     marched = outcome(*case)
     monkeypatch.setattr(type(STRATEGIES[strategy]), "marches", False)
     played = outcome(*case)
+    assert_same_times(marched.times, played.times, 1e-12)
+    np.testing.assert_allclose(marched.link_bytes, played.link_bytes, rtol=1e-12)
+
+
+@pytest.mark.parametrize("samples", INPUTS)
+@pytest.mark.parametrize("strategy", ["ring", "server", "server-local-sum"])
+@pytest.mark.parametrize("transport", ["mpi", "nccl"])
+def test_a_march_keeps_the_times_of_processes_that_wait_for_samples(transport, strategy, samples, monkeypatch):
+    case = (7, strategy, "iterations", transport, 0, "hosts")
+    marched = outcome(*case, input=INPUTS[samples])
+    monkeypatch.setattr(type(STRATEGIES[strategy]), "marches", False)
+    played = outcome(*case, input=INPUTS[samples])
+    assert np.isfinite(marched.times.fetched_s).any()
     assert_same_times(marched.times, played.times, 1e-12)
     np.testing.assert_allclose(marched.link_bytes, played.link_bytes, rtol=1e-12)
 
@@ -132,12 +155,12 @@ def test_a_result_says_that_its_workers_marched():
     assert MARCHED in told(exact=False)
     assert MARCHED in told(exact=False, strategy={"kind": "server"}, num_gpus=[1, 2])
     assert MARCHED in told(exact=False, jobs=2)
+    assert MARCHED in told(exact=False, input={"decode": "100 samples/s"})
 
 
 def test_a_result_says_nothing_of_a_march_where_workers_are_processes():
     assert told(exact=True) == ()
     assert MARCHED not in told(exact=False, strategy={"kind": "async"})
-    assert MARCHED not in told(exact=False, input={"decode": "100 samples/s"})
 
 
 def test_without_gradients_a_march_is_compute_and_nothing_else():

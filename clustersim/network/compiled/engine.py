@@ -10,7 +10,7 @@ from clustersim.collectives.schedule import Schedule
 from clustersim.network.compiled import instants
 from clustersim.network.compiled.memory import Blocks, Memory
 from clustersim.network.compiled.programs import Program, Programs, Wiring
-from clustersim.network.compiled.tables import GROUP, NONE, ON_THE_WAY, RANK, Growth, Pool
+from clustersim.network.compiled.tables import ALL, GROUP, NONE, ON_THE_WAY, RANK, Growth, Pool
 from clustersim.network.paths import Costs
 from clustersim.topology import Topology
 
@@ -88,9 +88,9 @@ class CompiledEngine:
         self._programs[group] = program
         return group
 
-    def begin_messages(self, num_messages: int) -> int:
-        """Prepare messages that belong to no collective; return their group."""
-        return self._add_group(num_messages, NONE, num_messages, (0, NONE, 0, 0, 0))
+    def begin_messages(self, num_messages: int, ends: int = ALL) -> int:
+        """Prepare messages that belong to no collective; return their group. It tells when `ALL` have ended, or `EACH`."""
+        return self._add_group(num_messages, ends, num_messages, (0, NONE, 0, 0, 0))
 
     def enter(self, group: int, ranks: Sequence[int], now_s: float, times_s: Sequence[float]) -> None:
         """Let ranks take part, each from its time on, or from now on where that is past."""
@@ -119,21 +119,26 @@ class CompiledEngine:
         found: int = self._column("step").item(self._first_rank[group] + rank)
         return found
 
+    def steps_of(self, group: int, ranks: Sequence[int]) -> list[int]:
+        """Return the steps to which ranks have come [len(ranks)]."""
+        found: list[int] = self._column("step")[np.array(ranks, dtype=np.int64) + self._first_rank[group]].tolist()
+        return found
+
     def send(
         self,
         group: int,
+        numbers: np.ndarray,
         paths: np.ndarray,
         num_bytes: np.ndarray,
         weight: np.ndarray,
         now_s: float,
-        start_s: np.ndarray | None = None,
-    ) -> int:
-        """Send the messages of a group, each from its time on; return the flow of the last one."""
-        starts = np.full(len(paths), now_s) if start_s is None else start_s
+        start_s: np.ndarray,
+    ) -> None:
+        """Send messages of a group, each from its time on."""
         self._refresh()
-        flow = instants.send(self._state, now_s, group, paths, num_bytes, weight, starts)
-        self.next_s = now_s
-        return int(flow)
+        arrives_s = instants.send(self._state, now_s, group, numbers, paths, num_bytes, weight, start_s)
+        if arrives_s < self.next_s:
+            self.next_s = arrives_s
 
     def send_one(self, path: int, num_bytes: float, weight: float, now_s: float) -> tuple[int, int]:
         """Send a message; return its group and its flow."""

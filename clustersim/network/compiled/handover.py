@@ -9,6 +9,7 @@ import numpy as np
 from clustersim.network.collective import Collective
 from clustersim.network.compiled.side import CompiledRanks, CompiledSide
 from clustersim.network.compiled.tables import ADDING, MOVING, NEVER, NONE, ON_THE_WAY
+from clustersim.network.conveyor import Conveyor
 from clustersim.network.flow import INFINITE, Flow, Link, Path
 from clustersim.network.plain import PlainSide
 from clustersim.network.ranks import PlainRanks
@@ -135,6 +136,8 @@ def _take_owner(
             side.engine.groups["num_left"][bulks[sender]] = sender.num_left
             side.listen_together(bulks[sender], sender)
         return Owner(bulks[sender], flow.message)
+    if isinstance(sender, Conveyor):
+        return Owner(side.group_of(sender), flow.message)
     for plain, ranks in ranks_of.items():
         place = plain.place(flow)
         if place is not None:

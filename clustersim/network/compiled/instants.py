@@ -153,19 +153,21 @@ def send(
     states: np.ndarray,
     now_s: float,
     group: int,
+    numbers: np.ndarray,
     paths: np.ndarray,
     num_bytes: np.ndarray,
     weight: np.ndarray,
     start_s: np.ndarray,
-) -> int:
-    """Send the messages [num_messages] of a group without steps; return the row of the last one."""
+) -> float:
+    """Send messages [num_messages] of a group without steps; return when the first of them comes to its links."""
     state = states[0]
     state.now_s = max(state.now_s, now_s)
-    slot = NONE
-    for number in range(len(paths)):
-        slot = new_flow(state, group, number, word(paths[number]), num_bytes[number], weight[number])
-        post(state, slot, max(start_s[number], now_s))
-    return slot
+    arrives_s = INFINITE
+    for index in range(len(numbers)):
+        slot = new_flow(state, group, word(numbers[index]), word(paths[index]), num_bytes[index], weight[index])
+        post(state, slot, max(start_s[index], now_s))
+        arrives_s = min(arrives_s, tables.flow(state, slot).since_s)
+    return arrives_s
 
 
 @kernel

@@ -54,7 +54,7 @@ class Wiring:
         self._adding: dict[tuple[int, int], int] = {}
         self._connections: dict[tuple[int, int], int] = {}
         self._singles: dict[tuple[int, int], int] = {}
-        self._together: dict[tuple[bytes, bytes], int] = {}
+        self._together: dict[tuple[bytes, bytes, float | None], int] = {}
         self._add_links(payload_rates(topology, costs))
         self.no_way = self.path_over(np.zeros(0, np.int64), 0.0)
 
@@ -62,26 +62,17 @@ class Wiring:
     def num_lanes(self) -> int:
         return len(self._lanes)
 
-    def between(self, src: np.ndarray, dst: np.ndarray, relayed_s: float | None = None) -> int:
-        """Add the paths between nodes [num_paths] and return the row of the first; with a wait, all are of channels."""
-        if relayed_s is None:
-            routes = self._topology.routes(src, dst)
-            latency_s = waits_s(self._topology, self._costs, src, dst, routes)
-        else:
-            routes, latency_s = self._topology.channel_routes(src, dst), np.full(len(src), relayed_s)
-        return self._add_paths(*self._with_connections(src, dst, routes.first, routes.links), latency_s)
+    def paths_between(self, src: np.ndarray, dst: np.ndarray, relayed_s: float | None = None) -> np.ndarray:
+        """Return the paths between nodes [num_paths], the same for the same nodes; with a wait, all are of channels."""
+        key = src.tobytes(), dst.tobytes(), relayed_s
+        if key not in self._together:
+            self._together[key] = self._between(src, dst, relayed_s)
+        first = self._together[key]
+        return np.arange(first, first + len(src))
 
     def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
         """Return how long each step of a schedule with relays waits; None where it has none."""
         return step_wait_s(self._topology, self._costs, schedule, nodes)
-
-    def paths_between(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-        """Return the paths between nodes [num_paths], the same ones for the same nodes."""
-        key = src.tobytes(), dst.tobytes()
-        if key not in self._together:
-            self._together[key] = self.between(src, dst)
-        first = self._together[key]
-        return np.arange(first, first + len(src))
 
     def path(self, src: int, dst: int) -> int:
         """Return the path from node to node."""
@@ -131,6 +122,15 @@ class Wiring:
         """Return a path over links, after a latency."""
         self._expect(len(links))
         return self.paths.add_one((self.path_links.add(links), len(links), self._lane(latency_s), latency_s))
+
+    def _between(self, src: np.ndarray, dst: np.ndarray, relayed_s: float | None) -> int:
+        """Add the paths between nodes and return the row of the first."""
+        if relayed_s is None:
+            routes = self._topology.routes(src, dst)
+            latency_s = waits_s(self._topology, self._costs, src, dst, routes)
+        else:
+            routes, latency_s = self._topology.channel_routes(src, dst), np.full(len(src), relayed_s)
+        return self._add_paths(*self._with_connections(src, dst, routes.first, routes.links), latency_s)
 
     def _with_connections(
         self, src: np.ndarray, dst: np.ndarray, first: np.ndarray, links: np.ndarray
@@ -245,8 +245,7 @@ class Programs:
         """Add the messages of a step, or of spells; return where the ranks' lists of them begin."""
         rows = np.zeros(len(columns.src), MESSAGE)
         rows["src"], rows["dst"], rows["num_bytes"] = columns.src, columns.dst, columns.num_bytes
-        first_path = self._wiring.between(nodes[columns.src], nodes[columns.dst], relayed_s)
-        rows["path"] = first_path + np.arange(len(rows))
+        rows["path"] = self._wiring.paths_between(nodes[columns.src], nodes[columns.dst], relayed_s)
         rows["eager"] = (
             (columns.num_bytes <= self._eager_bytes) & (self._eager_bytes > 0) & (columns.src != columns.dst)
         )

@@ -12,7 +12,7 @@ from clustersim.network.compiled import tables
 from clustersim.network.compiled.flows import begin_adding, drop_flow, new_flow, post
 from clustersim.network.compiled.heap import put
 from clustersim.network.compiled.jit import part
-from clustersim.network.compiled.tables import ADDING, FIRST, NEVER, NONE, word
+from clustersim.network.compiled.tables import ADDING, EACH, FIRST, NEVER, NONE, word
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 
 
@@ -123,7 +123,10 @@ def arrived(state: Any, slot: int) -> None:
     if group.num_steps < 0:
         number, message = flow.group, flow.message
         drop_flow(state, slot)
-        finish(state, number, group.first_rank + message)
+        if group.num_steps == EACH:
+            tell(state, number, message)
+        else:
+            finish(state, number, group.first_rank + message)
     elif tables.message(state, flow.message).eager:
         _arrived_eager(state, slot)
     elif not _is_to_add(state, slot):

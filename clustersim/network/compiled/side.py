@@ -10,7 +10,8 @@ import simpy
 
 from clustersim.network.collective import Collective
 from clustersim.network.compiled.engine import CompiledEngine
-from clustersim.network.compiled.tables import ADDING, NONE, ON_THE_WAY
+from clustersim.network.compiled.tables import ADDING, EACH, NONE, ON_THE_WAY
+from clustersim.network.conveyor import Conveyor
 from clustersim.network.flow import INFINITE, alone_s, moved_bytes
 from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs
@@ -35,6 +36,7 @@ class CompiledSide:
         self.ranks: dict[Collective, CompiledRanks] = {}  # of those in progress
         self.listeners: dict[int, Callable[[int], None]] = {}  # of each group in progress
         self.eager_bytes = costs.eager_bytes or -1.0  # the largest message that is eager
+        self._conveyors: dict[Conveyor, int] = {}  # the group of each that has sent anything
         self._num_links = len(topology.links)
         self._looks: list[Callable[[float], None]] = []
         self._has_acted = False  # links have been shared for somebody who acted, and nobody has looked
@@ -113,7 +115,24 @@ class CompiledSide:
         group = self.engine.begin_messages(len(src))
         paths = self.engine.wiring.paths_between(src, dst)
         self.listen_together(group, sent)
-        self.engine.send(group, paths, sent.num_bytes, sent.weight, self.now_s, sent.start_s)
+        numbers = np.arange(len(src))
+        self.engine.send(group, numbers, paths, sent.num_bytes, sent.weight, self.now_s, sent.start_s)
+
+    def convey(
+        self, conveyor: Conveyor, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
+    ) -> None:
+        """Send messages [num_messages] over pairs of a conveyor, each at its time or now where that is past."""
+        group, numbers = self.group_of(conveyor), np.array(pairs)
+        paths = self.engine.wiring.paths_between(conveyor.src, conveyor.dst)[numbers]
+        sizes, starts = np.array(num_bytes, dtype=float), np.array(start_s, dtype=float)
+        self.engine.send(group, numbers, paths, sizes, np.ones(len(numbers)), self.now_s, starts)
+
+    def group_of(self, conveyor: Conveyor) -> int:
+        """Return the group of a conveyor's messages, which hears of each."""
+        if conveyor not in self._conveyors:
+            group = self._conveyors[conveyor] = self.engine.begin_messages(len(conveyor.src), EACH)
+            self.listeners[group] = conveyor.arrived
+        return self._conveyors[conveyor]
 
     def call_off(self, sent: Sent) -> float:
         """Take a message off its way; return the share of it that has been moved."""
@@ -252,9 +271,13 @@ class CompiledRanks:
         """Tell the collective when a rank has come to a step."""
         self._engine.wait(self.group, rank, step)
 
-    def expect_end(self, ranks: Sequence[int]) -> None:
-        """Tell the collective when ranks have done their part."""
-        self._engine.wait_for_all(self.group, ranks, self._num_steps)
+    def steps_of(self, ranks: Sequence[int]) -> list[int]:
+        """Return the steps that ranks have come to [len(ranks)]."""
+        return [self._num_steps] * len(ranks) if self._is_over else self._engine.steps_of(self.group, ranks)
+
+    def expect_each(self, ranks: Sequence[int], step: int) -> None:
+        """Tell the collective when each of some ranks has come to a step."""
+        self._engine.wait_for_all(self.group, ranks, step)
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""

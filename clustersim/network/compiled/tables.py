@@ -14,6 +14,8 @@ INFINITE = np.inf
 FIRST = cast(int, np.int64(0))
 NONE = cast(int, np.int64(-1))  # of the width that every number has in kernels
 NEVER = cast(int, np.int64(1 << 62))
+ALL = cast(int, np.int64(-1))  # messages of a group without steps are told of when the last one has ended
+EACH = cast(int, np.int64(-2))  # or each when it has
 NUM_LANES = 16  # latencies that have a queue of their own; messages of all others wait in a heap
 
 # stages of a flow: latency, the wire, the receiver's memory
@@ -112,7 +114,7 @@ GROUP = np.dtype(
     [
         ("first_rank", _INT),
         ("num_ranks", _INT),
-        ("num_steps", _INT),  # -1: single messages, whose ends are noted in the ranks
+        ("num_steps", _INT),  # or `ALL` or `EACH` of single messages, which have numbers as ranks have
         ("num_left", _INT),
         ("steps", _INT),  # where its steps begin
         ("delays", _INT),  # where its pauses begin, or -1
