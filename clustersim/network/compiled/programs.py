@@ -54,6 +54,7 @@ class Wiring:
         self._adding: dict[tuple[int, int], int] = {}
         self._connections: dict[tuple[int, int], int] = {}
         self._singles: dict[tuple[int, int], int] = {}
+        self._waits: dict[Hashable, float | None] = {}
         self._together: dict[tuple[bytes, bytes], int] = {}
         self._add_links(payload_rates(topology, costs))
         self.no_way = self.path_over(np.zeros(0, np.int64), 0.0)
@@ -73,7 +74,12 @@ class Wiring:
 
     def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
         """Return how long each step of a schedule with relays waits; None where it has none."""
-        return step_wait_s(self._topology, self._costs, schedule, nodes)
+        if schedule.relays is None:
+            return None
+        key = nodes.tobytes(), schedule.num_steps, *(column.tobytes() for column in schedule.relays)
+        if key not in self._waits:
+            self._waits[key] = step_wait_s(self._topology, self._costs, schedule, nodes)
+        return self._waits[key]
 
     def paths_between(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
         """Return the paths between nodes [num_paths], the same ones for the same nodes."""
