@@ -112,6 +112,16 @@ class Grid:
             ranks = [each + number * steps[axis] for number in range(sizes[axis]) for each in ranks]
         return tuple(sorted(ranks))
 
+    def groups(self, axes: Sequence[str]) -> np.ndarray:
+        """Return the ranks of each group that differ along some axes only [num_groups, size], by their first ranks.
+
+        >>> Grid(tensor=2, data=2).groups(("data",)).tolist()
+        [[0, 2], [1, 3]]
+        """
+        steps, ranks = self._steps, np.arange(self.num_ranks)
+        firsts = ranks - sum(ranks // steps[axis] % int(getattr(self, axis)) * steps[axis] for axis in axes)
+        return np.argsort(firsts, kind="stable").reshape(-1, prod(int(getattr(self, axis)) for axis in axes))
+
     def met(self, rank: int, axis: str) -> tuple[int, ...]:
         """Return the ranks that a rank meets in collectives along what programs call an axis, in rank order."""
         if axis not in (SHARERS, PEERS):

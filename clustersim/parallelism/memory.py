@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from clustersim.parallelism.gathered import bytes_in_use
 from clustersim.parallelism.offload import most_kept
@@ -42,6 +43,7 @@ from clustersim.workload.memory import (
     weight_copy_bytes,
     written_bytes,
 )
+from clustersim.workload.once import once
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,14 @@ class PartActivations:
     passing: float
 
 
+class Numbers(NamedTuple):
+    """What the size of activations depends on beside what keeps them: see `HeldRules`."""
+
+    precision: str
+    casts_all: bool
+    loss_bytes: float
+
+
 @dataclass(frozen=True)
 class HeldRules:
     """How a rank trains: samples of a micro-batch, numbers, optimizer, and the share it has of what replicas share out.
@@ -108,6 +118,11 @@ class HeldRules:
     loss_bytes: float = 2 * LOSS_BYTES
     buffers: ExchangeBuffers = NOTHING_BESIDE
 
+    @property
+    def numbers(self) -> Numbers:
+        """What activations are as large as."""
+        return Numbers(self.precision, self.casts_all, self.loss_bytes)
+
     def share_of(self, *levels: str) -> float:
         """Return the share that a rank has of something that these levels of sharding share out."""
         return self.share if self.sharding in levels else 1.0
@@ -123,7 +138,8 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
     own = [part_activations(part, rules) for part in parts]
     if rules.offload_activations:
         kept = kept_on_gpu(parts, rules) + max(each.again for each in own)
-        passing = max((_passing(part, rules, lets_go=False) for part in parts), default=0.0)
+        gathered = [(part, *_with_gathers(part.pieces)) for part in parts]
+        passing = max((_passing(*each, rules.numbers, lets_go=False) for each in gathered), default=0.0)
     else:
         kept = sum(
             each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
@@ -181,35 +197,48 @@ def kept_on_gpu(parts: Sequence[HeldPart], rules: HeldRules) -> float:
 
 def part_activations(part: HeldPart, rules: HeldRules) -> PartActivations:
     """Return the bytes of activations that a part keeps, makes again for one block, and writes at most at once."""
-    if not part.pieces:
+    return _activations(part.pieces, part.blocks, part.again, rules.numbers)
+
+
+@once(64)
+def _activations(
+    pieces: Sequence[Piece], blocks: Sequence[int], again: Sequence[bool], numbers: Numbers
+) -> PartActivations:
+    if not pieces:
         return PartActivations(0.0, 0.0, 0.0)
-    model, owners = _with_gathers(part.pieces)
-    entry, kept = _kept(part, model, owners, rules)
+    part, (model, owners) = HeldPart(pieces, 0.0, blocks, again), _with_gathers(pieces)
+    entry, kept = _kept(part, model, owners, numbers)
     stored, working = entry, 0.0  # what comes into the part, and then its blocks
     for start, end in part.spans:
         dropped = _dropped(part, start, end)
         stored += sum(kept[number] for number in range(start, end) if number not in dropped)
         working = max(working, sum(kept[number] for number in dropped))
-    return PartActivations(stored, working, _passing(part, rules, working))
+    return PartActivations(stored, working, _passing(part, model, owners, numbers, working))
 
 
-def _passing(part: HeldPart, rules: HeldRules, made_again: float = 0.0, lets_go: bool = True) -> float:
+def _passing(
+    part: HeldPart,
+    model: Model,
+    owners: Sequence[int],
+    numbers: Numbers,
+    made_again: float = 0.0,
+    lets_go: bool = True,
+) -> float:
     """Return `PartActivations.passing` where `made_again` is made again for one block.
 
     What is made again is not let go of, nor anything where `lets_go` is False.
     """
     if not part.pieces:
         return 0.0
-    model, owners = _with_gathers(part.pieces)
     dropped = [_dropped(part, start, end) for start, end in part.spans]
     repeats = [bool(own) for own, (start, end) in zip(dropped, part.spans, strict=True) for _ in range(start, end)]
     every = set().union(*dropped)
-    kept = _kept_of_owners(part, model, owners, rules)
+    kept = _kept_of_owners(part, model, owners, numbers)
     kept = [size if lets_go and owner not in every else 0.0 for owner, size in zip(owners, kept, strict=True)]
     written = [
-        rules.loss_bytes / 2 if layer.op == "loss" else size
+        numbers.loss_bytes / 2 if layer.op == "loss" else size
         for layer, size in zip(
-            model.layers, written_bytes(model, numbers_of(rules.precision, rules.casts_all)), strict=True
+            model.layers, written_bytes(model, numbers_of(numbers.precision, numbers.casts_all)), strict=True
         )
     ]
     passing = passing_bytes(model.layers, written, kept)
@@ -226,26 +255,26 @@ def kept_by_layer(part: HeldPart, rules: HeldRules) -> tuple[float, ...]:
     """
     if not part.pieces:
         return (0.0,)
-    entry, kept = _kept(part, *_with_gathers(part.pieces), rules)
+    entry, kept = _kept(part, *_with_gathers(part.pieces), rules.numbers)
     for start, end in part.spans:
         for number in _dropped(part, start, end):
             kept[number] = 0.0
     return (entry, *kept)
 
 
-def _kept(part: HeldPart, model: Model, owners: Sequence[int], rules: HeldRules) -> tuple[float, list[float]]:
+def _kept(part: HeldPart, model: Model, owners: Sequence[int], numbers: Numbers) -> tuple[float, list[float]]:
     """Return the bytes of one sample of what comes into a part, and of what each piece keeps or makes again."""
     kept = [0.0] * len(part.pieces)
-    for owner, size in zip(owners, _kept_of_owners(part, model, owners, rules), strict=True):
+    for owner, size in zip(owners, _kept_of_owners(part, model, owners, numbers), strict=True):
         kept[owner] += size
-    return entry_bytes(model, rules.precision, rules.casts_all), kept
+    return entry_bytes(model, numbers.precision, numbers.casts_all), kept
 
 
-def _kept_of_owners(part: HeldPart, model: Model, owners: Sequence[int], rules: HeldRules) -> list[float]:
+def _kept_of_owners(part: HeldPart, model: Model, owners: Sequence[int], numbers: Numbers) -> list[float]:
     """Return what each layer of a part keeps, those of gathered inputs too, as what is repeated of it has it."""
-    kept = list(kept_bytes(model, rules.precision, rules.casts_all))
+    kept = list(kept_bytes(model, numbers.precision, numbers.casts_all))
     again = [part.again[owner] if part.again else False for owner in owners]
-    return kept_of_products(model.layers, again, kept, PRECISIONS[rules.precision].activation_bytes)
+    return kept_of_products(model.layers, again, kept, PRECISIONS[numbers.precision].activation_bytes)
 
 
 def _dropped(part: HeldPart, start: int, end: int) -> set[int]:

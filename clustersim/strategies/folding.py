@@ -16,8 +16,17 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program.ops import BACKWARD, Copy, HostUpdate, Program, Send
-from clustersim.strategies.timed import are_alike, group_pairs, has_a_root, stage_pairs, timed_calls
-from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
+from clustersim.strategies.timed import (
+    are_alike,
+    are_apart,
+    group_pairs,
+    has_a_root,
+    meet_only_their_own,
+    stage_pairs,
+    timed_calls,
+    twin_groups,
+)
+from clustersim.strategies.twins import Ways, links_of, links_of_twins, lots, ways_of
 
 
 @dataclass(frozen=True)
@@ -81,24 +90,24 @@ def folding(
         return None
     network = again()
     each = grid.num_ranks // grid.pipeline
-    between = routes_of(network, gpus, stage_pairs(grid, programs))
-    inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds, collectives=True)
+    between = ways_of(network, gpus, stage_pairs(grid, programs))
+    inside = ways_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds, collectives=True)
     if each == 1 or not (are_alike(network, between, each) and are_alike(network, inside, each)):
         return None
-    among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds, collectives=True)
-    is_apart = len(lots(inside, lambda rank: rank // grid.tensor)) == len({rank // grid.tensor for rank, _ in inside})
-    if not (are_alike(network, among, each) and is_apart):
+    among = ways_of(network, gpus, group_pairs(grid, REPLICAS), network.adds, collectives=True)
+    if not (are_alike(network, among, each) and are_apart(inside, grid)):
         return None
-    links_between, links_inside, links_among = (links_of(routes) for routes in (between, inside, among))
-    meets_exchange = bool(links_between & links_among)
+    links_between, links_inside, links_among = (links_of(network, ways) for ways in (between, inside, among))
+    meets_exchange = bool((links_between & links_among).any())
     in_every_pass = grid.context * grid.expert > 1 or programs[0].staleness is not None
-    shares_always = bool(links_between & links_inside) or (in_every_pass and meets_exchange)
-    meets_copies = bool(links_inside & links_among)
-    is_undisturbed = not links_inside & links_between and (not meets_copies or _apart_by_stage(inside, among, each))
+    meets_between = bool((links_between & links_inside).any())
+    shares_always = meets_between or (in_every_pass and meets_exchange)
+    meets_copies = bool((links_inside & links_among).any())
+    is_undisturbed = not meets_between and (not meets_copies or meet_only_their_own(inside, among, each))
     timed = timed_calls(again, gpus, grid, programs, transport, inside, meets_copies) if is_undisturbed else None
     columns = Columns.each(grid.tensor)
-    if not links_inside or (timed and not meets_copies):
-        columns = _columns(network, gpus, grid, {**between, **among})
+    if not links_inside.any() or (timed and not meets_copies):
+        columns = _columns(network, gpus, grid, between.with_others(among))
     played, timed_bytes = timed or (tuple(programs), np.zeros(len(network.topology.links)))
     exchanging = [place for place in range(each) if place % grid.tensor in columns.played]
     beside = range(each) if shares_always else _beside(network, gpus, grid, between)
@@ -110,76 +119,58 @@ def folding(
         meets_exchange=meets_exchange,
         num_late=_num_late(network, programs, links_between),
         timed_bytes=timed_bytes,
-        are_twins=_are_twins(network, gpus, grid, inside),
+        are_twins=bool(twin_groups(network, gpus, grid, inside).are_twins.all()),
         shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played"
         + columns.told,
     )
 
 
-def _are_twins(network: Network, gpus: np.ndarray, grid: Grid, inside: Routes) -> bool:
-    """Say whether groups that split layers stand to each other as those of the first do."""
-    first, *others = [range(rank, rank + grid.tensor) for rank in range(0, grid.num_ranks, grid.tensor)]
-    return all(links_of_twins(network, gpus, inside, first, group) is not None for group in others)
-
-
-def _num_late(network: Network, programs: Sequence[Program], links: set[int]) -> int:
+def _num_late(network: Network, programs: Sequence[Program], links: np.ndarray) -> int:
     """Return of how many micro-batches messages may be on their way while a stage does its last pass backward.
 
-    A message is given four times as long as it takes alone.
+    They take `links` [num_links]; a message is given four times as long as it takes alone.
     """
     num_micro = max(program.num_micro_batches for program in programs)
     sizes = [op.num_bytes for program in programs for op in program.distinct() if isinstance(op, Send)]
-    if not sizes or not links:
+    if not sizes or not links.any():
         return num_micro
     shortest_s = min(
         (program.phase_s().get(BACKWARD, 0.0) / program.num_micro_batches for program in programs), default=0.0
     )
-    message_s = 4 * max(sizes) / float(network.topology.links.bytes_per_s[list(links)].min())
+    message_s = 4 * max(sizes) / float(network.topology.links.bytes_per_s[links].min())
     return min(num_micro, 2 + int(message_s / shortest_s)) if shortest_s > 0 else num_micro
 
 
-def _columns(network: Network, gpus: np.ndarray, grid: Grid, routes: Routes) -> Columns:
+def _columns(network: Network, gpus: np.ndarray, grid: Grid, ways: Ways) -> Columns:
     """Return the places along `tensor` whose ranks exchange for others, who have links of their own that are alike."""
     everybody = Columns.each(grid.tensor)
     if grid.tensor == 1:
         return everybody
-    first, *others = lots(routes, lambda rank: rank % grid.tensor) or [[]]
-    ranks = [rank for rank in range(grid.num_ranks) if rank % grid.tensor in first]
-    stands_in, links = list(everybody.stands_in), []
+    first, *others = lots(ways, ways.src % grid.tensor) or [[]]
+    if not others or any(len(lot) != len(first) for lot in others):
+        return everybody
+    begins = range(0, grid.num_ranks, grid.tensor)
+    ranks, *of_others = ([begin + place for begin in begins for place in lot] for lot in (first, *others))
+    twins = links_of_twins(network, gpus, ways, ranks, of_others)
+    if not twins.are_twins.all():
+        return everybody
+    stands_in = list(everybody.stands_in)
     for lot in others:
-        if len(lot) != len(first):
-            return everybody
-        own = dict(zip(first, lot, strict=True))
-        twins = [rank - rank % grid.tensor + own[rank % grid.tensor] for rank in ranks]
-        found = links_of_twins(network, gpus, routes, ranks, twins)
-        if found is None:
-            return everybody
-        links.append(found)
-        for place, twin in own.items():
+        for place, twin in zip(first, lot, strict=True):
             stands_in[twin] = place
-    return Columns(tuple(first), tuple(stands_in), tuple(links)) if others else everybody
+    return Columns(tuple(first), tuple(stands_in), tuple(np.stack([twins.links, own]) for own in twins.instead))
 
 
-def _beside(network: Network, gpus: np.ndarray, grid: Grid, between: Routes) -> Sequence[int]:
+def _beside(network: Network, gpus: np.ndarray, grid: Grid, between: Ways) -> Sequence[int]:
     """Return the places in a stage that share links for what they send to another one with the first, directly or not.
 
     All of them, where others do not share links in the same way.
     """
     each = grid.num_ranks // grid.pipeline
-    first, *others = lots(between, lambda rank: rank % each) or [[0]]
-    stages = range(0, grid.num_ranks, each)
-    ranks = [begin + place for begin in stages for place in first]
-    for lot in others:
-        twins = [begin + place for begin in stages for place in lot]
-        if len(lot) != len(first) or links_of_twins(network, gpus, between, ranks, twins) is None:
-            return range(each)
-    return first
-
-
-def _apart_by_stage(inside: Routes, among: Routes, each: int) -> bool:
-    """Say whether GPUs that split layers share links only with exchanges of gradients of their own stage."""
-    stages: dict[int, set[int]] = {}
-    for (rank, _), route in among.items():
-        for link in route:
-            stages.setdefault(link, set()).add(rank // each)
-    return all(stages.get(link, set()) <= {rank // each} for (rank, _), route in inside.items() for link in route)
+    first, *others = lots(between, between.src % each) or [[0]]
+    if any(len(lot) != len(first) for lot in others):
+        return range(each)
+    ranks, *of_others = (
+        [begin + place for begin in range(0, grid.num_ranks, each) for place in lot] for lot in (first, *others)
+    )
+    return first if links_of_twins(network, gpus, between, ranks, of_others).are_twins.all() else range(each)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, Send, wi
 from clustersim.strategies.algorithm import schedule_collective
 from clustersim.strategies.further_ranks import further_ranks
 from clustersim.strategies.held import holds_any
-from clustersim.strategies.twins import Routes, links_of, links_of_twins, lots, routes_of
+from clustersim.strategies.twins import Twins, Ways, links_of, links_of_twins, lots, ways_of
 
 
 class Timed(NamedTuple):
@@ -40,15 +40,15 @@ def timed_apart(
     if grid.tensor == 1 or leaves_gpus:
         return None
     network = again()
-    inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds, collectives=True)
-    num_apart = len(lots(inside, lambda rank: rank // grid.tensor))
-    if num_apart < grid.num_ranks // grid.tensor or not are_alike(network, inside, grid.num_ranks):
+    inside = ways_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds, collectives=True)
+    if not (are_apart(inside, grid) and are_alike(network, inside, grid.num_ranks)):
         return None
-    among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds, collectives=True)
-    between = routes_of(network, gpus, stage_pairs(grid, programs))
-    if links_of(inside) & links_of(between) or not _meet_only_their_own(inside, among, grid.tensor):
+    among = ways_of(network, gpus, group_pairs(grid, REPLICAS), network.adds, collectives=True)
+    between = ways_of(network, gpus, stage_pairs(grid, programs))
+    links_inside, links_between, links_among = (links_of(network, ways) for ways in (inside, between, among))
+    if (links_inside & links_between).any() or not meet_only_their_own(inside, among, grid.tensor):
         return None
-    meets_copies = bool(links_of(inside) & links_of(among))
+    meets_copies = bool((links_inside & links_among).any())
     timed = timed_calls(again, gpus, grid, programs, transport, inside, meets_copies, in_step=False)
     return timed if timed is not None and timed.num_bytes.any() else None
 
@@ -59,7 +59,7 @@ def timed_calls(
     grid: Grid,
     programs: Sequence[Program],
     transport: Transport,
-    inside: Routes,
+    inside: Ways,
     meets_copies: bool,
     in_step: bool = True,
 ) -> Timed | None:
@@ -70,8 +70,7 @@ def timed_calls(
     not all GPUs end together, and some where ranks are not `in_step`.
     """
     network, each = again(), grid.num_ranks // grid.pipeline
-    groups = [range(first, first + grid.tensor) for first in range(0, grid.num_ranks, grid.tensor)]
-    links = [links_of_twins(network, gpus, inside, groups[0], group) for group in groups]
+    twins = twin_groups(network, gpus, grid, inside)
     calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
     played = {call: _alone(again(), gpus[: grid.tensor], call, transport.library) for call in calls}
     seconds = {call: float(ends_s.max()) for call, (ends_s, _) in played.items() if are_one(ends_s)}
@@ -79,13 +78,12 @@ def timed_calls(
     timed = tuple(with_timed_calls(program, seconds, meets_copies, slowed, in_step) for program in programs)
     total = np.zeros(len(network.topology.links))
     for before, program in zip(programs, timed, strict=True):
-        own = links[program.stage * each // grid.tensor : (program.stage + 1) * each // grid.tensor]
+        own = slice(program.stage * each // grid.tensor, (program.stage + 1) * each // grid.tensor)
         for call, count in (_splitting_calls(before) - _splitting_calls(program)).items():
             num_bytes = played[call][1]
-            for pairs in own:
-                if pairs is None or np.delete(num_bytes, pairs[0]).any():
-                    return None
-                total[pairs[1]] += count * num_bytes[pairs[0]]
+            if not twins.are_twins[own].all() or np.delete(num_bytes, twins.links).any():
+                return None
+            total[twins.instead[own]] += count * num_bytes[twins.links]
     return Timed(timed, total)
 
 
@@ -104,39 +102,58 @@ def has_a_root(op: Op) -> bool:
     return isinstance(op, Call) and op.has_root
 
 
-def group_pairs(grid: Grid, axes: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Go through the pairs of ranks that are in one group along some axes, both ways."""
-    for rank in range(grid.num_ranks):
-        for other in grid.group(rank, axes):
-            if other != rank:
-                yield rank, other
+def group_pairs(grid: Grid, axes: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs of ranks [n], [n] that are in one group along some axes, both ways."""
+    groups = grid.groups(axes)
+    src, dst = np.repeat(groups, groups.shape[1], axis=1).ravel(), np.tile(groups, groups.shape[1]).ravel()
+    return src[src != dst], dst[src != dst]
 
 
-def are_alike(network: Network, routes: Routes, each: int) -> bool:
+def stage_pairs(grid: Grid, programs: Sequence[Program]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ranks [n], [n] that send to each other's stage, those in the same place of each stage."""
+    each = grid.num_ranks // grid.pipeline
+    stages = {(program.stage, op.stage) for program in programs for op in program.distinct() if isinstance(op, Send)}
+    ends = np.array(sorted(stages), dtype=np.int64).reshape(-1, 2) * each
+    src, dst = (np.arange(each)[:, None] + column for column in ends.T)
+    return src.ravel(), dst.ravel()
+
+
+def twin_groups(network: Network, gpus: np.ndarray, grid: Grid, inside: Ways) -> Twins:
+    """Return which groups of ranks that split layers stand to each other as those of the first do."""
+    groups = grid.groups(("tensor",))
+    return links_of_twins(network, gpus, inside, groups[0].tolist(), groups.tolist())
+
+
+def are_alike(network: Network, ways: Ways, each: int) -> bool:
     """Say whether ways are alike for the ranks of a stage: rates and latencies, link by link."""
-    links = network.topology.links
-    _, kinds = np.unique(np.stack([links.bytes_per_s, links.latency_s]), axis=1, return_inverse=True)
-    kind_of = kinds.ravel().tolist()
-    ways: dict[int, list[list[int]]] = {}
-    for (rank, _), route in routes.items():
-        ways.setdefault(rank, []).append([kind_of[link] for link in route])
-    stages: dict[int, list[list[int]]] = {}
-    for rank, way in ways.items():
-        way.sort()
-        if stages.setdefault(rank // each, way) != way:
+    links, (first, crossed), lengths = network.topology.links, ways.routes, ways.routes.lengths
+    rates, waits = (np.unique(column, return_inverse=True)[1] for column in (links.bytes_per_s, links.latency_s))
+    kinds = 1 + np.unique(rates * len(links) + waits, return_inverse=True)[1][crossed]
+    alike, num = np.zeros(len(lengths), dtype=np.int64), int(kinds.max(initial=0)) + 1  # the same for ways that are
+    for place in range(int(lengths.max(initial=0))):
+        goes_on = np.flatnonzero(lengths > place)
+        if alike.max() > 2**62 // num:
+            alike = np.unique(alike, return_inverse=True)[1]
+        alike *= num
+        alike[goes_on] += kinds[first[goes_on] + place]
+    order = np.lexsort((alike, ways.src))
+    src, alike = ways.src[order], alike[order]
+    for stage in np.unique(src // each).tolist():
+        own = src // each == stage
+        counts = np.bincount(src[own] - stage * each)
+        counts = counts[counts > 0]
+        if (counts != counts[0]).any():
+            return False
+        rows = alike[own].reshape(len(counts), -1)
+        if (rows != rows[0]).any():
             return False
     return True
 
 
-def stage_pairs(grid: Grid, programs: Sequence[Program]) -> Iterator[tuple[int, int]]:
-    """Go through the ranks that send to each other's stage, those in the same place of each stage after one another."""
-    each = grid.num_ranks // grid.pipeline
-    stages = sorted(
-        {(program.stage, op.stage) for program in programs for op in program.distinct() if isinstance(op, Send)}
-    )
-    for place in range(each):
-        for sender, receiver in stages:
-            yield sender * each + place, receiver * each + place
+def are_apart(inside: Ways, grid: Grid) -> bool:
+    """Say whether groups of ranks that split layers have links of their own."""
+    owners = inside.src // grid.tensor
+    return len(lots(inside, owners)) == len(np.unique(owners))
 
 
 def are_one(instants_s: np.ndarray) -> bool:
@@ -144,18 +161,17 @@ def are_one(instants_s: np.ndarray) -> bool:
     return bool(instants_s.max() - instants_s.min() <= 1e-11 * instants_s[0])
 
 
-def _meet_only_their_own(inside: Routes, among: Routes, each: int) -> bool:
+def meet_only_their_own(inside: Ways, among: Ways, each: int) -> bool:
     """Say whether groups of `each` GPUs share links only with what is sent from or to a GPU of their own.
 
     That is on its way only while the GPU takes part in the exchange, as nothing is sent before both ends are there.
+    No two of the groups share links.
     """
-    groups = {link: rank // each for (rank, _), route in inside.items() for link in route}
-    return all(
-        groups[link] in (src // each, dst // each)
-        for (src, dst), route in among.items()
-        for link in route
-        if link in groups
-    )
+    group = np.full(int(max(inside.links.max(initial=-1), among.links.max(initial=-1))) + 1, -1)
+    group[inside.links] = inside.for_links(inside.src // each)
+    met = group[among.links]
+    is_own = (met == among.for_links(among.src // each)) | (met == among.for_links(among.dst // each))
+    return bool((is_own | (met < 0)).all())
 
 
 def _alone(

@@ -2,102 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from clustersim.network import Network
-from clustersim.topology.routes import Routes as Found
-
-Routes = Mapping[tuple[int, int], tuple[int, ...]]
-"""Links of the way from one rank to another; of a rank to itself, the link that stands for adding in its memory."""
+from clustersim.topology.routes import Routes
 
 
-def routes_of(
+class Ways(NamedTuple):
+    """Ways from ranks `src` [n] to ranks `dst` [n]; that of a rank to itself goes over what stands for adding there."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    routes: Routes
+
+    @property
+    def links(self) -> np.ndarray:
+        """The links of all ways, one way after another [num_links]."""
+        return self.routes.links
+
+    def for_links(self, column: np.ndarray) -> np.ndarray:
+        """Return for each link of the ways what a column [n] has for its way."""
+        found: np.ndarray = np.repeat(column, self.routes.lengths)
+        return found
+
+    def with_others(self, others: Ways) -> Ways:
+        """Return these ways and others."""
+        lengths = np.concatenate([self.routes.lengths, others.routes.lengths])
+        routes = Routes.of_lengths(lengths, np.concatenate([self.links, others.links]))
+        return Ways(np.concatenate([self.src, others.src]), np.concatenate([self.dst, others.dst]), routes)
+
+
+def ways_of(
     network: Network,
     gpus: np.ndarray,
-    pairs: Iterable[tuple[int, int]],
+    pairs: tuple[np.ndarray, np.ndarray],
     adds: bool = False,
     collectives: bool = False,
-) -> Routes:
-    """Return the ways between pairs of ranks on `gpus` [num_ranks]; with `adds`, also where each of them adds.
+) -> Ways:
+    """Return the ways between pairs of ranks [n], [n] on `gpus` [num_ranks]; with `adds`, also where each of them adds.
 
     With `collectives`, those that channels take come after them, on a cluster where they have others.
     """
-    topology, known = network.topology, list(dict.fromkeys(pairs))
-    ends = topology.gpus[gpus[np.array(known, dtype=np.int64).reshape(-1, 2)]]
-    found = topology.routes(ends[:, 0], ends[:, 1])
+    topology, (src, dst) = network.topology, pairs
+    ends = topology.gpus[gpus[src]], topology.gpus[gpus[dst]]
+    found = topology.routes(*ends)
     if collectives and topology.first_of_socket is not None:
-        found = Found.join(len(known), [found, topology.channel_routes(ends[:, 0], ends[:, 1])])
-    routes = {
-        pair: tuple(found.links[first:end].tolist())
-        for pair, first, end in zip(known, found.first[:-1].tolist(), found.first[1:].tolist(), strict=True)
-    }
-    for rank in dict.fromkeys(rank for rank, _ in known) if adds else ():
-        adder = topology.adders.get(int(topology.gpus[gpus[rank]]))
-        routes[rank, rank] = () if adder is None else (adder,)
-    return routes
+        found = Routes.join(len(src), [found, topology.channel_routes(*ends)])
+    ways = Ways(src, dst, found)
+    if not adds:
+        return ways
+    ranks = np.unique(src)
+    adders = [topology.adders.get(node) for node in topology.gpus[gpus[ranks]].tolist()]
+    own = Routes.one_by_one([[] if adder is None else [adder] for adder in adders])
+    return ways.with_others(Ways(ranks, ranks, own))
 
 
-def links_of(routes: Routes) -> set[int]:
-    """Return all links that some ways take."""
-    return {link for route in routes.values() for link in route}
+def links_of(network: Network, ways: Ways) -> np.ndarray:
+    """Return which links some ways take [num_links]."""
+    taken = np.zeros(len(network.topology.links), dtype=bool)
+    taken[ways.links] = True
+    return taken
 
 
-def lots(routes: Routes, owner_of: Callable[[int], int]) -> list[list[int]]:
-    """Return which owners, each having the ways of its ranks, share links with each other, directly or not.
+def lots(ways: Ways, owners: np.ndarray) -> list[list[int]]:
+    """Return which owners, who each have some of the ways [n], share links with each other, directly or not.
 
-    >>> lots({(0, 9): (7, 8), (1, 9): (5,), (2, 9): (8,)}, lambda rank: rank)
+    >>> ways = Ways(np.arange(3), np.full(3, 9), Routes.one_by_one([[7, 8], [5], [8]]))
+    >>> lots(ways, ways.src)
     [[0, 2], [1]]
     """
-    lot_of: dict[int, int] = {}  # the first known owner of a lot, by way of others
-    first: dict[int, int] = {}  # the owner that was seen first on a link
+    lot_of = {owner: owner for owner in np.unique(owners).tolist()}  # the first known owner of a lot, by way of others
 
     def lot(owner: int) -> int:
-        while lot_of.setdefault(owner, owner) != owner:
+        while lot_of[owner] != owner:
             owner = lot_of[owner]
         return owner
 
-    for (rank, _), route in routes.items():
-        own = owner_of(rank)
-        lot(own)
-        for link in route:
-            one, other = sorted((lot(own), lot(first.setdefault(link, own))))
-            lot_of[other] = one
+    each, own = ways.for_links(owners), np.zeros(int(ways.links.max(initial=-1)) + 1, dtype=np.int64)
+    own[ways.links] = each
+    meet = np.flatnonzero(own[ways.links] != each)
+    for pair in np.unique(np.stack([each[meet], own[ways.links[meet]]]), axis=1).T.tolist():
+        one, other = sorted(map(lot, pair))
+        lot_of[other] = one
     found: dict[int, list[int]] = {}
-    for owner in sorted(lot_of):
+    for owner in lot_of:
         found.setdefault(lot(owner), []).append(owner)
     return list(found.values())
 
 
-def links_of_twins(
-    network: Network, gpus: np.ndarray, routes: Routes, ranks: Sequence[int], twins: Sequence[int]
-) -> np.ndarray | None:
-    """Return the links that ranks use among themselves, and those that their twins use instead [2, num_links].
+class Twins(NamedTuple):
+    """The links that ranks use among themselves [num_links], and those that others use instead [num_lots, num_links].
 
-    None where the twins do not stand to each other as the ranks do: in hosts and in the order of GPUs alike, and link
-    by link at the same rates and latencies.
+    `are_twins` [num_lots] says which of the others stand to each other as the ranks do; no other's links mean anything.
     """
-    links, known = network.topology.links, dict(zip(ranks, twins, strict=True))
-    instead: dict[int, int] = {}
-    if _stand(network, gpus[list(ranks)]) != _stand(network, gpus[list(twins)]):
-        return None
-    for ends in product(ranks, ranks):
-        route, of_twins = routes.get(ends), routes.get((known[ends[0]], known[ends[1]]))
-        if route is None and of_twins is None:
-            continue
-        if route is None or of_twins is None or len(of_twins) != len(route):
-            return None
-        if any(instead.setdefault(*pair) != pair[1] for pair in zip(route, of_twins, strict=True)):
-            return None
-    pairs = np.array(list(instead.items()), dtype=np.int64).reshape(-1, 2).T
-    alike = all(np.array_equal(column[pairs[0]], column[pairs[1]]) for column in (links.bytes_per_s, links.latency_s))
-    return pairs if alike and len(np.unique(pairs[1])) == pairs.shape[1] else None
+
+    links: np.ndarray
+    instead: np.ndarray
+    are_twins: np.ndarray
 
 
-def _stand(network: Network, gpus: np.ndarray) -> tuple[list[int], list[int]]:
-    """Return which of some GPUs share a host, hosts numbered as they come, and the order of the GPUs' numbers."""
-    seen: dict[int, int] = {}
-    hosts = [seen.setdefault(host, len(seen)) for host in network.topology.gpu_hosts[gpus].tolist()]
-    return hosts, np.argsort(gpus, kind="stable").tolist()
+def links_of_twins(
+    network: Network, gpus: np.ndarray, ways: Ways, ranks: Sequence[int], others: Sequence[Sequence[int]]
+) -> Twins:
+    """Return the links that ranks use among themselves, and those that their twins use instead, lot by lot.
+
+    Twins stand to each other as the ranks do: in hosts and in the order of GPUs alike, and link by link at the same
+    rates and latencies. No rank is in two lots of the others.
+    """
+    links, num_ranks = network.topology.links, len(gpus)
+    own, lots_of = np.array(ranks, dtype=np.int64), np.array(others, dtype=np.int64).reshape(len(others), len(ranks))
+    place, lot = np.full(num_ranks, -1), np.full(num_ranks, -1)
+    place[own], lot[lots_of] = np.arange(len(own)), np.arange(len(lots_of))[:, None]
+    among = np.flatnonzero((place[ways.src] >= 0) & (place[ways.dst] >= 0))
+    num_among = np.bincount(lot[ways.src][lot[ways.src] == lot[ways.dst]] + 1, minlength=len(lots_of) + 1)[1:]
+    asked = ways.src * num_ranks + ways.dst
+    order = np.argsort(asked, kind="stable")
+    wanted = lots_of[:, place[ways.src[among]]] * num_ranks + lots_of[:, place[ways.dst[among]]]
+    found = order[np.searchsorted(asked[order], wanted).clip(max=max(len(order) - 1, 0))]
+    lengths = ways.routes.lengths
+    alike = (asked[found] == wanted).all(axis=1) & (lengths[found] == lengths[among]).all(axis=1)
+    alike &= num_among == len(among)
+    hosts = network.topology.gpu_hosts[gpus]
+    alike &= _stand_for(hosts[own], hosts[lots_of])[2]
+    alike &= (np.argsort(gpus[lots_of], axis=1) == np.argsort(gpus[own])).all(axis=1)
+    crossed = ways.routes.take(among).links
+    instead = np.tile(crossed, (len(lots_of), 1))
+    instead[alike] = ways.routes.take(found[alike].ravel()).links.reshape(instead[alike].shape)
+    used, images, is_one_to_one = _stand_for(crossed, instead)
+    for column in (links.bytes_per_s, links.latency_s):
+        alike &= (column[images] == column[used]).all(axis=1)
+    return Twins(used, images, alike & is_one_to_one)
+
+
+def _stand_for(numbers: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which numbers there are, and which stand for them in rows of others [num_rows, num_numbers].
+
+    Third come the rows [num_rows] where one stands for each wherever it is, and for no other one.
+    """
+    used, which = np.unique(numbers, return_inverse=True)
+    images = np.empty((len(others), len(used)), dtype=np.int64)
+    images[:, which] = others
+    is_one = (images[:, which] == others).all(axis=1)
+    return used, images, is_one & (np.diff(np.sort(images, axis=1), axis=1) > 0).all(axis=1)

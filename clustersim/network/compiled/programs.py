@@ -54,6 +54,7 @@ class Wiring:
         self._adding: dict[tuple[int, int], int] = {}
         self._connections: dict[tuple[int, int], int] = {}
         self._singles: dict[tuple[int, int], int] = {}
+        self._waits: dict[Hashable, float | None] = {}
         self._together: dict[tuple[bytes, bytes, float | None], int] = {}
         self._add_links(payload_rates(topology, costs))
         self.no_way = self.path_over(np.zeros(0, np.int64), 0.0)
@@ -72,7 +73,12 @@ class Wiring:
 
     def step_wait_s(self, schedule: Schedule, nodes: np.ndarray) -> float | None:
         """Return how long each step of a schedule with relays waits; None where it has none."""
-        return step_wait_s(self._topology, self._costs, schedule, nodes)
+        if schedule.relays is None:
+            return None
+        key = nodes.tobytes(), schedule.num_steps, *(column.tobytes() for column in schedule.relays)
+        if key not in self._waits:
+            self._waits[key] = step_wait_s(self._topology, self._costs, schedule, nodes)
+        return self._waits[key]
 
     def path(self, src: int, dst: int) -> int:
         """Return the path from node to node."""
@@ -176,6 +182,14 @@ class Wiring:
         return lane
 
 
+class _Like(NamedTuple):
+    """The messages of a step, but for their bytes, and each rank's list of them; both are counted from their first."""
+
+    rows: np.ndarray
+    own: np.ndarray
+    own_first: np.ndarray
+
+
 class Programs:
     """The schedules that have been played, as rows. Steps that are alike share their messages."""
 
@@ -188,6 +202,7 @@ class Programs:
         self.own_first = Pool(np.dtype(np.int64), growth)
         self.steps = Pool(np.dtype(np.int64), growth)
         self._known: WeakKeyDictionary[Schedule, dict[bytes, Program]] = WeakKeyDictionary()
+        self._alike: dict[Hashable, _Like] = {}
 
     def program(self, schedule: Schedule, nodes: np.ndarray) -> Program:
         """Return a schedule between nodes [num_ranks] as rows."""
@@ -243,22 +258,33 @@ class Programs:
 
     def _add_step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None, spells: Spells | None = None) -> int:
         """Add the messages of a step, or of spells; return where the ranks' lists of them begin."""
+        like = self._like(columns, nodes, relayed_s)
+        rows = like.rows.copy()
+        rows["num_bytes"] = columns.num_bytes
+        if self._eager_bytes > 0:
+            rows["eager"] = (columns.num_bytes <= self._eager_bytes) & (columns.src != columns.dst)
+        if spells is not None:
+            rows["first_step"], rows["end_step"] = spells.first, spells.end
+        first = self.messages.add(rows)
+        return self.own_first.add(like.own_first + self.own.add(like.own + first))
+
+    def _like(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> _Like:
+        """Return what all steps have in common that send so between these nodes [num_ranks], how much it may be."""
+        key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes(), columns.reduce.tobytes(), relayed_s
+        if key not in self._alike:
+            self._alike[key] = self._first_like(columns, nodes, relayed_s)
+        return self._alike[key]
+
+    def _first_like(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> _Like:
         rows = np.zeros(len(columns.src), MESSAGE)
-        rows["src"], rows["dst"], rows["num_bytes"] = columns.src, columns.dst, columns.num_bytes
+        rows["src"], rows["dst"], rows["end_step"], rows["adding"] = columns.src, columns.dst, ALWAYS, NONE
         rows["path"] = self._wiring.paths_between(nodes[columns.src], nodes[columns.dst], relayed_s)
-        rows["eager"] = (
-            (columns.num_bytes <= self._eager_bytes) & (self._eager_bytes > 0) & (columns.src != columns.dst)
-        )
-        rows["adding"] = NONE
-        rows["first_step"], rows["end_step"] = (0, ALWAYS) if spells is None else (spells.first, spells.end)
         if self._adds:
             for message in np.flatnonzero(columns.reduce).tolist():
                 rank = int(columns.dst[message])
                 rows["adding"][message] = self._wiring.adding(int(nodes[rank]), rank)
-        first = self.messages.add(rows)
         received = np.flatnonzero(columns.src != columns.dst)
         ranks = np.concatenate([columns.src, columns.dst[received]])
-        messages = np.concatenate([np.arange(len(rows)), received]) + first
-        own = self.own.add(messages[np.argsort(ranks, kind="stable")])
+        messages = np.concatenate([np.arange(len(rows)), received])
         ends = np.cumsum(np.bincount(ranks, minlength=len(nodes)))
-        return self.own_first.add(own + np.concatenate([[0], ends]))
+        return _Like(rows, messages[np.argsort(ranks, kind="stable")], np.concatenate([[0], ends]))
