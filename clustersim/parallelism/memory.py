@@ -42,6 +42,7 @@ from clustersim.workload.memory import (
     weight_copy_bytes,
     written_bytes,
 )
+from clustersim.workload.once import once
 
 
 @dataclass(frozen=True)
@@ -331,7 +332,8 @@ def _with_own_matrix(layer: Layer) -> Layer:
     return replace(layer, num_parameters=prod(layer.shape[key] for key in ("inputs", "outputs", "count")))
 
 
-def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, list[int]]:
+@once(64)
+def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, tuple[int, ...]]:
     """Return the layers with what they gather as layers of their own, and which piece each belongs to.
 
     A matrix that gathers split tokens does not keep them: it gathers them again.
@@ -346,4 +348,4 @@ def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, list[int]]:
             owners.append(number)
         layers.append(layer)
         owners.append(number)
-    return _model(layers), owners
+    return _model(layers), tuple(owners)
