@@ -5,7 +5,10 @@ They lie inside an installed wheel under `_data`, and beside the package in a ch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 
 def data_folder(name: str) -> Path:
@@ -15,6 +18,7 @@ def data_folder(name: str) -> Path:
     return shipped if shipped.is_dir() else package.parent / name
 
 
-def shipped_files(folder: str) -> dict[str, Path]:
-    """Return the shipped YAML files of a folder by short name, in alphabetical order."""
-    return {path.stem: path for path in sorted(data_folder(folder).glob("*.yaml"))}
+@lru_cache(maxsize=8)
+def shipped_files(folder: str) -> Mapping[str, Path]:
+    """Return the shipped YAML files of a folder by short name, in alphabetical order, as they were when first asked."""
+    return MappingProxyType({path.stem: path for path in sorted(data_folder(folder).glob("*.yaml"))})

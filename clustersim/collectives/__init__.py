@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 
 from clustersim.collectives.bruck import bruck_all_gather, dissemination_barrier
 from clustersim.collectives.busbw import busbw_factor
@@ -51,6 +52,7 @@ Algorithm = Callable[..., Schedule]
 """Takes `num_ranks`, `num_bytes` and its own options; without options it has sensible ones."""
 
 
+@lru_cache(maxsize=64)
 def options_of(algorithm: Algorithm) -> frozenset[str]:
     """Return the names of an algorithm's own options, so that a caller passes each what it knows.
 

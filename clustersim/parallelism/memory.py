@@ -360,7 +360,8 @@ def _with_own_matrix(layer: Layer) -> Layer:
     return replace(layer, num_parameters=prod(layer.shape[key] for key in ("inputs", "outputs", "count")))
 
 
-def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, list[int]]:
+@once(64)
+def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, tuple[int, ...]]:
     """Return the layers with what they gather as layers of their own, and which piece each belongs to.
 
     A matrix that gathers split tokens does not keep them: it gathers them again.
@@ -375,4 +376,4 @@ def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, list[int]]:
             owners.append(number)
         layers.append(layer)
         owners.append(number)
-    return _model(layers), owners
+    return _model(layers), tuple(owners)

@@ -22,10 +22,13 @@ BREAKDOWN = ("compute", "slowed", "communication_exposed", "waiting", "input", "
 WEIGHT_VERSIONS = "weight_versions"
 """The fact of a run in which workers stash weights: how many versions of them at most."""
 
-_DETAIL = frozenset(
+_LOGS = frozenset(["cycles", "updates", "more_updates"])
+"""What writes itself down as JSON values."""
+
+_DETAIL = _LOGS | frozenset(
     [
         *["spans", "layers", "links", "rank_names", "worker_breakdown_s", "worker_staleness"],
-        *["iterations_s", "cycles", "updates", "more_updates", "memory_lines"],
+        *["iterations_s", "memory_lines"],
     ]
 )
 """What a run has a row of for each span, layer, link, rank, gradient or iteration."""
@@ -159,14 +162,15 @@ class Run:
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the run as JSON values; without `detail`, the rows per span, layer, link and rank are left out."""
-        document = asdict(replace(self, updates=UpdateLog(), more_updates=(), cycles=Cycles()))
-        document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
-        document["more_updates"] = [log.to_dict() for log in self.more_updates]
-        if not detail:
-            for key in _DETAIL:
-                del document[key]
-            if document["failures"] is not None:
-                del document["failures"]["downtimes"]
+        document = asdict(replace(self, **dict.fromkeys(_LOGS if detail else _DETAIL)))
+        if detail:
+            document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
+            document["more_updates"] = [log.to_dict() for log in self.more_updates]
+            return document
+        for key in _DETAIL:
+            del document[key]
+        if document["failures"] is not None:
+            del document["failures"]["downtimes"]
         return document
 
     @classmethod

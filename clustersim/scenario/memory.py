@@ -45,11 +45,12 @@ def memory_mistakes(point: Point, model: Model, gpus: Sequence[Gpu]) -> Iterator
     """Yield that the training does not fit on one of these GPUs, at the key that decides: the batch, or the model."""
     if not point.memory_check:
         return
-    held, least = gpu_memory(point, model), gpu_memory(point, model, batch=1)
+    held = gpu_memory(point, model)
     for gpu in gpus:
         overflow = memory_overflow(held, gpu)
         if overflow is None:
             continue
+        least = gpu_memory(point, model, batch=1)
         one_is_too_many = sum(least.values()) > gpu.memory_bytes
         batch = "batch.global" if point.batch.per_gpu is None else "batch.per_gpu"
         even = f"; even one sample a GPU takes {format_size(sum(least.values()))}" if one_is_too_many else ""

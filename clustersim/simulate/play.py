@@ -251,7 +251,7 @@ def _plans(setup: Setup, gpus: np.ndarray, draws: Draws) -> Callable[[int, int],
     if setup.laid_out is not None:
         first = setup.laid_out.plans[0].iteration
         return lambda rank, iteration: first
-    shared = {kind: setup.plan(setup.workload(kind)) for kind in dict.fromkeys(kinds)}
+    shared = {kind: setup.plan_of(kind) for kind in dict.fromkeys(kinds)}
     if not draws.has_layers:
         return lambda rank, iteration: shared[kinds[rank]]
 

@@ -59,6 +59,8 @@ class Setup:
         self.model, self.given_times = load_workload(point.model)
         self._workloads = Workloads() if workloads is None else workloads
         self._ahead = tuple(ahead)
+        self._placed: dict[int, np.ndarray] = {}
+        self._plans: dict[str, Iteration] = {}
 
     def seed(self, replicate: int) -> int:
         """Return the seed of a replicate: the scenario's own for the first of the first job, then others by name."""
@@ -70,13 +72,12 @@ class Setup:
 
     def gpus(self, replicate: int) -> np.ndarray:
         """Return the GPU number of each rank [num_ranks]: those that the jobs ahead leave, by a chance all share."""
-        setups = (*self._ahead, self)
-        gpus = taken = np.zeros(0, dtype=np.int64)
-        for setup in setups:
-            point = setup.point
-            gpus = place(point.placement, self.topology, point.num_gpus, setups[0].seed(replicate), taken)
-            taken = np.concatenate([taken, gpus])
-        return gpus
+        if replicate not in self._placed:
+            first, point = (*self._ahead, self)[0], self.point
+            taken = np.concatenate([np.zeros(0, dtype=np.int64), *(each.gpus(replicate) for each in self._ahead)])
+            gpus = place(point.placement, self.topology, point.num_gpus, first.seed(replicate), taken)
+            self._placed = {replicate: gpus}
+        return self._placed[replicate]
 
     def kinds(self, gpus: np.ndarray) -> list[str]:
         """Return the name of each GPU's sheet [num_ranks]."""
@@ -181,7 +182,13 @@ class Setup:
     @property
     def first_plan(self) -> Iteration:
         """The iteration of the first rank, at a slowdown of 1."""
-        return self.plan(self.reference) if self.laid_out is None else self.laid_out.plans[0].iteration
+        return self.plan_of(self.kinds_in_use[0]) if self.laid_out is None else self.laid_out.plans[0].iteration
+
+    def plan_of(self, kind: str) -> Iteration:
+        """Return the iteration of a rank that has the whole model, on a GPU of this kind, at a slowdown of 1."""
+        if kind not in self._plans:
+            self._plans[kind] = self.plan(self.workload(kind))
+        return self._plans[kind]
 
     def plan(self, workload: Workload, layer_slowdown: np.ndarray | None = None) -> Iteration:
         """Return the iteration of one rank, at the pace of the slowest it waits for.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,14 +54,7 @@ WIDE = frozenset({"group-norm", "layer-norm", "softmax", "log-softmax", "exp", "
 float32'). Products it computes in 16 bits; everything else goes by what it reads."""
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What is kept of one layer: bytes of its output, and bytes beside it."""
-
-    output: float
-    beside: float
-
-
+@lru_cache(maxsize=64)
 def numbers_of(precision: str, casts_all: bool = False) -> Precision:
     """Return how wide numbers are that layers read and write; `casts_all` says all of them are those of a product.
 
@@ -71,6 +65,7 @@ def numbers_of(precision: str, casts_all: bool = False) -> Precision:
     return replace(number, weight_bytes=number.activation_bytes) if casts_all else number
 
 
+@once(64)
 def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
     """Return the bytes of one element of each layer's output.
 
@@ -108,15 +103,17 @@ def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[f
     """
     number = numbers_of(precision, casts_all)
     written = written_bytes(model, number)
-    kept: list[_Kept] = []
+    outputs: list[float] = []
+    kept: list[float] = []
     for index, layer in enumerate(model.layers):
         reader = model.layers[index + 1] if index + 1 < len(model.layers) else None
         own = {written[index]} if layer.op in KEEPS_OUTPUT else set()
         if reader is not None and _keeps_input(reader) and _reads(reader, layer):
             own.add(_read_bytes(reader, written[index], number))
-        beside = _fixed_bytes(layer) + _factor_bytes(model, index, kept, written[index], number)
-        kept.append(_Kept(layer.output_elements * sum(own), beside))
-    return tuple(each.output + each.beside for each in kept)
+        beside = _fixed_bytes(layer) + _factor_bytes(model, index, outputs, written[index], number)
+        outputs.append(layer.output_elements * sum(own))
+        kept.append(outputs[-1] + beside)
+    return tuple(kept)
 
 
 def _reads(reader: Layer, layer: Layer) -> bool:
@@ -143,8 +140,8 @@ def _fixed_bytes(layer: Layer) -> float:
     return FIXED_BYTES.get(layer.op, 0.0) * layer.output_elements if known else 0.0
 
 
-def _factor_bytes(model: Model, index: int, kept: Sequence[_Kept], written: float, number: Precision) -> float:
-    """Return the bytes of what a layer multiplies by, where nobody keeps that already.
+def _factor_bytes(model: Model, index: int, outputs: Sequence[float], written: float, number: Precision) -> float:
+    """Return the bytes of what a layer multiplies by, where nobody keeps that already in one of the `outputs` so far.
 
     An `lrn` keeps the squares, and in fp32 their mean and its power; an activation that gates the other half of its
     input keeps what it multiplies that with. The second factor of a product of two activations is taken to be the
@@ -159,7 +156,7 @@ def _factor_bytes(model: Model, index: int, kept: Sequence[_Kept], written: floa
         return 0.0
     other = layer.input_elements - model.layers[index - 1].output_elements
     above = next((at for at in reversed(range(index - 1)) if model.layers[at].output_elements == other), None)
-    return 0.0 if other <= 0 or (above is not None and kept[above].output) else other * written
+    return 0.0 if other <= 0 or (above is not None and outputs[above]) else other * written
 
 
 def activation_bytes(model: Model, precision: str) -> float:

@@ -89,6 +89,7 @@ def _named(name: str) -> Callable[[], Model] | None:
     return any_gpt(name) or any_llama(name) or any_mpt(name)
 
 
+@lru_cache(maxsize=256)
 def _without_hyphens(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])-(?=\d)", "", name)
 
