@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -322,8 +322,9 @@ def _gradients(layer: LayerTime, factor: float, by_tensor: bool) -> list[tuple[s
     return [*reversed(further), (name, *seconds, first)]
 
 
+@lru_cache(maxsize=4)
 def _beside_others(topology: Topology, share: float) -> Topology:
-    """Return the cluster with what other jobs leave of the links between switches."""
+    """Return the cluster with what other jobs leave of the links between switches; the latest are kept."""
     if not share:
         return topology
     links, hosts = topology.links, topology.node_hosts

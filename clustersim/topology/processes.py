@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -63,6 +64,7 @@ class Receiving:
         return np.where((receiver < 0) | (sender == receiver), -1, nodes)
 
 
+@lru_cache(maxsize=4)
 def with_processes(topology: Topology, threads: Threads) -> Topology:
     """Return a cluster with nodes for processes: what one takes in crosses a link, that of a thread, of a rate.
 
@@ -70,6 +72,7 @@ def with_processes(topology: Topology, threads: Threads) -> Topology:
     of a process are dealt out to its threads in turn. There may be a process for each GPU, one for
     each host, and one in each host memory, a server's: what is nobody's has no effect. From process to process, also in
     one host, a message goes as from the one's memory to the other's; copies between GPUs and memories go by no process.
+    The latest are kept, so that what is found out about them serves all who ask for the same.
     """
     memory, hosts = topology.memory, topology.gpu_hosts
     owners = np.where(hosts >= 0, hosts, -1 - np.arange(topology.num_gpus))  # GPUs without a host are on their own

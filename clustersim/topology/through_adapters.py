@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,11 +13,12 @@ from clustersim.topology.routes import Routes
 from clustersim.topology.topology import Topology
 
 
+@lru_cache(maxsize=4)
 def through_adapters(topology: Topology) -> Topology:
     """Return a cluster whose messages from one host memory to another, or to itself, always go by an adapter.
 
     Where both are in one host they go to the port of the host's adapter and back, at the port's rate each way. Copies
-    between GPUs and host memory stay as they are.
+    between GPUs and host memory stay as they are. The latest are kept, as what is found out about them is.
     """
     router = topology.router
     if not isinstance(router, FabricRouter):
