@@ -162,7 +162,8 @@ class Run:
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the run as JSON values; without `detail`, the rows per span, layer, link and rank are left out."""
-        document = asdict(replace(self, **dict.fromkeys(_LOGS if detail else _DETAIL)))
+        left_out: dict[str, Any] = dict.fromkeys(_LOGS if detail else _DETAIL)
+        document = asdict(replace(self, **left_out))
         if detail:
             document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
             document["more_updates"] = [log.to_dict() for log in self.more_updates]

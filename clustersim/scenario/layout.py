@@ -75,7 +75,10 @@ def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None]
 
 def of_a_batch(point: Point, work: Workload, batch: int, given_times: Sequence[LayerTime | None] | None) -> Workload:
     """Return work in which times that a file gives, which are for a GPU's batch, are those of another one."""
+    if not given_times:
+        return work
     share = batch * point.num_gpus / point.global_batch
-    known = given_times or [None] * len(work.layers)
-    layers = [time if given is None else time.scaled(share) for time, given in zip(work.layers, known, strict=True)]
+    layers = [
+        time if given is None else time.scaled(share) for time, given in zip(work.layers, given_times, strict=True)
+    ]
     return replace(work, layers=tuple(layers))

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 _NEW_OBJECTS = 500_000  # more than are freed, before Python looks among them; its own number is 700
 
 
-@contextmanager
-def seldom_collected() -> Iterator[None]:
-    """Let Python look more seldom for objects that only hold each other; afterwards as often as before.
+def collect_seldom() -> None:
+    """Let Python look more seldom for objects that only hold each other, from now on.
 
     A simulation makes many events, of which nearly all go when nobody refers to them. Looking for the others at
     Python's own pace takes a fifth to a third of the time.
@@ -19,6 +18,13 @@ def seldom_collected() -> Iterator[None]:
     before = gc.get_threshold()
     if before[0]:  # else it never looks
         gc.set_threshold(max(before[0], _NEW_OBJECTS), *before[1:])
+
+
+@contextmanager
+def seldom_collected() -> Iterator[None]:
+    """Collect seldom; afterwards as often as before, which first looks through all that is new."""
+    before = gc.get_threshold()
+    collect_seldom()
     try:
         yield
     finally:

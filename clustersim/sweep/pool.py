@@ -73,8 +73,16 @@ class Pool:
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context
 
-            self._executor = ProcessPoolExecutor(self._most, mp_context=get_context("spawn"), initializer=_end_with_us)
+            self._executor = ProcessPoolExecutor(self._most, mp_context=get_context("spawn"), initializer=_begin)
         return self._executor
+
+
+def _begin() -> None:
+    """Make ready a worker, which does nothing but simulate."""
+    _end_with_us()
+    from clustersim.simulate.garbage import collect_seldom
+
+    collect_seldom()
 
 
 def _end_with_us() -> None:

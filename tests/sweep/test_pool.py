@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -26,6 +27,10 @@ def who(number: int) -> int:
     return os.getpid()
 
 
+def garbage_is_looked_for_after(number: int) -> int:
+    return gc.get_threshold()[0]
+
+
 def fail(number: int) -> int:
     raise ValueError(f"no {number}")
 
@@ -35,6 +40,12 @@ def test_answers_come_in_the_order_of_the_items_whoever_is_done_first():
     with Pool(2) as pool:
         assert pool.map(late, [0.3, 0.0, 0.1], lambda number, how_many: told.append(how_many)) == [0.3, 0.0, 0.1]
     assert told == [1, 2, 3]
+
+
+def test_workers_look_for_garbage_more_seldom_than_the_command():
+    with Pool(2) as pool:
+        assert min(pool.map(garbage_is_looked_for_after, [0, 1])) > 10_000
+    assert garbage_is_looked_for_after(0) < 10_000
 
 
 def test_one_process_or_one_item_is_done_here():

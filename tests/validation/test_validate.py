@@ -12,7 +12,7 @@ from clustersim.errors import InputError
 from clustersim.validation import load_cases, validate
 from clustersim.validation.case import CHOSEN_AFTER
 from clustersim.validation.measured import read_measured
-from clustersim.validation.pool import size_of
+from clustersim.validation.pool import order_of, size_of
 from clustersim.validation.question import Question
 
 HEADER = "scenario,num_gpus,metric,value,unit,role,provenance,where\n"
@@ -270,3 +270,10 @@ def test_a_question_is_about_as_many_gpus_as_its_row_says_or_else_its_file(make_
     (folder / "broken.yaml").write_text("num_gpus: [", encoding="utf-8")
     asked = [("scenario", ()), ("scenario", ("num_gpus=8",)), ("large", ("batch.per_gpu=2",)), ("broken", ())]
     assert [size_of(Question(folder / f"{name}.yaml", overrides)) for name, overrides in asked] == [1, 8, 64, 0]
+
+
+def test_questions_of_one_file_follow_one_another_and_the_file_that_asks_of_most_gpus_comes_first(tmp_path) -> None:
+    small, large = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    asked = [(small, 2), (large, 1), (small, 4), (large, 8)]
+    questions = [Question(file, (f"num_gpus={num}",)) for file, num in asked]
+    assert order_of(questions) == [3, 1, 2, 0]
