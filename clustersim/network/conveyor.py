@@ -75,6 +75,7 @@ class Conveyor:
 
     def _tell(self, event: simpy.Event) -> None:
         """Let what is next on their belts set off behind messages that have arrived, and tell of these."""
+        assert isinstance(event.value, list)
         arrived: dict[Hashable, list[int]] = {}
         following = []
         for pair in event.value:

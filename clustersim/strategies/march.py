@@ -29,7 +29,7 @@ MARCHED = "synchronous workers' days worked out as arithmetic (a march), not pla
 def may_march(job: Job, desk: Desk) -> bool:
     """Say whether what a worker computes in an iteration is known as soon as it begins to.
 
-    Beside exchanges that hold its multiprocessors, or wait for what others compute, it is where nothing else changes it.
+    Beside exchanges that hold its multiprocessors, or wait for what others compute, only where nothing else changes it.
     """
     has_samples = job.input_stage is not None
     is_held_up = (desk.awaits_receivers and has_samples) or (desk.holds and (has_samples or job.paces is not None))
