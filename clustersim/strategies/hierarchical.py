@@ -69,11 +69,8 @@ class _HostMeeting:
         self._places = {rank: place for place, rank in enumerate(ranks)}
         nodes = [job.buffer_nodes()[rank] for rank in ranks]
         sizes = [bucket.num_bytes for bucket in job.buckets]
-        known = {
-            size: (REDUCE["tree"](len(ranks), size), BROADCAST["tree"](len(ranks), size))
-            for size in dict.fromkeys(sizes)
-        }
-        up, down = zip(*(known[size] for size in sizes), strict=True)
+        trees = {size: [ways["tree"](len(ranks), size) for ways in (REDUCE, BROADCAST)] for size in {*sizes}}
+        up, down = zip(*(trees[size] for size in sizes), strict=True)
         self._up = Desk(job, [Exchange(each, nodes, "tree", each.num_steps) for each in up], ranks)
         self._down = Desk(job, [Exchange(each, nodes, "tree", each.num_steps) for each in down], ranks)
 
