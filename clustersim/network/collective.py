@@ -207,6 +207,23 @@ class Collective:
         if later:
             self.ranks.expect(rank, min(later))
 
+    def came_each(self, ranks: list[int], steps: list[int]) -> None:
+        """Let those know who wait for ranks to have come to their steps, at one time."""
+        if self._waiting:
+            for rank, step in zip(ranks, steps, strict=True):
+                self.came(rank, step)
+            return
+        later: dict[int, int] = {}  # the next step at which somebody still waits for a rank
+        for group in self._groups:
+            awaited, due = group.awaited, group.step
+            there = [rank for rank, step in zip(ranks, steps, strict=True) if due <= step and rank in awaited]
+            if there:
+                self._tell_group(group, there)
+            for rank in awaited.intersection(ranks):
+                later[rank] = min(due, later.get(rank, due))
+        for due in sorted(set(later.values())):
+            self.ranks.expect_each([rank for rank, step in later.items() if step == due], due)
+
     def came_together(self, ranks: np.ndarray, steps: np.ndarray) -> None:
         """Let those know who wait for ranks to have come to their steps, at one time and without the side's help."""
         pairs = [*zip(ranks.tolist(), steps.tolist(), strict=True)]

@@ -63,18 +63,19 @@ class Conveyor:
 
     def ended(self, flow: Flow) -> None:
         """Note that a message has arrived."""
-        self.arrived(flow.message)
+        self.arrived([flow.message])
 
-    def arrived(self, pair: int) -> None:
-        """Note that the message of a pair has arrived."""
+    def arrived(self, pairs: list[int]) -> None:
+        """Note that the messages of pairs have arrived."""
         if self._event is None or self._event.triggered:
             self._event, self._arrived = self._wires.env.event(), []
             self._event.callbacks.append(self._tell)
             self._wires.side.told.append((self._event, self._arrived))
-        self._arrived.append(pair)
+        self._arrived += pairs
 
     def _tell(self, event: simpy.Event) -> None:
         """Let what is next on their belts set off behind messages that have arrived, and tell of these."""
+        assert isinstance(event.value, list)
         arrived: dict[Hashable, list[int]] = {}
         following = []
         for pair in event.value:

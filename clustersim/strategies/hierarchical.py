@@ -69,8 +69,8 @@ class _HostMeeting:
         self._places = {rank: place for place, rank in enumerate(ranks)}
         nodes = [job.buffer_nodes()[rank] for rank in ranks]
         sizes = [bucket.num_bytes for bucket in job.buckets]
-        up = [REDUCE["tree"](len(ranks), size) for size in sizes]
-        down = [BROADCAST["tree"](len(ranks), size) for size in sizes]
+        trees = {size: [ways["tree"](len(ranks), size) for ways in (REDUCE, BROADCAST)] for size in {*sizes}}
+        up, down = zip(*(trees[size] for size in sizes), strict=True)
         self._up = Desk(job, [Exchange(each, nodes, "tree", each.num_steps) for each in up], ranks)
         self._down = Desk(job, [Exchange(each, nodes, "tree", each.num_steps) for each in down], ranks)
 

@@ -29,7 +29,7 @@ MARCHED = "synchronous workers' days worked out as arithmetic (a march), not pla
 def may_march(job: Job, desk: Desk) -> bool:
     """Say whether what a worker computes in an iteration is known as soon as it begins to.
 
-    Beside exchanges that hold its multiprocessors, or wait for what others compute, it is where nothing else changes it.
+    Beside exchanges that hold its multiprocessors, or wait for what others compute, only where nothing else changes it.
     """
     has_samples = job.input_stage is not None
     is_held_up = (desk.awaits_receivers and has_samples) or (desk.holds and (has_samples or job.paces is not None))
@@ -47,7 +47,8 @@ class March:
         self._updates_on_gpu = updates_on_gpu
         self._num_buckets = len(job.buckets)
         plans = (job.plans(rank, 0) for rank in range(job.num_ranks))
-        self._copied_s = np.array([[bucket.copied_s for bucket in plan.buckets] for plan in plans]).T
+        copied_s = np.array([[bucket.copied_s for bucket in plan.buckets] for plan in plans]).T
+        self._copied_s = copied_s if copied_s.any() else None
         self._is_staged = job.is_staged and desk.goes_anywhere(0)
         self._copy_in: CopyIn | None = None  # of samples, where buckets are copied in as well
         if self._is_staged:
@@ -128,13 +129,21 @@ class March:
         around.slowdown[ranks] = [job.slowdown(rank, iteration) for rank in ranks.tolist()]
         work_s = _work_s([job.plans(rank, iteration) for rank in ranks.tolist()])
         around.update_s[ranks] = work_s[-1]
-        now_s = self._after_work(around, ranks, now_s, work_s[0])
-        times.forward_s[ranks, iteration] = now_s
-        for bucket in range(self._num_buckets):
-            now_s = self._after_work(around, ranks, now_s, work_s[1 + bucket])
-            around.ready_s[bucket, ranks] = now_s
-        now_s = self._after_work(around, ranks, now_s, work_s[-2])
-        times.computed_s[ranks, iteration] = around.computed_s[ranks] = now_s
+        ends_s = self._after_each(around, ranks, now_s, work_s[:-1])
+        times.forward_s[ranks, iteration] = ends_s[0]
+        around.ready_s[:, ranks] = ends_s[1:-1]
+        times.computed_s[ranks, iteration] = around.computed_s[ranks] = ends_s[-1]
+
+    def _after_each(self, around: Round, ranks: np.ndarray, start_s: np.ndarray, work_s: np.ndarray) -> np.ndarray:
+        """Return when each part of work is done, one after another [num_parts, len(ranks)]."""
+        if self._job.paces is None:
+            parts_s = np.concatenate([start_s[None], work_s * around.slowdown[ranks]])
+            ends_s: np.ndarray = np.add.accumulate(parts_s)[1:]
+            return ends_s
+        ends_s = np.empty((len(work_s), len(ranks)))
+        for number, part_s in enumerate(work_s):
+            start_s = ends_s[number] = self._after_work(around, ranks, start_s, part_s)
+        return ends_s
 
     def _after_work(self, around: Round, ranks: np.ndarray, start_s: np.ndarray, work_s: np.ndarray) -> np.ndarray:
         """Return when work is done that begins at these times, at the round's slowdown and the ranks' paces."""

@@ -10,7 +10,7 @@ class Round:
 
     A bucket enters when two things have happened: it is ready (and copied to the host, where the transport
     stages there), and the one before it has been pushed. It has happened to `num_missing` too few of them yet;
-    the later of those that have was, or will be, at `enter_s`. After both it is copied for `copied_s`.
+    the later of those that have was, or will be, at `enter_s`. After both it is copied for `copied_s`, if at all.
     """
 
     def __init__(self, num_ranks: int, iteration: int, num_buckets: int):
@@ -18,7 +18,7 @@ class Round:
         self.iteration = iteration
         self.slowdown, self.update_s, self.computed_s = np.ones(num_ranks), np.zeros(num_ranks), np.zeros(num_ranks)
         self.ready_s, self.enter_s, self.left_s, self.back_s = (np.zeros(table) for _ in range(4))
-        self.copied_s = np.zeros(table)
+        self.copied_s: np.ndarray | None = None
         self.is_waiting = np.zeros(table, dtype=bool)  # it is known when it enters, and its collective does not know
         self.num_unknown = [num_ranks] * num_buckets  # ranks of which it is not known when they enter
         self.is_open = [False] * num_buckets
@@ -37,7 +37,8 @@ class Round:
         may_enter = ranks[left == 0]
         if not len(may_enter):
             return False
-        enter_s[may_enter] += self.copied_s[bucket, may_enter]
+        if self.copied_s is not None:
+            enter_s[may_enter] += self.copied_s[bucket, may_enter]
         self.is_waiting[bucket, may_enter] = True
         self.num_unknown[bucket] -= len(may_enter)
         return True

@@ -62,7 +62,12 @@ def assert_same_times(one: Timesheet, other: Timesheet, within: float) -> None:
 INPUTS: dict[str, dict[str, Any]] = {
     "read-and-decoded": {"decode": "300 samples/s", "storage": "30 MB/s", "sample_bytes": "110 kB", "cv": 0.2},
     "copied": {"copied_bytes": "602 kB", "prefetch": 0},
-    "copied-ahead": {"decode": "500 samples/s", "copied_bytes": "20 MB", "copied_ahead": True, "memory": "first-socket"},
+    "copied-ahead": {
+        "decode": "500 samples/s",
+        "copied_bytes": "20 MB",
+        "copied_ahead": True,
+        "memory": "first-socket",
+    },
 }
 
 

@@ -89,7 +89,7 @@ class CompiledEngine:
         return group
 
     def begin_messages(self, num_messages: int, ends: int = ALL) -> int:
-        """Prepare messages that belong to no collective; return their group. It tells when `ALL` have ended, or `EACH`."""
+        """Prepare messages of no collective, of which is told when `ALL` have ended, or `EACH`; return their group."""
         return self._add_group(num_messages, ends, num_messages, (0, NONE, 0, 0, 0))
 
     def enter(self, group: int, ranks: Sequence[int], now_s: float, times_s: Sequence[float]) -> None:

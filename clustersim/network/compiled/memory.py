@@ -124,6 +124,10 @@ class Memory:
     def _move_seats(self, num_flows: int, new_bits: int) -> None:
         bits, before = int(self.state["seat_bits"][0]), self["seats"]
         seats = np.full(num_flows << new_bits, NONE, SEAT)
+        if new_bits == bits:
+            seats[: len(before)] = before
+            self.set(seats=seats)
+            return
         moved = _renumbered(np.arange(len(before)), bits, new_bits)
         for name in SEAT.names or ():
             seats[name][moved] = _renumbered(before[name], bits, new_bits)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from clustersim.network.stuck import NOT_ENTERED, LinkName, Stuck, waits_for_ran
 from clustersim.network.transfer import Sent, SentTogether
 from clustersim.topology import Topology
 
+_GROUP = itemgetter(0)  # of what is told
 _ON_THE_WAY = ("step", "message", "path", "num_bytes", "bytes_per_s", "stage")
 """What is looked at of a message on its way."""
 
@@ -34,7 +37,7 @@ class CompiledSide:
         self.now_s = 0.0
         self.collectives: dict[Collective, Ranks] = {}
         self.ranks: dict[Collective, CompiledRanks] = {}  # of those in progress
-        self.listeners: dict[int, Callable[[int], None]] = {}  # of each group in progress
+        self.listeners: dict[int, Callable[[list[int]], None]] = {}  # of each group in progress
         self.eager_bytes = costs.eager_bytes or -1.0  # the largest message that is eager
         self._conveyors: dict[Conveyor, int] = {}  # the group of each that has sent anything
         self._num_links = len(topology.links)
@@ -84,8 +87,8 @@ class CompiledSide:
             until_s = now_s  # who acted is seen before the next thing happens
         told = engine.play(now_s, min(until_s, inner_s), one_share=bool(self._looks))
         self.now_s = engine.now_s
-        for group, rank in told:
-            self.listeners[group](rank)
+        for group, rows in groupby(told, _GROUP):
+            self.listeners[group]([rank for _, rank in rows])
         if inner.due or inner.times:
             if not (told or self.told) and inner.next_s <= engine.next_s and inner.next_s < until_s:
                 self.now_s = max(self.now_s, inner.next_s)
@@ -213,7 +216,7 @@ class CompiledSide:
     def listen_together(self, group: int, sent: SentTogether) -> None:
         """Let a bulk of messages hear that all have arrived."""
 
-        def hear(rank: int) -> None:
+        def hear(ranks: list[int]) -> None:
             sent.end_s = np.where(np.isnan(sent.end_s), self.engine.end_s(group), sent.end_s)
             del self.listeners[group]
             self.engine.release(group)
@@ -224,7 +227,7 @@ class CompiledSide:
     def listen_one(self, group: int, sent: Sent) -> None:
         """Let a message hear that it has arrived."""
 
-        def hear(rank: int) -> None:
+        def hear(ranks: list[int]) -> None:
             del self.listeners[group]
             self.engine.release(group)
             sent.ended()
@@ -297,12 +300,17 @@ class CompiledRanks:
             found.append(OnTheWay(step, program.number(step, message), end_s, bool(stage == ADDING), is_slow))
         return found
 
-    def hear(self, rank: int) -> None:
-        """Pass on that a rank has come to a step, or that all are done."""
-        if rank == NONE:
+    def hear(self, ranks: list[int]) -> None:
+        """Pass on that ranks have come to their steps, and, where the last one is none, that all are done."""
+        is_over = ranks[-1] == NONE
+        if is_over:
+            ranks.pop()
+        if len(ranks) == 1:
+            self._collective.came(ranks[0], self.step_of(ranks[0]))
+        elif ranks:
+            self._collective.came_each(ranks, self.steps_of(ranks))
+        if is_over:
             self.finish(self._engine.end_s(self.group))
-        else:
-            self._collective.came(rank, self.step_of(rank))
 
     def finish(self, end_s: np.ndarray) -> None:
         """Tell the collective that all are done, and forget the rows, and it: who are done do not keep each other."""
