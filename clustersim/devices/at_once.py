@@ -1,0 +1,23 @@
+"""Events that happen when it becomes known that they do, without a place of their own on the clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import simpy
+
+_NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
+
+
+def happen(event: simpy.Event, value: Any = None) -> None:
+    """Let an event happen now, and who waits for it go on at once: from a callback, where no process is at work.
+
+    >>> event = simpy.Environment().event()
+    >>> happen(event, 3)
+    >>> event.processed, event.value
+    (True, 3)
+    """
+    event._ok, event._value = True, value
+    waiting, event.callbacks = event.callbacks, _NONE_ANY_MORE
+    for go_on in waiting:
+        go_on(event)
