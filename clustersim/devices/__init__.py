@@ -4,7 +4,6 @@ Each has a queue, so a process of the user's own can wait for its turn like ours
 kernel takes is somebody else's knowledge (`clustersim.workload`).
 """
 
-from clustersim.devices.at_once import happen
 from clustersim.devices.gpu import GpuDevice
 from clustersim.devices.input import Input, InputStage
 from clustersim.devices.multiprocessors import Multiprocessors, Pieces

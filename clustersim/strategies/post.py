@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import simpy
 
-from clustersim.devices import happen
+from clustersim.network.at_once import happen
 from clustersim.program.ops import Key
 
 
