@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import simpy
 
+from clustersim.network.at_once import happen
 from clustersim.stragglers import Pace
 
 Pieces = list[tuple[float, float]]
 """Times at which the speed changed, and the seconds of work that were done by then."""
-
-_NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
 
 
 class Multiprocessors:
@@ -103,7 +100,4 @@ class Multiprocessors:
             return
         self._lost_s += (float(self._env.now) - self._since_s) * (1.0 - self._speed)
         self._over = None
-        over._ok, over._value = True, self._pieces
-        waiting, over.callbacks = over.callbacks, _NONE_ANY_MORE
-        for go_on in waiting:
-            go_on(over)
+        happen(over, self._pieces)

@@ -120,7 +120,7 @@ class Collective:
             self.ranks.enter(*together)
 
     def take_part(self, rank: int, done: simpy.Event | None = None) -> simpy.Event:
-        """Let a rank enter now; return an event that fires when it has finished its part: `enter` and `done` in one."""
+        """Let a rank enter now, and return what `done` does."""
         wires = self._wires
         wires.before_acting()
         self._note_entry(rank, wires.side.now_s)
@@ -134,11 +134,11 @@ class Collective:
         return event
 
     def done(self, rank: int, event: simpy.Event | None = None) -> simpy.Event:
-        """Return an event, or the one that is given, that fires when this rank has finished its part."""
+        """Return an event, or the one given, that fires when this rank has finished its part."""
         return self.reached(rank, self.schedule.num_steps, event)
 
     def reached(self, rank: int, step: int, event: simpy.Event | None = None) -> simpy.Event:
-        """Return an event, or the one that is given, that fires when this rank has finished every step before `step`."""
+        """Return an event, or the one given, that fires when this rank has finished every step before `step`."""
         self._check(rank, step)
         event = event or simpy.Event(self._wires.env)
         self._wires.before_waiting()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import simpy
 from simpy.events import EventPriority
 
 from clustersim.errors import InputError
+from clustersim.network.at_once import happen
 from clustersim.network.collective import Collective
 from clustersim.network.flow import INFINITE
 from clustersim.network.inner_clock import InnerClock
@@ -38,7 +41,8 @@ class Player:
         self._alarms_s = [INFINITE]  # when it will be woken; each was set for a time before all others
         self._alarm = simpy.Event(env)  # is due at all of them
         self._alarm._ok, self._alarm._value = True, None  # as a SimPy timeout does, which has no priority to choose
-        self._alarm.callbacks = self._on_alarms = [self._on_alarm]
+        self._on_alarms: list[Callable[[Any], None]] = [self._on_alarm]
+        self._alarm.callbacks = self._on_alarms
         self._due_s = INFINITE  # when the next thing happens, as far as is known
 
     def before_acting(self) -> None:
@@ -139,10 +143,11 @@ class Player:
         """Let what has been completed be heard of when it is, before which nobody does anything; then look again."""
         told, self.side.told = self.side.told, []
         time_s = self.side.now_s if self.side.now_s > latest(now_s) else now_s
-        for event, value in told:
-            event._ok, event._value = True, value  # as `succeed` does, which knows of no later time
-            self._env.schedule(event, delay=time_s - now_s)
         if told:
+            (event, value), *others = told
+            event._ok, event._value = True, value  # as `succeed` does, which knows of no later time
+            event.callbacks += [partial(_tell_one, *other) for other in others]
+            self._env.schedule(event, delay=time_s - now_s)
             self._wake_up_at(time_s)
         else:
             self.set_alarm()
@@ -163,3 +168,8 @@ class Player:
         elif not side.told:
             self._play(max(now_s, side.now_s))
         self._tell_ahead(now_s)
+
+
+def _tell_one(event: simpy.Event, value: Any, _: simpy.Event) -> None:
+    """Fire the event of what has been completed together with something else, which has an event on the clock."""
+    happen(event, value)

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from clustersim.collectives.nccl_1 import OF_NCCL_1
+from clustersim.collectives.schedule import Step
 from clustersim.hardware.sheet import Transport
-from clustersim.network.lone_step import LoneStep, LoneSteps
+from clustersim.network.lone_step import LoneStep, LoneSteps, Ways
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
 from clustersim.strategies.algorithm import algorithm_name, as_seen, schedule_collective
 from clustersim.strategies.further_ranks import further_ranks
@@ -170,8 +171,11 @@ class LeastTimes:
         found: dict[object, list[int]] = {}
         for number in range(schedule.num_steps):
             found.setdefault(schedule.pattern(number), []).append(number)
-        wait_s = self._maker.step_wait_s(schedule, nodes)
-        return [(self._maker.step(schedule.step(same[0]), nodes, wait_s), len(same)) for same in found.values()]
+        wait_s, made = self._maker.step_wait_s(schedule, nodes), []
+        for same in found.values():
+            columns = schedule.step(same[0])
+            made.append((self._maker.step(columns, nodes, self._maker.ways(columns, nodes, wait_s)), len(same)))
+        return made
 
 
 class _Steps(LoneSteps):
@@ -179,12 +183,12 @@ class _Steps(LoneSteps):
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool, bytes_per_s: np.ndarray):
         super().__init__(topology, costs, adds, bytes_per_s)
-        self._known: dict[tuple[bytes, bytes, bool], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        self._known: dict[tuple[bytes, bytes, float | None], Ways] = {}
 
-    def _ways(self, src: np.ndarray, dst: np.ndarray, in_channels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        key = src.tobytes(), dst.tobytes(), in_channels
+    def ways(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> Ways:
+        key = nodes[columns.src].tobytes(), nodes[columns.dst].tobytes(), relayed_s
         if key not in self._known:
-            self._known[key] = super()._ways(src, dst, in_channels)
+            self._known[key] = super().ways(columns, nodes, relayed_s)
         return self._known[key]
 
 

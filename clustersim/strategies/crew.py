@@ -37,7 +37,7 @@ from clustersim.strategies.gathering import Gathering
 from clustersim.strategies.host_side import HostSide
 from clustersim.strategies.job import Job
 from clustersim.strategies.laps import Laps, Runner, Tally
-from clustersim.strategies.post import Post
+from clustersim.strategies.post import Letter, Post
 from clustersim.strategies.stretch import Stretch
 from clustersim.strategies.turn import Turn
 from clustersim.topology import Node
@@ -316,22 +316,29 @@ class Crew:
     def _receive(self, turn: Turn, op: Receive) -> Process:
         """Wait for what another stage hands over."""
         start_s, letter = float(self._env.now), self._post.letter(turn.rank, turn.iteration, op.key)
-        if op.awaited and not letter.awaited.triggered:
-            letter.awaited.succeed()
+        if op.awaited:
+            letter.expect()
         if not letter.arrived.processed:
             yield letter.arrived
         self._post.take(turn.rank, turn.iteration, op.key)
         self._idle(turn, start_s, letter.sent_s, "bubble", op.key)
 
     def _send(self, turn: Turn, op: Send) -> None:
-        """Let a message set off."""
-        turn.watch(self._post.letter(self._grid.in_stage(turn.rank, op.stage), turn.iteration, op.key).arrived)
-        self._env.process(self._carry(turn, op))
+        """Let a message set off to the rank in the same place of another stage."""
+        peer = self._grid.in_stage(turn.rank, op.stage)
+        letter = self._post.letter(peer, turn.iteration, op.key)
+        letter.sent_s = float(self._env.now)
+        turn.watch(letter.arrived)
+        src, dst = int(self._gpus[turn.rank]), int(self._gpus[peer])
+        if turn.job.is_staged:
+            self._env.process(self._carry(turn.job.devices[turn.place], src, dst, op.num_bytes, letter))
+        else:
+            self._network.transfer(src, dst, op.num_bytes).callbacks.append(letter.arrive)
 
     def _announce(self, turn: Turn, op: Op | Stretch, unsent: Send) -> None:
         """Let the other rank of a pair of messages know that this one waits for its, before its own is handed over."""
         if isinstance(op, Receive) and unsent.paired and op.stage == unsent.stage:
-            self._post.letter(turn.rank, turn.iteration, op.key).awaited.succeed()
+            self._post.letter(turn.rank, turn.iteration, op.key).expect()
 
     def _hand_over(self, turn: Turn, op: Send) -> Process:
         """Wait until the other rank is there, let a message set off, and wait until it has arrived."""
@@ -344,20 +351,13 @@ class Crew:
         yield letter.arrived
         self._idle(turn, start_s, set_off_s, "handing over", op.key)
 
-    def _carry(self, turn: Turn, op: Send) -> Process:
-        """Send to the rank in the same place of another stage; a staged message goes through the hosts' memory."""
-        peer = self._grid.in_stage(turn.rank, op.stage)
-        letter, gpu = self._post.letter(peer, turn.iteration, op.key), turn.job.devices[turn.place]
-        letter.sent_s = float(self._env.now)
-        src, dst = int(self._gpus[turn.rank]), int(self._gpus[peer])
-        if turn.job.is_staged:
-            memory = self._network.topology.memory
-            yield from gpu.copy_out(op.num_bytes)
-            yield self._network.transfer(Node(memory[src]), Node(memory[dst]), op.num_bytes)
-            yield self._network.transfer(Node(memory[dst]), dst, op.num_bytes)
-        else:
-            yield self._network.transfer(src, dst, op.num_bytes)
-        letter.arrived.succeed()
+    def _carry(self, gpu: GpuDevice, src: int, dst: int, num_bytes: float, letter: Letter) -> Process:
+        """Send a message from one GPU to another through the memory of their hosts."""
+        memory = self._network.topology.memory
+        yield from gpu.copy_out(num_bytes)
+        yield self._network.transfer(Node(memory[src]), Node(memory[dst]), num_bytes)
+        arrived = self._network.transfer(Node(memory[dst]), dst, num_bytes)
+        arrived.callbacks.append(letter.arrive)
 
 
 def _comes_before(op: Op | Stretch, unsent: Send) -> bool:

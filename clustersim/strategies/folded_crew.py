@@ -165,7 +165,7 @@ class FoldedCrew(Crew):
     def _arrive(self, letter: Letter, arrived: simpy.Event) -> None:
         """Let a message arrive, and note whether those of the ranks that do the same arrived with it."""
         self._gathering.compare(each_end_s(arrived))
-        letter.arrived.succeed()
+        letter.arrive()
 
     def _may_meet_exchange(self, turn: Turn, op: Send) -> bool:
         """Say whether a message can be on its way while gradients of its sender's or its receiver's stage are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import simpy
 
+from clustersim.network.at_once import happen
 from clustersim.program.ops import Key
 
 
@@ -16,6 +17,19 @@ class Letter:
         self.arrived: simpy.Event = env.event()
         self.awaited: simpy.Event = env.event()
         self.sent_s = float("inf")
+
+    def arrive(self, _: simpy.Event | None = None) -> None:
+        """Let it arrive, and who waits for it go on at once: from a callback."""
+        happen(self.arrived)
+
+    def expect(self) -> None:
+        """Let who sends it know that the other rank waits for it: on the clock only if somebody waits to know."""
+        if self.awaited.triggered:
+            return
+        if self.awaited.callbacks:
+            self.awaited.succeed()
+        else:
+            happen(self.awaited)
 
 
 class Post:
