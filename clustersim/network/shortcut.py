@@ -1,5 +1,7 @@
 """The shortcut of a collective that is alone on the network: its ranks' times are worked out, not played.
 
+Others may have been prepared meanwhile, as long as no rank has entered them.
+
 The side stands still meanwhile. Should somebody act, it plays from where it stands up to then, and goes on from
 there. So the shortcut changes nothing but the time that it takes to know.
 """
@@ -63,13 +65,18 @@ class Shortcut:
         self._num_refused.clear()
 
     def take(self, side: Side) -> bool:
-        """Work out the only collective there is, if all of it is known and nothing else moves; return whether it is."""
-        if not self._has_changed or len(side.collectives) != 1:
+        """Work out the only collective that anybody is in, if all of it is known and nothing else moves."""
+        if not self._has_changed:
             return False
         self._has_changed = False
-        collective, ranks = next(iter(side.collectives.items()))
+        entered = [collective for collective in side.collectives if collective.num_entered]
+        if len(entered) != 1:
+            return False
+        collective, ranks = entered[0], side.collectives[entered[0]]
         schedule = collective.schedule
         if collective.num_entered < schedule.num_ranks or schedule.num_transfers() < _FEWEST_MESSAGES:
+            return False
+        if schedule.spells is not None:  # so many steps that differ take as long to lay out as to play
             return False
         if self._num_refused.get(schedule, 0) == _MOST_REFUSED:
             return False

@@ -48,6 +48,21 @@ def test_adding_no_bytes_in_a_memory_that_stands_still_takes_no_time(exact):
     assert network.env.run(network.play(schedule, [0, 1])).end_s == pytest.approx([latency_s] * 2, rel=1e-12)
 
 
+def test_a_collective_that_nobody_has_entered_is_in_nobodys_way():
+    def play(exact: bool) -> tuple[list[float], int]:
+        network = make_network(line(8), exact=exact)
+        schedule = ALL_REDUCE["ring"](8, 8e6)
+        later = network.begin(schedule, list(range(8)))
+        first_s = network.env.run(network.play(schedule, list(range(8)))).end_s
+        num_played = network.counts.flows
+        later.enter(*range(8))
+        return [*first_s.tolist(), *network.env.run(later.finished).end_s.tolist()], num_played
+
+    (exact_s, _), (quick_s, num_played) = play(exact=True), play(exact=False)
+    assert quick_s == pytest.approx(exact_s, rel=1e-12)
+    assert num_played == 0
+
+
 @pytest.mark.parametrize("delayed", [False, True])
 def test_whoever_interrupts_late_lets_only_the_last_steps_be_played(delayed):
     def play(exact: bool) -> tuple[list[float], float, int]:
