@@ -47,7 +47,7 @@ def advance(state: Any, row: int, step: int) -> None:
                 return
         if begin_step(state, row):
             return
-        step += 1
+        step = _next_step(state, row)
 
 
 @part
@@ -57,7 +57,27 @@ def resume(state: Any, row: int) -> None:
     if step < 0:
         advance(state, row, FIRST)
     elif not begin_step(state, row):
-        advance(state, row, step + 1)
+        advance(state, row, _next_step(state, row))
+
+
+@part
+def _next_step(state: Any, row: int) -> int:
+    """Return the step that follows one in which a rank has nothing to do, but for those in which it has nothing either.
+
+    Where messages are listed once for all steps, the next is that in which one begins; pauses come before every step.
+    """
+    rank = tables.rank(state, row)
+    group = tables.group(state, rank.group)
+    lists = tables.steps(state)[group.steps + rank.step] + row - group.first_rank
+    first, last = word(tables.own_first(state)[lists]), word(tables.own_first(state)[lists + 1])
+    if first == last or group.delays != NONE:
+        return rank.step + 1
+    following = group.num_steps
+    for index in range(first, last):
+        begins = word(tables.message(state, word(tables.own(state)[index])).first_step)
+        if rank.step < begins < following:
+            following = begins
+    return following
 
 
 @part
