@@ -43,8 +43,7 @@ def _block(net: Builder, name: str, x: Tensor, heads: int, hidden: int) -> Tenso
     """Normalise before each branch; query, key and value have matrices of their own, as in BERT."""
     y = net.linear(f"{name}.qkv", net.layer_norm(f"{name}.norm1", x), x.channels, count=3)
     each = Tensor(x.channels, y.height)
-    scores = net.attention_product(f"{name}.scores", each, each, heads, y.height)
-    weights = net.softmax(f"{name}.softmax", scores, masked=False)
+    weights = net.softmax(f"{name}.softmax", net.attention_product(f"{name}.scores", each, each, heads, y.height))
     y = net.attention_product(f"{name}.context", weights, each, heads, outputs=x.channels // heads)
     y = net.dropout(f"{name}.attention.drop", net.linear(f"{name}.output", y, x.channels))
     x = net.add(f"{name}.attention.add", x, y)
