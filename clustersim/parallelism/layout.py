@@ -46,7 +46,7 @@ from clustersim.parallelism.over_time import StageHeld
 from clustersim.parallelism.paths import compile_paths, dealt_paths, path_memory, path_parts
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan
-from clustersim.parallelism.recomputation import block_starts, recomputed
+from clustersim.parallelism.recomputation import block_starts, check_blocks, in_first_blocks, recomputed
 from clustersim.parallelism.recurrent import along_time
 from clustersim.parallelism.schedules import SCHEDULES, Slot, fullest_pass, kept_by
 from clustersim.parallelism.spec import Parallelism
@@ -358,10 +358,14 @@ def _parts(
     undivided = training.whole.model.layers
     sample_bytes = PRECISIONS[training.whole.precision].activation_bytes * training.whole.batch
     shares, parts = grid.context * layout.time_chunks, []
-    for first, end in zip(begins, [*begins[1:], len(pieces)], strict=True):
+    spans = list(zip(begins, [*begins[1:], len(pieces)], strict=True))
+    units_of = [(0, *(block - first for block in blocks if first < block < end)) for first, end in spans]
+    if layout.recompute_blocks is not None:
+        check_blocks([again[first:end] for first, end in spans], units_of, layout.recompute_blocks)
+    for (first, end), units in zip(spans, units_of, strict=True):
         entry = handed_over(undivided, first) * sample_bytes / shares if first else 0.0
-        units = (0, *(block - first for block in blocks if first < block < end))
-        own, repeated = tuple(pieces[first:end]), tuple(again[first:end])
+        own = tuple(pieces[first:end])
+        repeated = tuple(in_first_blocks(again[first:end], units, layout.recompute_blocks))
         kept: tuple[float, ...] = ()
         if layout.offloads(ACTIVATIONS):
             each = kept_by_layer(HeldPart(own, 0.0, units, repeated), _held_rules(layout, grid, training))

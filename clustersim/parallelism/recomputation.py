@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, sqrt
 
+from clustersim.errors import InputError
 from clustersim.parallelism.pointwise import POINTWISE, made_again
 from clustersim.parallelism.selective import fused_blocks
 from clustersim.parallelism.stages import JOINS, cut_points
@@ -78,6 +79,38 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
             for number in {*block} - {*lasting, *matrices[::2]}:
                 again[number] = True
     return again
+
+
+def in_first_blocks(again: Sequence[bool], starts: Sequence[int], num_blocks: int | None) -> list[bool]:
+    """Return which layers of a part repeat their pass forward where only the first blocks that do so may [num_layers].
+
+    `again` is `recomputed` for the part, `starts` where its blocks begin. Megatron-LM counts so where its method is
+    `block` (`_checkpointed_forward` in megatron/core/transformer/transformer_block.py): blocks of a stage's chunk.
+
+    >>> in_first_blocks([False, True, True, True, True], [0, 1, 3], 1)
+    [False, True, True, False, False]
+    """
+    repeating = _repeating(again, starts)
+    end = repeating[num_blocks] if num_blocks is not None and num_blocks < len(repeating) else len(again)
+    return [repeats and number < end for number, repeats in enumerate(again)]
+
+
+def check_blocks(again: Sequence[Sequence[bool]], starts: Sequence[Sequence[int]], num_blocks: int) -> None:
+    """Refuse more blocks than any part of a model has to repeat; both arguments of each part."""
+    most = max(len(_repeating(*part)) for part in zip(again, starts, strict=True))
+    if num_blocks > most:
+        what = f"{most} block{'s' * (most != 1)}"
+        raise InputError(
+            f"no stage (or chunk of one) has more than {what} to compute again; leave it out for all of them",
+            key="recompute_blocks",
+            got=str(num_blocks),
+            allowed=f"at most {most}" if most else "a model with such blocks",
+        )
+
+
+def _repeating(again: Sequence[bool], starts: Sequence[int]) -> list[int]:
+    """Return where the blocks begin of which a layer repeats its pass."""
+    return [start for start, end in zip(starts, [*starts[1:], len(again)], strict=True) if any(again[start:end])]
 
 
 def _attentions(layers: Sequence[Layer]) -> list[tuple[int, int]]:

@@ -173,6 +173,12 @@ class Parallelism(Spec):
         "but the input of each block), or, in a transformer, `pointwise` (what is no product nor attention: MaxText's "
         "`minimal_flash`) or `pointwise+attention` (what is no product: JAX's `checkpoint_dots`)",
     )
+    recompute_blocks: Count | None = Field(
+        default=None,
+        description="for `recompute`: so many blocks of every stage, the first of each of its `chunks`, are computed "
+        "again and the others keep everything (Megatron-LM's `--recompute-method block --recompute-num-layers`, NeMo's "
+        "`activations_checkpoint_num_layers`); all blocks, if not given",
+    )
     offload: Literal["none", "optimizer", "activations", "optimizer+activations"] = Field(
         default="none",
         description="what lies in the host's memory: the state of the `optimizer`, which the host updates by gradients "
@@ -220,7 +226,8 @@ class Parallelism(Spec):
 
     @model_validator(mode="after")
     def _kind_has_its_keys(self) -> Self:
-        mistakes = [*self._of_other_kinds(), *(self._of_no_context() if self.kind == "grid" else self._beside_a_kind())]
+        beside = self._of_no_context() if self.kind == "grid" else self._beside_a_kind()
+        mistakes = [*self._of_other_kinds(), *self._of_no_recomputation(), *beside]
         if mistakes:
             raise InputError(mistakes)
         return self
@@ -243,6 +250,13 @@ class Parallelism(Spec):
             return []
         message = "in a ring are the GPUs that have some tokens each of every sequence; say how many with context, or "
         return [Mistake(f"{message}leave context_method out", key="context_method", got="ring", allowed="with context")]
+
+    def _of_no_recomputation(self) -> list[Mistake]:
+        if self.recompute_blocks is None or self.recompute != "none":
+            return []
+        message = "these are blocks that are computed again; say what of them with recompute, such as recompute: full"
+        got = str(self.recompute_blocks)
+        return [Mistake(f"{message}, or leave it out", key="recompute_blocks", got=got, allowed="with recompute")]
 
     def _beside_a_kind(self) -> list[Mistake]:
         of_kinds = [key for keys in KEYS_OF_KIND.values() for key in keys]

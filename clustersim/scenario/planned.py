@@ -11,6 +11,7 @@ _ONLY = {
     "parallelism.time_chunks": ("1", "does not divide sequences in time"),
     "parallelism.sharding_copies": ("none", "copies nothing around collectives"),
     "parallelism.joined_sums": ("None", "adds up what groups have block by block"),
+    "parallelism.recompute_blocks": ("None", "computes all blocks again, or none"),
     "parallelism.gradient_kernels": ("none", "moves gradients in collectives alone"),
     "parallelism.input_sums": ("joined", "adds up once what several matrices read"),
     "parallelism.sharding_by": ("slices", "shares slices out"),

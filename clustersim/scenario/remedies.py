@@ -33,7 +33,7 @@ class Remedy(NamedTuple):
     held_bytes: float
 
     def __str__(self) -> str:
-        told = ", ".join(f"{key}: {value}" for key, value in self.changes.items())
+        told = ", ".join(f"{key}: {'null' if value is None else value}" for key, value in self.changes.items())
         return f"parallelism {{{told}}}"
 
     def text(self) -> str:
@@ -87,6 +87,7 @@ def least_change(point: Point, model: Model, given_times: Sequence[LayerTime | N
 
 def _taken_back(levels: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
     """Yield what may be had for less, what costs most first: its key, and its levels below the one that it has."""
+    yield "recompute_blocks", levels["recompute_blocks"][:-1]
     yield "recompute", levels["recompute"][:-1]
     free = [level for level in levels["sharding"] if level != "zero-3"]
     yield "sharding", free[-1:]
@@ -105,6 +106,7 @@ def _levels(point: Point) -> dict[str, list[Any]]:
     further = {
         "sharding": shardings[shardings.index(layout.sharding) :],
         "recompute": _recomputes(layout.recompute),
+        "recompute_blocks": list(dict.fromkeys((layout.recompute_blocks, None))),
         "micro_batches": [now * size for size in sizes],
         "offload": [level for level in _OFFLOADS if set(layout.offload.split("+")) - {"none"} <= set(level.split("+"))],
     }

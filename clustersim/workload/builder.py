@@ -295,9 +295,9 @@ class Builder:
         """Drop elements by chance."""
         return self._elementwise(name, "dropout", x.elements, x)
 
-    def softmax(self, name: str, x: Tensor) -> Tensor:
-        """Turn scores into probabilities."""
-        return self._elementwise(name, "softmax", x.elements, x)
+    def softmax(self, name: str, x: Tensor, masked: bool = True) -> Tensor:
+        """Turn scores into probabilities; some codes have another kernel where no mask is given (`masked`)."""
+        return self._elementwise(name, "softmax", x.elements, x, shape={} if masked else {"unmasked": 1})
 
     def concat(self, name: str, *branches: Tensor) -> Tensor:
         """Put branches of one height and width on top of each other."""

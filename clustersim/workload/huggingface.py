@@ -47,21 +47,16 @@ Left out: gradients of the embedding's two uses, which are added up, and lookups
 
 from __future__ import annotations
 
-from clustersim.errors import InputError
 from clustersim.workload.encoder_kernels import ONE_AT_A_TIME, Around, encoder_traffic
-from clustersim.workload.fused_attention import is_fused
 from clustersim.workload.kernel_constants import Traffic
-from clustersim.workload.layer import Layer, Model
+from clustersim.workload.layer import Layer
 from clustersim.workload.precision import Precision
 
 HUGGINGFACE_2021 = "huggingface-2021"
 AUTOCAST = "huggingface-2021-autocast"
 _BASE = "eager-2020"
-_LONG = 4.0
 _COPIES = 4.0, 6.0
 """Copies of heads beside each of an attention's two products, of queries: half of 8 forward and of 12 backward."""
-
-_NOT_GPT2 = ("rms-norm", "rotary", "convolution")
 
 _TRAFFIC = {
     "softmax": (Traffic(input=4.0, output=4.0), Traffic(input=7.0, output=5.0)),
@@ -122,23 +117,3 @@ def autocast_around(layer: Layer, number: Precision) -> Around:
         return around
     cast = (number.operand_bytes + number.weight_bytes) * layer.num_parameters
     return around._replace(weights_forward=cast, weights_backward=cast)
-
-
-def refuse_uncounted(model: Model, number: Precision, library: str) -> None:
-    """Raise where Hugging Face's kernels of 2021 are asked for in formats, or for layers, that were not counted."""
-    if library not in (HUGGINGFACE_2021, AUTOCAST):
-        return
-    if library == AUTOCAST and number.activation_bytes == _LONG:
-        raise InputError(
-            f"in {number.name} autocast has nothing to cast; write library: {HUGGINGFACE_2021}, or precision: amp-fp16",
-            got=f"library: {library}",
-            allowed=HUGGINGFACE_2021,
-        )
-    other = next((layer for layer in model.layers if layer.op in _NOT_GPT2 or is_fused(layer)), None)
-    if other is not None:
-        raise InputError(
-            f"{model.name} is no GPT-2, whose kernels alone library: {library} counts: '{other.name}' is "
-            f"{'fused attention' if is_fused(other) else other.op}; write library: eager",
-            got=library,
-            allowed="eager",
-        )

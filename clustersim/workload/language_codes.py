@@ -74,6 +74,14 @@ from clustersim.workload.huggingface import (
 )
 from clustersim.workload.kernel_constants import Traffic
 from clustersim.workload.layer import Layer
+from clustersim.workload.nemo_codes import (
+    NEMO,
+    NEMO_AUTOCAST,
+    nemo_around,
+    nemo_autocast_around,
+    nemo_autocast_traffic,
+    nemo_traffic,
+)
 from clustersim.workload.precision import Precision
 
 Both = tuple[Traffic, Traffic]
@@ -217,6 +225,8 @@ TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
     "megatron": megatron_traffic,
     "megatron-2023": megatron_2023_traffic,
     "megatron-deepspeed": megatron_deepspeed_traffic,
+    NEMO: nemo_traffic,
+    NEMO_AUTOCAST: nemo_autocast_traffic,
 }
 AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
     EXAMPLE: _around_matrices,
@@ -229,4 +239,6 @@ AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
     "internlm": _around_matrices,
     "megatron-2023": _around_single_matrices,
     "megatron-deepspeed": _around_single_matrices,
+    NEMO: nemo_around,
+    NEMO_AUTOCAST: nemo_autocast_around,
 }

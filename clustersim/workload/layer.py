@@ -19,7 +19,7 @@ class Layer:
     without filters and groups. A matrix product: rows per sample, inputs, outputs, and count: how many
     there are, beside each other (query, key and value; the heads of an attention, batched) or, in an lstm,
     one after another. Halves of a fused attention whose kernel is not FlashAttention-2 say which: `flash: 1`, 3, or 9
-    for cuDNN's. A layer of a workload file may have none.
+    for cuDNN's, and a softmax whose scores have no mask `unmasked: 1`. A layer of a workload file may have none.
 
     `flop_backward_data` is 0 for a layer whose input needs no gradient, `flop_backward_weights` for a
     product of two activations. `output_elements` is what the layer writes, `input_elements` what it reads, and

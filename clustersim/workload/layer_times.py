@@ -29,7 +29,6 @@ from clustersim.workload.encoder_kernels import (
     number_bytes,
 )
 from clustersim.workload.fused_attention import CUDNN, fused_products, is_fused
-from clustersim.workload.huggingface import refuse_uncounted
 from clustersim.workload.kernel_constants import KernelConstants, Traffic, constants_of
 from clustersim.workload.kernel_model import (
     PHASES,
@@ -49,6 +48,7 @@ from clustersim.workload.once import once
 from clustersim.workload.precision import PRECISIONS, Precision, precision_on
 from clustersim.workload.residual_dropout import drops_in_sums, sum_traffic
 from clustersim.workload.training_share import in_training, training_share
+from clustersim.workload.uncounted import refuse_uncounted
 
 OPERATOR_S = 10e-6
 """What a framework's thread takes to issue one operator. Assumed: eager PyTorch on a current host, whose sums, products
@@ -71,6 +71,8 @@ Library = Literal[
     "megatron-2023",
     "megatron-deepspeed",
     "mlperf-gnmt",
+    "nemo-2023",
+    "nemo-2023-autocast",
     "nvidia-gnmt",
     "xla",
     "unrolled",

@@ -13,7 +13,7 @@ Who fuses these is nvFuser, which Megatron turns on and all else off (`set_jit_f
 pytorch/pytorch, pull requests 110124 and 111093): each is a kernel. In tensors as large as the sum's output, with
 m = 1 byte over those of a number:
 
-- fused (`megatron-2023`): both terms read, sum and mask written, 3 + m
+- fused (`megatron-2023` and `nemo-2023`): both terms read, sum and mask written, 3 + m
 - apart (`megatron-deepspeed`): 2 + m and 3
 - backward both: the dropout 2 + m, and 3 for the gradients of both branches, which are added up (as in `eager`)
 
@@ -27,14 +27,16 @@ from collections.abc import Iterable
 
 from clustersim.workload.kernel_constants import Traffic
 from clustersim.workload.layer import Layer
+from clustersim.workload.nemo_codes import NEMO, NEMO_AUTOCAST
 from clustersim.workload.precision import Precision
 
 FUSED, APART = "megatron-2023", "megatron-deepspeed"
+_LIBRARIES = (FUSED, APART, NEMO, NEMO_AUTOCAST)
 
 
 def drops_in_sums(layers: Iterable[Layer], library: str) -> bool:
     """Say whether the residual sums of these layers have a dropout in them, as no layer is one."""
-    return library in (FUSED, APART) and not any(layer.op == "dropout" for layer in layers)
+    return library in _LIBRARIES and not any(layer.op == "dropout" for layer in layers)
 
 
 def sum_traffic(number: Precision, library: str) -> tuple[Traffic, Traffic]:
@@ -45,10 +47,10 @@ def sum_traffic(number: Precision, library: str) -> tuple[Traffic, Traffic]:
     [5.5, 5.5]
     """
     mask = 1.0 / number.activation_bytes
-    forward = 3.0 + mask if library == FUSED else 5.0 + mask
+    forward = 5.0 + mask if library == APART else 3.0 + mask
     return Traffic(input=0.0, output=forward), Traffic(input=0.0, output=5.0 + mask)
 
 
 def extra_kernels(library: str) -> tuple[int, int]:
     """Return how many kernels such a sum has beyond one, forward and backward."""
-    return (0, 1) if library == FUSED else (1, 1)
+    return (1, 1) if library == APART else (0, 1)

@@ -10,8 +10,8 @@ POOLING = (
     "out_width",
 )  # fmt: skip
 CONVOLUTION = (*POOLING, "filters", "groups")
-FREE_SHAPE_KEYS = {"matmul": ("flash",)}
-"""Keys that the shape of an operation may have besides: which fused attention the product is half of."""
+FREE_SHAPE_KEYS = {"matmul": ("flash",), "softmax": ("unmasked",)}
+"""Keys that the shape of an operation may have besides: which fused attention the product is half of, no mask."""
 FLASH = {1: "FlashAttention", 2: "FlashAttention-2", 3: "FlashAttention-3", 9: "cuDNN 9"}
 """Kernels of fused attention, by what `flash` says; 2 where it says nothing."""
 LOCAL = (*POOLING, "filters", "block")
@@ -41,6 +41,7 @@ def shape_keys(op: str) -> tuple[str, ...]:
         "transposed-locally-connected": LOCAL,
         "pooling": POOLING,
         "experts": (*PRODUCT, "experts"),
+        "softmax": (),
     }
     return known.get(op, PRODUCT)
 

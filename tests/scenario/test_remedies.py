@@ -44,10 +44,15 @@ def told(**changes: Any) -> str:
             {"pipeline": 2, "schedule": "gpipe", "micro_batches": 4, "recompute": "pointwise"},
             {"recompute": "full"},
         ),
+        (
+            "gpt2-medium",
+            {"pipeline": 2, "schedule": "gpipe", "micro_batches": 4, "recompute": "full", "recompute_blocks": 4},
+            {"recompute_blocks": None},
+        ),
     ],
 )
 def test_the_change_that_is_told_makes_it_fit(model: str, layout: dict[str, Any], with_it: dict[str, Any]) -> None:
-    written = ", ".join(f"{key}: {value}" for key, value in with_it.items())
+    written = ", ".join(f"{key}: {'null' if value is None else value}" for key, value in with_it.items())
     assert f"; it fits with parallelism {{{written}}}, which takes " in told(model=model, parallelism=layout)
     point = load_scenario({**SCENARIO, "model": model, "parallelism": {**layout, **with_it}}).points()[0].point
     assert Setup(point).memory_warnings() == ()

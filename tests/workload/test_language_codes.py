@@ -11,9 +11,11 @@ from clustersim.workload.huggingface import AUTOCAST, HUGGINGFACE_2021
 from clustersim.workload.kernel_constants import constants_of
 from clustersim.workload.language_codes import AROUND, TRAFFIC, turned_over
 from clustersim.workload.layer_times import LIBRARIES
+from clustersim.workload.nemo_codes import NEMO, NEMO_AUTOCAST
 
 BF16 = PRECISIONS["amp-bf16"]
-NOT_OF_LLAMAS = (HUGGINGFACE_2021, AUTOCAST, EXAMPLE, ROUND)
+NOT_OF_LLAMAS = (HUGGINGFACE_2021, AUTOCAST, EXAMPLE, ROUND, NEMO, NEMO_AUTOCAST)
+WITH_DROPOUTS = (HUGGINGFACE_2021, AUTOCAST, NEMO, NEMO_AUTOCAST)
 
 
 def layer_of(model: str, name: str) -> Layer:
@@ -143,11 +145,11 @@ def test_that_takes_the_memorys_time_of_each_sequence():
 def test_every_code_is_a_library_and_none_is_quicker_than_one_kernel_but_where_it_writes_in_place():
     """A dropout's mask has one byte a number."""
     gpu = load_gpu("a100")
-    may_be = {"internlm": {"rotary"}, "megatron": {"loss"}, HUGGINGFACE_2021: {"dropout"}, AUTOCAST: {"dropout"}}
+    may_be = {"internlm": {"rotary"}, "megatron": {"loss"}} | {each: {"dropout"} for each in WITH_DROPOUTS}
     for library in TRAFFIC:
         assert library in LIBRARIES
-        name, number = ("gpt2-small", "tf32") if library == HUGGINGFACE_2021 else ("llama-2-7b", "amp-bf16")
-        name = "gpt2-small" if library == AUTOCAST else name
+        name = "gpt2-small" if library in WITH_DROPOUTS else "llama-2-7b"
+        number = "tf32" if library == HUGGINGFACE_2021 else "amp-bf16"
         model = load_model(name)
         one = estimate_layers(model, gpu, 1, number).layers
         layers = estimate_layers(model, gpu, 1, number, library=library).layers

@@ -53,7 +53,7 @@ def clip_giant_14() -> Model:
     image = net.linear("image.head", Tensor(_FEATURES), _OUTPUT, bias=False)
     x = net.embedding("text.embedding", _TEXT_TOKENS, _TEXT_FEATURES, rows=[_WORDS, _TEXT_TOKENS])
     for number in range(_TEXT_LAYERS):
-        x = _block(net, f"text.{number}", x, _TEXT_HEADS, _TEXT_HIDDEN)
+        x = _block(net, f"text.{number}", x, _TEXT_HEADS, _TEXT_HIDDEN, masked=True)
     net.layer_norm("text.last_norm", x)
     text = net.linear("text.head", Tensor(_TEXT_FEATURES), _OUTPUT, bias=False)
     net.loss("loss", net.add("similarity", image, text))
@@ -69,11 +69,14 @@ def _image_tokens(net: Builder, name: str) -> Tensor:
     return net.add(f"{name}.positions.add", Tensor(_FEATURES, tokens), added)
 
 
-def _block(net: Builder, name: str, x: Tensor, heads: int, hidden: int, drops: bool = False) -> Tensor:
+def _block(
+    net: Builder, name: str, x: Tensor, heads: int, hidden: int, drops: bool = False, masked: bool = False
+) -> Tensor:
     """Normalise before each branch; what is dropped is a branch's output."""
     each = Tensor(x.channels, x.height)
     net.linear(f"{name}.qkv", net.layer_norm(f"{name}.norm1", x), 3 * x.channels)
-    weights = net.softmax(f"{name}.softmax", net.attention_product(f"{name}.scores", each, each, heads, x.height))
+    scores = net.attention_product(f"{name}.scores", each, each, heads, x.height)
+    weights = net.softmax(f"{name}.softmax", scores, masked)
     y = net.attention_product(f"{name}.context", weights, each, heads, outputs=x.channels // heads)
     y = net.linear(f"{name}.output", y, x.channels)
     x = net.add(f"{name}.attention.add", x, net.dropout(f"{name}.attention.drop", y) if drops else y)
