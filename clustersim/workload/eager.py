@@ -16,6 +16,10 @@ makes one pass of them, which is what layer times have otherwise. Counted:
 - layer norm: backward one kernel reads gradient and input for what it writes, and another reads both again for the
   gradients of weight and bias (`LayerNormBackwardKernelImplInternal` in
   `aten/src/ATen/native/cuda/layer_norm_kernel.cu`, commit bad757be).
+- group norm: forward one kernel reads the input for its moments, another for what it writes; backward one reads
+  gradient and input for their sums, another both again (`RowwiseMomentsCUDAKernel`,
+  `ComputeInternalGradientsCUDAKernel` and the loops behind them in `aten/src/ATen/native/cuda/group_norm_kernel.cu`,
+  commit 0081abf7).
 - bias: its gradient is the output's summed over rows, which is read once more; forward the product adds it.
 - the loss over a vocabulary (`cross_entropy` in `aten/src/ATen/native/LossNLL.cpp`, which autocast and training loops
   have in fp32): logits to fp32, log-softmax; backward zeros, the log-softmax's gradient from that of its output and its
@@ -30,6 +34,9 @@ from clustersim.workload.layer import Layer
 from clustersim.workload.precision import Precision
 
 GATES = ("gelu", "silu")
+GROUP_NORM = Traffic(input=2.0, output=1.0), Traffic(input=4.0, output=1.0)
+"""A norm of two kernels each way."""
+
 LAYER_NORM = Traffic(input=1.0, output=1.0), Traffic(input=4.0, output=1.0)
 """A norm of one kernel forward, and backward of two that each read gradient and input."""
 
@@ -46,7 +53,7 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
     In elements of an activation, with w = 2 where they have 16 bits, whose fp32 copies count twice, and casts of 1 + w
     each: an RMS norm 5 w + 2 and two casts forward, 17 w + 6 and two casts backward; rotary positions 2 w and two casts
     each way; a gate 5 and 9 outputs; a sum 3 outputs each way; a loss 2 w and a cast forward, 4 w and a cast backward;
-    a layer norm 2 and 5, whatever the format.
+    a layer norm 2 and 5, a group norm 3 and 5, whatever the format.
     In fp32 w is 1, and there is nothing to cast.
     """
     cast, wide = widths(number)
@@ -60,6 +67,8 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
         return Traffic(input=1.0, output=1.0), Traffic(input=1.0, output=1.0)
     if layer.op == "layer-norm":
         return LAYER_NORM
+    if layer.op == "group-norm":
+        return GROUP_NORM
     if layer.op == "loss":
         return Traffic(input=cast + 2 * wide, output=0.0), Traffic(input=cast + 4 * wide, output=0.0)
     if layer.op in GATES and layer.input_elements == 2 * layer.output_elements:

@@ -14,7 +14,14 @@ def layer(op: str):
     if op == "add":
         net.add("it", x, x)
     else:
-        kinds = {"rms-norm": net.rms_norm, "rotary": net.rotary, "gelu": net.gelu, "silu": net.gate, "loss": net.loss}
+        kinds = {
+            "rms-norm": net.rms_norm,
+            "group-norm": net.group_norm,
+            "rotary": net.rotary,
+            "gelu": net.gelu,
+            "silu": net.gate,
+            "loss": net.loss,
+        }
         kinds[op]("it", x)
     return net.model().layers[0]
 
@@ -24,6 +31,8 @@ def layer(op: str):
     [
         ("rms-norm", "amp-bf16", 18, 46),
         ("rms-norm", "fp32", 7, 23),
+        ("group-norm", "amp-fp16", 3, 5),
+        ("group-norm", "fp32", 3, 5),
         ("rotary", "amp-bf16", 10, 10),
         ("rotary", "fp32", 2, 2),
         ("silu", "amp-bf16", 2.5, 4.5),
