@@ -20,7 +20,9 @@ makes one pass of them, which is what layer times have otherwise. Counted:
   gradient and input for their sums, another both again (`RowwiseMomentsCUDAKernel`,
   `ComputeInternalGradientsCUDAKernel` and the loops behind them in `aten/src/ATen/native/cuda/group_norm_kernel.cu`,
   commit 0081abf7).
-- bias: its gradient is the output's summed over rows, which is read once more; forward the product adds it.
+- bias: its gradient is the output's summed over rows, which is read once more; forward the product adds it. That of a
+  convolution is added by a kernel of its own, which reads and writes the output (`output.add_(reshape_bias(...))`
+  behind `cudnn_convolution` in `aten/src/ATen/native/Convolution.cpp`).
 - the loss over a vocabulary (`cross_entropy` in `aten/src/ATen/native/LossNLL.cpp`, which autocast and training loops
   have in fp32): logits to fp32, log-softmax; backward zeros, the log-softmax's gradient from that of its output and its
   output, back to 16 bits. That a row too large for the cache is read three times by the log-softmax is left out.
@@ -32,6 +34,7 @@ from clustersim.workload.encoder_kernels import Around
 from clustersim.workload.kernel_constants import Traffic
 from clustersim.workload.layer import Layer
 from clustersim.workload.precision import Precision
+from clustersim.workload.tensors import weights_and_biases
 
 GATES = ("gelu", "silu")
 GROUP_NORM = Traffic(input=2.0, output=1.0), Traffic(input=4.0, output=1.0)
@@ -77,21 +80,26 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
 
 
 def eager_around(layer: Layer, number: Precision) -> Around:
-    """Return what PyTorch moves beside a layer's products backward: sums of an input's gradients, and of a bias's.
+    """Return what PyTorch moves beside a layer's products: biases, and sums of an input's gradients.
 
-    `count` matrices that read one input leave as many gradients of it, added two at a time: 3 (count - 1) inputs; a
-    bias's gradient reads the output's once. Of gradients of queries, keys and values, 6 of as many elements as the
-    queries have, each of an attention's two products has half.
+    `count` matrices that read one input leave as many gradients of it, if it needs one, added two at a time: 3 (count -
+    1) inputs; a bias's gradient reads the output's once, and a convolution's bias moves 2 outputs forward. Of gradients
+    of queries, keys and values, 6 of as many elements as the queries have, each of an attention's two products has
+    half.
     """
+    size = number.activation_bytes
+    if layer.op == "convolution" and layer.shape:
+        output = size * layer.output_elements if weights_and_biases(layer)[1] else 0.0
+        return Around(forward=2.0 * output, backward_weights=output)
     if "count" not in layer.shape:
         return Around()
-    count, size = layer.shape["count"], number.activation_bytes
+    count = layer.shape["count"]
     if layer.op == "matmul":
         return Around(backward_data=size * 3.0 * count * layer.shape["inputs"] * layer.shape["outputs"])
     if layer.op != "fully-connected":
         return Around()
     has_bias = layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * count
     return Around(
-        backward_data=size * 3.0 * (count - 1) * layer.input_elements,
+        backward_data=size * 3.0 * (count - 1) * layer.input_elements if layer.flop_backward_data else 0.0,
         backward_weights=size * layer.output_elements if has_bias else 0.0,
     )
