@@ -4,6 +4,7 @@ import pytest
 
 from clustersim.hardware import load_gpu
 from clustersim.workload import PRECISIONS, Layer, estimate_layers, load_model
+from clustersim.workload.diffusers import DIFFUSERS
 from clustersim.workload.eager import eager_around
 from clustersim.workload.encoder_kernels import Around
 from clustersim.workload.gnmt_codes import EXAMPLE, ROUND
@@ -13,7 +14,7 @@ from clustersim.workload.language_codes import AROUND, TRAFFIC, turned_over
 from clustersim.workload.layer_times import LIBRARIES
 
 BF16 = PRECISIONS["amp-bf16"]
-NOT_OF_LLAMAS = (HUGGINGFACE_2021, AUTOCAST, EXAMPLE, ROUND)
+NOT_OF_LLAMAS = (DIFFUSERS, HUGGINGFACE_2021, AUTOCAST, EXAMPLE, ROUND)
 
 
 def layer_of(model: str, name: str) -> Layer:
