@@ -205,6 +205,12 @@ class Parallelism(Spec):
         "forward after their update, each layer waiting for its own bucket, and not all of them at the end of an "
         "iteration (Megatron-LM's `--overlap-param-gather`)",
     )
+    gathers: Literal["update", "micro-batch"] = Field(
+        default="update",
+        description="for `sharding: zero-2`: weights are gathered behind every `update`, or ahead of the pass forward "
+        "of every `micro-batch`, whose backward frees them (FSDP's `SHARD_GRAD_OP`, unless within `no_sync`): all at "
+        "once, or with overlap those of the next block beside each",
+    )
     tensor_overlap: bool = Field(
         default=False,
         description="for `sequence_parallel`: what products gather and scatter goes from GPU to GPU in pieces of "
