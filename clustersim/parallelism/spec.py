@@ -148,7 +148,7 @@ class Parallelism(Spec):
         default="none",
         description="for `sharding: zero-3`: what GPUs copy around its collectives: nothing, `parameters` (gathered "
         "weights into tensors of their own and gradients into one buffer: FSDP2), or, as with `zero-2`, gradients "
-        "alone into a `flat` tensor that weights are views of (FSDP1)",
+        "alone into a `flat` tensor that weights are views of (FSDP1; `flat-padded` until PyTorch 2.0)",
     )
     gradient_kernels: GradientKernels = Field(
         default="none",

@@ -92,7 +92,8 @@ def _sharding_mistakes(point: Point) -> list[Mistake]:
         why = f"{layout.sharding} cuts gradients into slices" if layout.sharding else "copies have all of it"
         message = f"sharding_by: tensors is who has the state of which tensor for the optimizer, and {why}"
         mistakes.append(Mistake(message, key="sharding_by", got=by, allowed="with sharding: zero-1"))
-    shared = {"flat": ("zero-2", "zero-3"), "parameters": ("zero-3",)}
+    flat = ("zero-2", "zero-3")
+    shared = {"flat": flat, "flat-padded": flat, "parameters": ("zero-3",)}
     if (copies := layout.sharding_copies) != "none" and layout.sharding not in shared[copies]:
         message = f"sharding_copies: {copies} is what is copied around what copies share out, and they have that whole"
         allowed = f"with sharding: {' or '.join(shared[copies])}"
