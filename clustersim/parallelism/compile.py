@@ -258,10 +258,19 @@ class _Writer:
         self.exchange.share_out(self.ops, part, unit, micro, is_last)
 
     def _gathered(self, part: Part, micro: int, phase: str) -> Iterator[range]:
-        """Go through the units of a part; where weights are shared out, gather those of the next one beside it."""
+        """Go through the units of a part; where weights are shared out, gather those of the next one beside it.
+
+        Or all of them before, where nothing is exchanged beside compute.
+        """
         units = part.unit_layers()
         units = units if phase == FORWARD else units[::-1]
-        if self.rules.sharding != "zero-3" or self.grid.num_sharers == 1:
+        is_gathered = self.rules.sharding == "zero-3" or (self.rules.gathers_each_pass and phase == FORWARD)
+        if not is_gathered or self.grid.num_sharers == 1:
+            yield from units
+            return
+        if self.rules.waits_for_sums:
+            calls = list(self._weights_of(part, range(len(part.pieces)), micro, phase))
+            self.ops += [*calls, *(Wait(call.key) for call in calls)]
             yield from units
             return
         gathers = [list(self._weights_of(part, unit, micro, phase)) for unit in units]

@@ -7,10 +7,14 @@ and g of a gradient as it is summed:
   copied from one buffer into the tensors of the parameters (`foreach_all_gather_copy_out`), 2 w at each gathering;
   gradients go into one buffer, cast on the way (`foreach_reduce_scatter_copy_in`), w + g.
 - `flat` (FSDP1, torch/distributed/fsdp/_runtime_utils.py, commit 00ae0bc9, `_post_backward_hook`). Parameters are views
-  of one tensor, into which is gathered. Autograd puts the gradients of the views together, 2 w, and a kernel of its own
-  casts them where they are summed in another width, w + g.
+  of one tensor, into which is gathered. Autograd puts the gradients of the views together, 2 w, a kernel of its own
+  casts them where they are summed in another width, w + g, and another divides them, 2 g (`_reduce_grad`: by about the
+  root of the GPUs before the sum, to neither over- nor underflow, and by the rest behind it).
+- `flat-padded` (FSDP1 until PyTorch 2.0, `_post_backward_hook` in torch/distributed/fsdp/fully_sharded_data_parallel.py
+  of 1.13). The same, and gradients are copied before they are divided, 2 g, to be padded to a multiple of the GPUs
+  (`F.pad`, also by nothing).
 
-A layer waits for both. Left out: copies of a GPU's own share, 1 / n of it.
+A layer waits for both. Left out: copies, casts and sums of a GPU's own share, 1 / n of it.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Literal, NamedTuple
 from clustersim.hardware.sheet import Gpu
 from clustersim.workload.kernel_constants import constants_of
 
-ShardingCopies = Literal["none", "flat", "parameters"]
+ShardingCopies = Literal["none", "flat", "flat-padded", "parameters"]
 
 
 class CopiesAround(NamedTuple):
@@ -36,15 +40,16 @@ NO_COPIES = CopiesAround()
 def moved_bytes(kind: ShardingCopies, weight_bytes: float, gradient_bytes: float) -> tuple[float, float]:
     """Return the bytes a parameter that copies move, behind a gathering and before a sum.
 
-    >>> moved_bytes("parameters", 2, 4), moved_bytes("flat", 2, 4), moved_bytes("flat", 2, 2)
-    ((4, 6), (0, 10), (0, 4))
+    >>> moved_bytes("parameters", 2, 4), moved_bytes("flat", 2, 4), moved_bytes("flat-padded", 2, 2)
+    ((4, 6), (0, 18), (0, 12))
     """
     if kind == "parameters":
         return 2 * weight_bytes, weight_bytes + gradient_bytes
-    if kind == "flat":
-        cast = weight_bytes + gradient_bytes if gradient_bytes != weight_bytes else 0
-        return 0, 2 * weight_bytes + cast
-    return 0, 0
+    if kind == "none":
+        return 0, 0
+    cast = weight_bytes + gradient_bytes if gradient_bytes != weight_bytes else 0
+    kernels = 2 if kind == "flat-padded" else 1
+    return 0, 2 * weight_bytes + cast + kernels * 2 * gradient_bytes
 
 
 def copies_around(

@@ -207,7 +207,8 @@ class Exchange:
         ops += [Wait(key) for key in [*self.reduced, *self.joined.put_into(ops)]]
         share = self._updated_share()
         ops.append(Compute(UPDATE, self.update_s * share + self._after_s(share), UPDATE, 0))
-        if rules.sharding != "zero-3" and self.grid.num_sharers > 1 and not rules.skips_update:
+        is_gathered = rules.sharding == "zero-3" or rules.gathers_each_pass
+        if not is_gathered and self.grid.num_sharers > 1 and not rules.skips_update:
             call_of = self._broadcasts() if rules.by_tensors else self._gathers(buckets)
             if rules.gather_overlap:
                 self._gather_ahead(ops, call_of)

@@ -173,6 +173,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         joined_bytes=layout.joined_sums,
         waits_for_sums=_waits_for_sums(layout, grid, training),
         skips_update=training.optimizer.skipped,
+        gathers_each_pass=layout.gathers == "micro-batch",
         to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
     )
     order = SCHEDULES[layout.schedule]

@@ -60,7 +60,8 @@ class Rules:
     same time. Shares that groups add up are joined up to `joined_bytes`, or not at all. With `waits_for_sums` gradients
     that are shared out go by the bucket, and nothing computes while one is exchanged; `to_owners` reduces each stretch
     of it to the copy that updates it (`owned_runs`). With `sums_norms` GPUs that have tokens each add up the gradients
-    of norms behind every micro-batch, one by one. With `skips_update` there are no weights to gather at the end.
+    of norms behind every micro-batch, one by one. With `skips_update` there are no weights to gather at the end, and
+    with `gathers_each_pass` none either: every pass forward gathers its own.
     """
 
     micro_batch: int
@@ -89,6 +90,7 @@ class Rules:
     waits_for_sums: bool = False
     to_owners: bool = False
     skips_update: bool = False
+    gathers_each_pass: bool = False
 
 
 @dataclass(frozen=True)

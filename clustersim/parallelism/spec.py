@@ -148,7 +148,7 @@ class Parallelism(Spec):
         default="none",
         description="for `sharding: zero-3`: what GPUs copy around its collectives: nothing, `parameters` (gathered "
         "weights into tensors of their own and gradients into one buffer: FSDP2), or, as with `zero-2`, gradients "
-        "alone into a `flat` tensor that weights are views of (FSDP1)",
+        "alone into a `flat` tensor that weights are views of (FSDP1; `flat-padded` until PyTorch 2.0)",
     )
     gradient_kernels: GradientKernels = Field(
         default="none",
@@ -210,6 +210,12 @@ class Parallelism(Spec):
         description="for `sharding: zero-1` or `zero-2`: weights are gathered, bucket by bucket, beside the first pass "
         "forward after their update, each layer waiting for its own bucket, and not all of them at the end of an "
         "iteration (Megatron-LM's `--overlap-param-gather`)",
+    )
+    gathers: Literal["update", "micro-batch"] = Field(
+        default="update",
+        description="for `sharding: zero-2`: weights are gathered behind every `update`, or ahead of the pass forward "
+        "of every `micro-batch`, whose backward frees them (FSDP's `SHARD_GRAD_OP`, unless within `no_sync`): all at "
+        "once, or with overlap those of the next block beside each",
     )
     tensor_overlap: bool = Field(
         default=False,

@@ -59,7 +59,7 @@ def _laid_out_mistakes(point: Point) -> list[Mistake]:
         missing = "tensor above 1" if grid.tensor == 1 else "sequence_parallel: true"
         message = f"tensor_overlap sends tokens that GPUs have some each of; give {missing} as well"
         mistakes.append(Mistake(message, key="tensor_overlap", got="true", allowed=f"with {missing}"))
-    mistakes += _gather_mistakes(point)
+    mistakes += [*_gather_mistakes(point), *_pass_gather_mistakes(point)]
     mistakes += _sharding_mistakes(point)
     if layout.sharding is not None and point.strategy.kind != "all-reduce":
         message = (
@@ -92,7 +92,8 @@ def _sharding_mistakes(point: Point) -> list[Mistake]:
         why = f"{layout.sharding} cuts gradients into slices" if layout.sharding else "copies have all of it"
         message = f"sharding_by: tensors is who has the state of which tensor for the optimizer, and {why}"
         mistakes.append(Mistake(message, key="sharding_by", got=by, allowed="with sharding: zero-1"))
-    shared = {"flat": ("zero-2", "zero-3"), "parameters": ("zero-3",)}
+    flat = ("zero-2", "zero-3")
+    shared = {"flat": flat, "flat-padded": flat, "parameters": ("zero-3",)}
     if (copies := layout.sharding_copies) != "none" and layout.sharding not in shared[copies]:
         message = f"sharding_copies: {copies} is what is copied around what copies share out, and they have that whole"
         allowed = f"with sharding: {' or '.join(shared[copies])}"
@@ -162,6 +163,21 @@ def _gather_mistakes(point: Point) -> list[Mistake]:
     if layout.offloads("optimizer"):
         message = "gather_overlap: what a host has updated is gathered as it comes back, at the end of an iteration"
         return [Mistake(message, key=key, got="true", allowed="false, or no offload of the optimizer")]
+    return []
+
+
+def _pass_gather_mistakes(point: Point) -> list[Mistake]:
+    """Return why no micro-batch gathers weights that the one before it has freed."""
+    layout, got = point.parallelism, "micro-batch"
+    if layout.gathers != got:
+        return []
+    if layout.sharding != "zero-2":
+        message = "gathers: micro-batch is how copies that share gradients out, and weights between passes, have these"
+        return [Mistake(message, key="gathers", got=got, allowed="with sharding: zero-2")]
+    if layout.gather_overlap or layout.offloads("optimizer"):
+        other = "gather_overlap" if layout.gather_overlap else "offload of the optimizer"
+        message = f"{other} gathers weights behind an update, which gathers: micro-batch does not; leave one out"
+        return [Mistake(message, key="gathers", got=got, allowed=f"update, or no {other}")]
     return []
 
 

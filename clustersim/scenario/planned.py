@@ -10,6 +10,7 @@ from clustersim.scenario.point import JobPoint, Point
 _ONLY = {
     "parallelism.time_chunks": ("1", "does not divide sequences in time"),
     "parallelism.sharding_copies": ("none", "copies nothing around collectives"),
+    "parallelism.gathers": ("update", "gathers weights once an update"),
     "parallelism.joined_sums": ("None", "adds up what groups have block by block"),
     "parallelism.recompute_blocks": ("None", "computes all blocks again, or none"),
     "parallelism.gradient_kernels": ("none", "moves gradients in collectives alone"),

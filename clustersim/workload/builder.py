@@ -268,6 +268,12 @@ class Builder:
         """Normalise each channel of each sample by itself, with nothing to learn, at the cost of a batch norm."""
         return self._elementwise(name, "batch-norm", x.elements, x)
 
+    def group_norm(self, name: str, x: Tensor) -> Tensor:
+        """Normalise groups of channels of each sample; a scale and a shift for each channel (Wu and He, 2018)."""
+        return self._elementwise(
+            name, "group-norm", x.elements, replace(x, needs_gradient=True), parameters=2 * x.channels
+        )
+
     def layer_norm(self, name: str, x: Tensor) -> Tensor:
         """Normalise each position over its features; a scale and a shift for each feature."""
         return self._elementwise(

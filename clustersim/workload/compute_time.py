@@ -100,6 +100,7 @@ class ComputeSpec(Spec):
         "2024; `huggingface-2021`: GPT-2 of Hugging Face's transformers 4.3 to 4.12 on PyTorch 1.8 to 1.10, in 32 bits "
         "or, as `model.half()` has it, in 16; `huggingface-2021-autocast`: the same with fp32 weights under autocast; "
         "`huggingface-2023`: Llama of 4.35; "
+        "`diffusers-2023`: U-Nets of diffusers 0.12, whose attention is xFormers'; "
         "`nvidia-gnmt`: GNMT of NVIDIA's example, whose attention and loss are single operations; `mlperf-gnmt`: that "
         "of NVIDIA's rounds of MLPerf, which fuse both; "
         "`eager-2020` and `xla`: `cudnn`'s, and what "

@@ -16,7 +16,13 @@ makes one pass of them, which is what layer times have otherwise. Counted:
 - layer norm: backward one kernel reads gradient and input for what it writes, and another reads both again for the
   gradients of weight and bias (`LayerNormBackwardKernelImplInternal` in
   `aten/src/ATen/native/cuda/layer_norm_kernel.cu`, commit bad757be).
-- bias: its gradient is the output's summed over rows, which is read once more; forward the product adds it.
+- group norm: forward one kernel reads the input for its moments, another for what it writes; backward one reads
+  gradient and input for their sums, another both again (`RowwiseMomentsCUDAKernel`,
+  `ComputeInternalGradientsCUDAKernel` and the loops behind them in `aten/src/ATen/native/cuda/group_norm_kernel.cu`,
+  commit 0081abf7).
+- bias: its gradient is the output's summed over rows, which is read once more; forward the product adds it. That of a
+  convolution is added by a kernel of its own, which reads and writes the output (`output.add_(reshape_bias(...))`
+  behind `cudnn_convolution` in `aten/src/ATen/native/Convolution.cpp`).
 - the loss over a vocabulary (`cross_entropy` in `aten/src/ATen/native/LossNLL.cpp`, which autocast and training loops
   have in fp32): logits to fp32, log-softmax; backward zeros, the log-softmax's gradient from that of its output and its
   output, back to 16 bits. That a row too large for the cache is read three times by the log-softmax is left out.
@@ -28,8 +34,12 @@ from clustersim.workload.encoder_kernels import Around
 from clustersim.workload.kernel_constants import Traffic
 from clustersim.workload.layer import Layer
 from clustersim.workload.precision import Precision
+from clustersim.workload.tensors import weights_and_biases
 
 GATES = ("gelu", "silu")
+GROUP_NORM = Traffic(input=2.0, output=1.0), Traffic(input=4.0, output=1.0)
+"""A norm of two kernels each way."""
+
 LAYER_NORM = Traffic(input=1.0, output=1.0), Traffic(input=4.0, output=1.0)
 """A norm of one kernel forward, and backward of two that each read gradient and input."""
 
@@ -46,7 +56,7 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
     In elements of an activation, with w = 2 where they have 16 bits, whose fp32 copies count twice, and casts of 1 + w
     each: an RMS norm 5 w + 2 and two casts forward, 17 w + 6 and two casts backward; rotary positions 2 w and two casts
     each way; a gate 5 and 9 outputs; a sum 3 outputs each way; a loss 2 w and a cast forward, 4 w and a cast backward;
-    a layer norm 2 and 5, whatever the format.
+    a layer norm 2 and 5, a group norm 3 and 5, whatever the format.
     In fp32 w is 1, and there is nothing to cast.
     """
     cast, wide = widths(number)
@@ -60,6 +70,8 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
         return Traffic(input=1.0, output=1.0), Traffic(input=1.0, output=1.0)
     if layer.op == "layer-norm":
         return LAYER_NORM
+    if layer.op == "group-norm":
+        return GROUP_NORM
     if layer.op == "loss":
         return Traffic(input=cast + 2 * wide, output=0.0), Traffic(input=cast + 4 * wide, output=0.0)
     if layer.op in GATES and layer.input_elements == 2 * layer.output_elements:
@@ -68,21 +80,26 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
 
 
 def eager_around(layer: Layer, number: Precision) -> Around:
-    """Return what PyTorch moves beside a layer's products backward: sums of an input's gradients, and of a bias's.
+    """Return what PyTorch moves beside a layer's products: biases, and sums of an input's gradients.
 
-    `count` matrices that read one input leave as many gradients of it, added two at a time: 3 (count - 1) inputs; a
-    bias's gradient reads the output's once. Of gradients of queries, keys and values, 6 of as many elements as the
-    queries have, each of an attention's two products has half.
+    `count` matrices that read one input leave as many gradients of it, if it needs one, added two at a time: 3 (count -
+    1) inputs; a bias's gradient reads the output's once, and a convolution's bias moves 2 outputs forward. Of gradients
+    of queries, keys and values, 6 of as many elements as the queries have, each of an attention's two products has
+    half.
     """
+    size = number.activation_bytes
+    if layer.op == "convolution" and layer.shape:
+        output = size * layer.output_elements if weights_and_biases(layer)[1] else 0.0
+        return Around(forward=2.0 * output, backward_weights=output)
     if "count" not in layer.shape:
         return Around()
-    count, size = layer.shape["count"], number.activation_bytes
+    count = layer.shape["count"]
     if layer.op == "matmul":
         return Around(backward_data=size * 3.0 * count * layer.shape["inputs"] * layer.shape["outputs"])
     if layer.op != "fully-connected":
         return Around()
     has_bias = layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * count
     return Around(
-        backward_data=size * 3.0 * (count - 1) * layer.input_elements,
+        backward_data=size * 3.0 * (count - 1) * layer.input_elements if layer.flop_backward_data else 0.0,
         backward_weights=size * layer.output_elements if has_bias else 0.0,
     )

@@ -47,6 +47,8 @@ as attention writes them, and the loss is one kernel, flash-attn's.
   first written once for each query, and backward added up.
 - the loss, whose scores are bfloat16 as FSDP's layers write them (`fms_fsdp/utils/train_utils.py`): 2 and 4.
 
+`diffusers-2023` is no language model's: a U-Net of Hugging Face's diffusers (`clustersim.workload.diffusers`).
+
 `huggingface-2021` is GPT-2 of Hugging Face's transformers 4.3 (`clustersim.workload.huggingface`), `huggingface-2023`
 Llama of its 4.35 with FlashAttention-2 (`models/llama/modeling_llama.py`), as `eager` but for
 
@@ -60,6 +62,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from clustersim.workload.diffusers import DIFFUSERS, diffusers_around, diffusers_traffic
 from clustersim.workload.eager import GATES, LAYER_NORM, eager_around, eager_traffic, widths
 from clustersim.workload.encoder_kernels import Around
 from clustersim.workload.fused_attention import is_fused
@@ -214,6 +217,7 @@ def turned_over(layer: Layer, number: Precision, library: str, batch: int) -> Ar
 _TOKENS_FIRST = ("megatron-2023", "megatron-deepspeed")
 
 TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
+    DIFFUSERS: diffusers_traffic,
     EXAMPLE: example_traffic,
     ROUND: round_traffic,
     "eager": eager_traffic,
@@ -229,6 +233,7 @@ TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
     NEMO_AUTOCAST: nemo_autocast_traffic,
 }
 AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
+    DIFFUSERS: diffusers_around,
     EXAMPLE: _around_matrices,
     ROUND: _around_matrices,
     "eager": eager_around,

@@ -107,7 +107,7 @@ def num_tensors(layer: Layer) -> int:
     """
     if not layer.num_parameters:
         return 0
-    return 2 if layer.op in ("layer-norm", "batch-norm") or _sums_bias(layer) else 1
+    return 2 if layer.op in ("batch-norm", "group-norm", "layer-norm") or _sums_bias(layer) else 1
 
 
 def with_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tuple[LayerTime, ...]:

@@ -60,6 +60,7 @@ Library = Literal[
     "cudnn",
     "cudnn-fused",
     "cudnn-turned",
+    "diffusers-2023",
     "eager",
     "eager-2020",
     "fms",

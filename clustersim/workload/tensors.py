@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clustersim.workload.layer import Layer
 
-_PAIRED = ("batch-norm", "layer-norm")
+_PAIRED = ("batch-norm", "group-norm", "layer-norm")
 """Operations whose parameters are a scale and a shift."""
 
 

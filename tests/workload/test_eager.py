@@ -5,7 +5,8 @@ import pytest
 from clustersim.hardware import load_gpu
 from clustersim.workload import PRECISIONS, estimate_layers, load_model
 from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.eager import eager_traffic
+from clustersim.workload.eager import eager_around, eager_traffic
+from clustersim.workload.encoder_kernels import Around
 from clustersim.workload.language_codes import megatron_traffic
 
 
@@ -14,7 +15,14 @@ def layer(op: str):
     if op == "add":
         net.add("it", x, x)
     else:
-        kinds = {"rms-norm": net.rms_norm, "rotary": net.rotary, "gelu": net.gelu, "silu": net.gate, "loss": net.loss}
+        kinds = {
+            "rms-norm": net.rms_norm,
+            "group-norm": net.group_norm,
+            "rotary": net.rotary,
+            "gelu": net.gelu,
+            "silu": net.gate,
+            "loss": net.loss,
+        }
         kinds[op]("it", x)
     return net.model().layers[0]
 
@@ -24,6 +32,8 @@ def layer(op: str):
     [
         ("rms-norm", "amp-bf16", 18, 46),
         ("rms-norm", "fp32", 7, 23),
+        ("group-norm", "amp-fp16", 3, 5),
+        ("group-norm", "fp32", 3, 5),
         ("rotary", "amp-bf16", 10, 10),
         ("rotary", "fp32", 2, 2),
         ("silu", "amp-bf16", 2.5, 4.5),
@@ -63,3 +73,21 @@ def test_eager_is_slower_in_what_it_lists_and_nowhere_else():
     }
     assert slower == {"rms-norm", "rotary", "silu", "add", "loss"}
     assert all(after.backward_s >= before.backward_s for before, after in zip(compiled, eager, strict=True))
+
+
+def test_a_convolutions_bias_is_added_by_a_kernel_of_its_own_and_its_gradient_summed_by_another():
+    net, x = Builder("one", "one"), Tensor(64, 32, 32)
+    net.conv("plain", x, 128, 3, pad=1, bias=False)
+    net.conv("biased", x, 128, 3, pad=1)
+    plain, biased = (eager_around(each, PRECISIONS["amp-fp16"]) for each in net.model().layers)
+    assert plain == Around()
+    output = 2.0 * 128 * 32 * 32
+    assert biased == Around(forward=2 * output, backward_weights=output)
+
+
+@pytest.mark.parametrize(("needs_gradient", "inputs"), [(True, 6.0), (False, 0.0)])
+def test_gradients_of_an_input_that_several_matrices_read_are_added_up_if_it_needs_one(needs_gradient, inputs):
+    net, x = Builder("one", "one"), Tensor(64, 77, needs_gradient=needs_gradient)
+    net.linear("qkv", x, 64, bias=False, count=3)
+    around = eager_around(net.model().layers[0], PRECISIONS["amp-fp16"])
+    assert around == Around(backward_data=inputs * 2 * 64 * 77)

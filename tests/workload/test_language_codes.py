@@ -4,6 +4,7 @@ import pytest
 
 from clustersim.hardware import load_gpu
 from clustersim.workload import PRECISIONS, Layer, estimate_layers, load_model
+from clustersim.workload.diffusers import DIFFUSERS
 from clustersim.workload.eager import eager_around
 from clustersim.workload.encoder_kernels import Around
 from clustersim.workload.gnmt_codes import EXAMPLE, ROUND
@@ -14,7 +15,7 @@ from clustersim.workload.layer_times import LIBRARIES
 from clustersim.workload.nemo_codes import NEMO, NEMO_AUTOCAST
 
 BF16 = PRECISIONS["amp-bf16"]
-NOT_OF_LLAMAS = (HUGGINGFACE_2021, AUTOCAST, EXAMPLE, ROUND, NEMO, NEMO_AUTOCAST)
+NOT_OF_LLAMAS = (DIFFUSERS, HUGGINGFACE_2021, AUTOCAST, EXAMPLE, ROUND, NEMO, NEMO_AUTOCAST)
 WITH_DROPOUTS = (HUGGINGFACE_2021, AUTOCAST, NEMO, NEMO_AUTOCAST)
 
 

@@ -1,7 +1,7 @@
 """The U-Net of Stable Diffusion 2 (Rombach et al., 2022) as diffusers has it, on latents an eighth of an image's side.
 
-A group norm takes what a batch norm does, and a SiLU what a GELU does. That a block divides its sum by one is left out,
-and the embedding of the time is added as a second tensor of the block's size would be, which moves about as much more.
+A SiLU takes what a GELU does. That a block divides its sum by one is left out, and the embedding of the time is added
+as a second tensor of the block's size would be, which moves about as much more.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def stable_diffusion_2(pixels: int) -> Callable[[], Model]:
             if level:
                 x = net.upsample(f"up{level}.upsample", x, 2)
                 x = net.conv(f"up{level}.conv", x, channels, 3, pad=1)
-        x = net.gelu("out.silu", net.batch_norm("out.norm", x))
+        x = net.gelu("out.silu", net.group_norm("out.norm", x))
         net.loss("loss", net.conv("conv_out", x, _LATENTS, 3, pad=1))
         return net.model()
 
@@ -66,18 +66,18 @@ def _stage(net: Builder, name: str, x: Tensor, time: Tensor, channels: int, atte
 
 def _residual(net: Builder, name: str, x: Tensor, time: Tensor, channels: int) -> Tensor:
     """Normalise and convolve twice, add the time's embedding between, and convolve `x` where its channels differ."""
-    y = net.gelu(f"{name}.silu1", net.batch_norm(f"{name}.norm1", x))
+    y = net.gelu(f"{name}.silu1", net.group_norm(f"{name}.norm1", x))
     y = net.conv(f"{name}.conv1", y, channels, 3, pad=1)
     net.linear(f"{name}.time", net.gelu(f"{name}.time.silu", time), channels)
     y = net.add(f"{name}.time.add", y, y)
-    y = net.gelu(f"{name}.silu2", net.batch_norm(f"{name}.norm2", y))
+    y = net.gelu(f"{name}.silu2", net.group_norm(f"{name}.norm2", y))
     y = net.conv(f"{name}.conv2", y, channels, 3, pad=1)
     return net.add(f"{name}.add", net.conv(f"{name}.shortcut", x, channels, 1) if x.channels != channels else x, y)
 
 
 def _transformer(net: Builder, name: str, image: Tensor) -> Tensor:
     """Turn channels last, attend to itself and to the text, and turn them back."""
-    turned = net.concat(f"{name}.turn", net.batch_norm(f"{name}.norm", image))
+    turned = net.concat(f"{name}.turn", net.group_norm(f"{name}.norm", image))
     x = net.linear(f"{name}.in", Tensor(image.channels, image.positions), image.channels)
     assert turned.elements == x.elements
     x = _attention(net, f"{name}.self", x, x)
