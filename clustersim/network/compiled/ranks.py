@@ -62,9 +62,10 @@ def resume(state: Any, row: int) -> None:
 
 @part
 def _next_step(state: Any, row: int) -> int:
-    """Return the step that follows one in which a rank has nothing to do, but for those in which it has nothing either.
+    """Return the step that follows one in which a rank has nothing left to do, but for those with nothing for it.
 
-    Where messages are listed once for all steps, the next is that in which one begins; pauses come before every step.
+    Where messages are listed once for all steps, and none is of this one, the next is that in which one begins; pauses
+    come before every step.
     """
     rank = tables.rank(state, row)
     group = tables.group(state, rank.group)
@@ -74,7 +75,10 @@ def _next_step(state: Any, row: int) -> int:
         return rank.step + 1
     following = group.num_steps
     for index in range(first, last):
-        begins = word(tables.message(state, word(tables.own(state)[index])).first_step)
+        number = word(tables.own(state)[index])
+        if _is_sent(state, number, rank.step):
+            return rank.step + 1
+        begins = word(tables.message(state, number).first_step)
         if rank.step < begins < following:
             following = begins
     return following
