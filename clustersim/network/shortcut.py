@@ -69,11 +69,11 @@ class Shortcut:
         if not self._has_changed:
             return False
         self._has_changed = False
-        entered = [collective for collective in side.collectives if collective.num_entered]
-        if len(entered) != 1:
+        entered = (each for each in side.collectives if each.num_entered)
+        collective = next(entered, None)
+        if collective is None or next(entered, None) is not None:
             return False
-        collective, ranks = entered[0], side.collectives[entered[0]]
-        schedule = collective.schedule
+        ranks, schedule = side.collectives[collective], collective.schedule
         if collective.num_entered < schedule.num_ranks or schedule.num_transfers() < _FEWEST_MESSAGES:
             return False
         if schedule.spells is not None:  # so many steps that differ take as long to lay out as to play
