@@ -97,8 +97,10 @@ def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 def _plays_alike(setup: Setup, replicate: int) -> bool:
     """Return whether a replicate's iterations cannot differ from the first one's: only failures may be random."""
-    certain = setup.point.strategy.is_periodic and all(each.kind == "constant" for each in setup.point.stragglers)
-    return certain and np.array_equal(setup.gpus(0), setup.gpus(replicate))
+    point = setup.point
+    is_steady = point.strategy.is_periodic and all(each.kind == "constant" for each in point.stragglers)
+    is_certain = is_steady and (point.input is None or point.input.cv == 0)
+    return is_certain and np.array_equal(setup.gpus(0), setup.gpus(replicate))
 
 
 def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:

@@ -129,6 +129,15 @@ def test_the_same_seed_decodes_at_the_same_pace_and_another_at_another(scenario)
     assert first == again != other
 
 
+def test_replicates_draw_their_own_decoding_and_are_those_of_the_exact_run(scenario):
+    asked = {**scenario, "input": {"decode": "100 samples/s", "prefetch": 1, "cv": 0.2}, "replicates": 3}
+    quick, exact = (clustersim.simulate(asked, exact=exact) for exact in (False, True))
+    assert quick.iteration_s == pytest.approx(exact.iteration_s, rel=1e-9)
+    assert quick.breakdown_s == pytest.approx(exact.breakdown_s, rel=1e-9, abs=1e-12)
+    low, high = quick.interval.iteration_s
+    assert low < high
+
+
 def test_the_forecast_says_that_samples_and_compression_are_as_the_scenario_says(scenario):
     scenario |= {"input": {"decode": "100 samples/s"}, "compression": "fp16"}
     assumptions = clustersim.sweep(scenario).assumptions
