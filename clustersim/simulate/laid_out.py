@@ -62,7 +62,6 @@ def jobs_of(
             own = _job_of(job, ranks, plan, partial(crew.work, ranks), num_settling)
             own.input_stage = None if jobs else job.input_stage
             own.plays_as_one = fold is not None
-            own.begins_as_ever = job.begins_as_ever and fold is not None and grid.pipeline == 1
             jobs.append(own)
     return jobs, crew
 
@@ -128,7 +127,7 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, crew: Crew, gpus: np.ndarray)
         gpus=gpus,
         slowest=first.slowest[:1],
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
-        link_bytes=crew.whole_bytes(first.link_bytes),
+        link_bytes=crew.whole_bytes(first.link_bytes, jobs[0].times.num_begun),
         spans=_spans(crew, times, laid_out, jobs[0].num_warm_up if first.in_step else 0),
         shortcuts=tuple(dict.fromkeys(shortcuts)),
     )

@@ -15,10 +15,11 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment, Network
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration
+from clustersim.results import Timesheet
 from clustersim.simulate.laid_out import jobs_of, joined, kept_together, note_for_all
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.steady import is_ever_alone, period_s
+from clustersim.simulate.steady import is_ever_alone, period_s, second_like_the_first
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies import Job
@@ -33,7 +34,7 @@ Tell = Callable[[float], None]
 
 _STEADY_ITERATIONS = 2
 _STEADY = "steady iterations multiplied: {played} of {num} were played, and the last two were the same to 1e-9"
-_FIRST = "the first iteration counts: all ranks end it together, as they begin every one, with nothing on its way"
+_FIRST = "the first iteration counts: the next one would be the same, with nothing on its way between them"
 _ALONE = "steady iterations multiplied: 1 of {num} was played, with nothing on its way before it or after it"
 
 
@@ -59,21 +60,18 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
 def _one_for_all(setup: Setup, replicate: int, tell: Tell) -> Outcome | None:
     """Return the outcome of one iteration that stands for all of a steady job; None where the others may differ.
 
-    It is the first where all ranks end that together, as they have begun it, and else the second.
+    It is the first where the next one would be the same, and else the second.
     """
     num, laid_out = setup.point.num_iterations, setup.laid_out
     if not is_ever_alone(laid_out) or (laid_out is not None and laid_out.num_settling):
         return None
-    played = _played(setup, replicate, 1, False, 0.0, tell, begins_as_ever=True)
-    alone_s = period_s(played.jobs, laid_out)
-    is_first = not played.jobs[0].num_warm_up
-    if is_first and alone_s is None:
-        return None
+    played = _played(setup, replicate, 1, False, 0.0, tell, may_end_early=True)
     outcome = _outcome(played, laid_out)
-    if is_first:
+    if not played.jobs[0].num_warm_up:
         outcome = replace(outcome, shortcuts=(*outcome.shortcuts, _FIRST))
     if num == 1:
         return outcome
+    alone_s = period_s(played.jobs, laid_out)
     return None if alone_s is None else outcome.repeated(num, alone_s, _ALONE.format(num=num))
 
 
@@ -99,35 +97,35 @@ def _played(
     exact: bool,
     zero_s: float,
     tell: Tell,
-    begins_as_ever: bool = False,
+    may_end_early: bool = False,
 ) -> _Played:
     """Return a job that has been played; the scenario's times count from `zero_s` on.
 
     Ranks that do the same are played as one where gradients meet among them alone, nothing is random, and they turn
-    out to have kept together. With `begins_as_ever`, no iteration is played before those that count where all ranks
-    do the same.
+    out to have kept together. With `may_end_early`, only the first iteration is played where the next one is the same.
     """
     network = network_over(Environment(), setup.topology, setup.transport, exact)
     strategy, job = setup.point.strategy, job_on(network, setup, replicate, num_iterations, zero_s)
     disturb_links(network, delayed(setup.point.stragglers, zero_s), job.seed, job.gpus)
     if setup.laid_out is None:
-        network.env.run(strategy.start(job, tell))
+        over = strategy.start(job, tell)
+        if not (may_end_early and _first_is_enough([job], setup)):
+            network.env.run(over)
         return _Played(job.gpus, [job], None)
 
     def again() -> Network:
         return network_over(Environment(), setup.topology, setup.transport, exact)
 
-    job.begins_as_ever = begins_as_ever
     do_the_same = not exact and not setup.point.stragglers and setup.point.input is None
     if do_the_same and isinstance(strategy, AmongThemselves):
         for folds in (True, False):
-            played = _played_by_crew(setup, job, again, tell, folds)
+            played = _played_by_crew(setup, job, again, tell, folds, may_end_early)
             if _has_kept_together(played, setup.laid_out):
                 return played
             job = job_on(again(), setup, replicate, num_iterations, zero_s)
             if not played.jobs[0].plays_as_one:
                 break
-    return _played_by_crew(setup, job, None, tell)
+    return _played_by_crew(setup, job, None, tell, may_end_early=may_end_early)
 
 
 def _has_kept_together(played: _Played, laid_out: LaidOut) -> bool:
@@ -138,7 +136,12 @@ def _has_kept_together(played: _Played, laid_out: LaidOut) -> bool:
 
 
 def _played_by_crew(
-    setup: Setup, job: Job, again: Callable[[], Network] | None, tell: Tell, folds: bool = True
+    setup: Setup,
+    job: Job,
+    again: Callable[[], Network] | None,
+    tell: Tell,
+    folds: bool = True,
+    may_end_early: bool = False,
 ) -> _Played:
     """Return a laid out job that has been played: with shortcuts where `again` is given, as `jobs_of` says."""
     strategy = setup.point.strategy
@@ -146,16 +149,48 @@ def _played_by_crew(
     over = strategy.start_places(jobs, tell)
     if jobs[0].num_after:
         crew.diary.last_noted = jobs[0].num_warm_up + jobs[0].num_iterations - 1
+    if may_end_early and _first_is_enough(jobs, setup, crew):
+        return _Played(job.gpus, jobs, crew)
     job.env.run(over)
     if jobs[0].window is None:
         job.env.run(job.env.all_of(crew.under_way()))
-    left_out = crew.course.left_out
     for each in jobs:
-        if left_out:
-            each.times = each.times.put_off([gap.at_s for gap in left_out], [gap.seconds for gap in left_out])
-        if each.plays_as_one:
-            note_for_all(each.times)
+        each.times = _whole(each, each.times, crew)
     return _Played(job.gpus, jobs, crew)
+
+
+def _first_is_enough(jobs: list[Job], setup: Setup, crew: Crew | None = None) -> bool:
+    """Run jobs until their first iteration is over; keep that alone, and say so, if the next one would be the same.
+
+    Nothing that they do later than that has been begun by then, as far as it goes over links.
+    """
+    if any(job.num_warm_up != 1 or job.num_after or job.window is not None for job in jobs):
+        return False
+    firsts_over = [job.env.event() for job in jobs]
+    for job, first_over in zip(jobs, firsts_over, strict=True):
+        job.first_over = first_over
+    for first_over in firsts_over:
+        first_over.env.run(first_over)
+    firsts = [_whole(job, job.times.select(slice(0, 1)), crew) for job in jobs]
+    seconds = second_like_the_first(jobs, firsts, setup.laid_out)
+    if seconds is None:
+        return False
+    cycle_s = max(float(first.end_s.max()) for first in firsts)
+    for job, job.times in zip(jobs, seconds, strict=True):
+        job.num_warm_up = 0
+        if crew is not None and job.ranks is not None:
+            for rank, begin_s in zip(job.ranks.tolist(), job.times.begin_s[:, 0].tolist(), strict=True):
+                crew.diary.come_again(rank, cycle_s, begin_s)
+    return True
+
+
+def _whole(job: Job, times: Timesheet, crew: Crew | None) -> Timesheet:
+    """Return the times of all ranks of a job with what was left out, of those that its crew has played."""
+    if crew is not None and (left_out := crew.course.left_out):
+        times = times.put_off([gap.at_s for gap in left_out], [gap.seconds for gap in left_out])
+    if job.plays_as_one:
+        note_for_all(times)
+    return times
 
 
 def crew_of(setup: Setup, job: Job, again: Callable[[], Network] | None, folds: bool = True) -> tuple[list[Job], Crew]:

@@ -208,8 +208,8 @@ class Crew:
         timed = () if self._timed_bytes is None else (_TIMED,)
         return (*timed, _REPEATED) if self.course.left_out else timed
 
-    def whole_bytes(self, played: np.ndarray) -> np.ndarray:
-        """Return the bytes of an iteration [num_links], of which these were played."""
+    def whole_bytes(self, played: np.ndarray, num_iterations: int) -> np.ndarray:
+        """Return the bytes of an iteration [num_links], of so many of which these were played in the mean."""
         return played if self._timed_bytes is None else played + self._timed_bytes
 
     def under_way(self) -> list[simpy.Event]:

@@ -107,6 +107,12 @@ class Diary:
         if repeated is not None:
             self._delay_s[rank] = self._delay_s.get(rank, 0.0) + repeated.times * repeated.each_s
 
+    def come_again(self, rank: int, after_s: float, begin_s: float) -> None:
+        """Let a day of a watched rank be the one after it, so much later, which it begins before or as soon as that."""
+        if rows := self._spans.get(rank):
+            first, *others = (row.later(after_s, 0) for row in rows)
+            self._spans[rank] = [first._replace(start_s=min(first.start_s, begin_s)), *others]
+
     def spans(self) -> tuple[Spans, float]:
         """Return what watched ranks did in their latest iteration, from the first beginning on, and when that was."""
         spans = Spans()

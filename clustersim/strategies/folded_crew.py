@@ -57,7 +57,6 @@ class FoldedCrew(Crew):
         self._beside, self._all = np.array(fold.beside), np.array(fold.exchanging)
         self._progress: dict[tuple[int, int], _Progress] = {}
         self._unsent: dict[tuple[int, int], float] = {}  # bytes to a stage that ranks like this one did not send
-        self._num_begun = 0  # iterations of the first rank
 
     def work(
         self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
@@ -74,7 +73,6 @@ class FoldedCrew(Crew):
 
         if rank == self.lead(rank):
             self._folded.exchanging.discard(self._grid.stage(rank))
-            self._num_begun += not rank
             yield from super().work(ranks, job, place, iteration, ready)
             progress.over.succeed()
             return
@@ -126,17 +124,17 @@ class FoldedCrew(Crew):
         """Which shortcuts were taken, in words."""
         return (self._fold.shortcut, *super().shortcuts[1:])
 
-    def whole_bytes(self, played: np.ndarray) -> np.ndarray:
-        """Return the bytes of an iteration [num_links], of which these were played."""
+    def whole_bytes(self, played: np.ndarray, num_iterations: int) -> np.ndarray:
+        """Return the bytes of an iteration [num_links], of so many of which these were played in the mean."""
         topology, whole = self._network.topology, played.copy()
         others = np.setdiff1d(self._all, self._beside)
         for (rank, stage), num_bytes in self._unsent.items():
             for other in (rank + others).tolist():
                 src, dst = (int(topology.gpus[self._gpus[end]]) for end in (other, self._grid.in_stage(other, stage)))
-                whole[topology.route(src, dst)] += num_bytes / self._num_begun
+                whole[topology.route(src, dst)] += num_bytes / num_iterations
         for own, instead in self._fold.columns.links:
             whole[instead] = whole[own]
-        return super().whole_bytes(whole)
+        return super().whole_bytes(whole, num_iterations)
 
     def _progress_of(self, rank: int, iteration: int, num_buckets: int) -> _Progress:
         where = (rank, iteration)

@@ -53,8 +53,9 @@ class Job:
     several GPUs, the ranks of the job have the same part of it, and other jobs the others; `work` plays what a rank
     does until its gradients are exchanged, and takes `num_settling` iterations to find its pace. Among all ranks these
     are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do the same at the same time, and the
-    first does it for all; as far as is known they do (`has_kept_together`). It `begins_as_ever` where ranks begin all
-    iterations as they do the first, at once. Somebody waits for `awaited` ends of backward, by rank and iteration.
+    first does it for all; as far as is known they do (`has_kept_together`). Where somebody waits for it, `first_over`
+    happens when all ranks have ended their first iteration. Somebody waits for `awaited` ends of backward, by rank and
+    iteration.
     """
 
     env: simpy.Environment
@@ -88,7 +89,7 @@ class Job:
     ranks: np.ndarray | None = None
     plays_as_one: bool = False
     has_kept_together: bool = True
-    begins_as_ever: bool = False
+    first_over: simpy.Event | None = None
     awaited: dict[tuple[int, int], simpy.Event] = field(default_factory=dict)
     pushed: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
@@ -98,6 +99,7 @@ class Job:
         self.times = Timesheet.blank(self.num_ranks, min(self.num_iterations, _FIRST_NOTED), len(self.buckets))
         self.pushed = np.ones(self.num_ranks, dtype=np.int64)
         self.gradients_per_update = self.num_ranks
+        self._num_over = 0  # ranks that have ended their first iteration
         self.hosts_in_use.update(self.hosts.tolist())
 
     def go_inside(self) -> None:
@@ -116,6 +118,18 @@ class Job:
         self.times.computed_s[rank, iteration] = self.clock.now
         if (event := self.awaited.pop((rank, iteration), None)) is not None:
             event.succeed()
+
+    def note_end(self, ranks: int | np.ndarray, iteration: int, end_s: float | np.ndarray) -> None:
+        """Note when ranks end an iteration, which may be to come."""
+        self.times.end_s[ranks, iteration] = end_s
+        over = self.first_over
+        if iteration or over is None:
+            return
+        self._num_over += np.size(ranks)
+        if self._num_over == (1 if self.plays_as_one else self.num_ranks):
+            last_s = float(np.nanmax(self.times.end_s[:, 0]))
+            over._ok, over._value = True, None  # as `succeed` does, which knows of no later time
+            self.env.schedule(over, delay=max(0.0, last_s - self.env.now))
 
     def computed(self, rank: int, iteration: int) -> simpy.Event:
         """Return what happens when a rank that has begun an iteration has gone forward and backward."""

@@ -240,7 +240,7 @@ class March:
         times.exchanged_s[ranks, iteration] = end_s
         if self._updates_on_gpu:
             end_s = self._after_work(around, ranks, end_s, around.update_s[ranks])
-        times.end_s[ranks, iteration] = end_s
+        self._job.note_end(ranks, iteration, end_s)
         for name in ("ready_s", "enter_s", "left_s", "back_s"):
             getattr(times, name)[ranks, iteration] = getattr(around, name)[:, ranks].T
         if not around.num_inside:

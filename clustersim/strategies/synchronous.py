@@ -35,7 +35,7 @@ class Synchronous(Strategy):
 
         In the first all ranks begin together, as most never do again; and until prefetched samples can have filled.
         """
-        before = (0 if job.begins_as_ever else 1) + job.num_filling
+        before = 1 + job.num_filling
         return before, before + job.num_iterations
 
     def num_after(self, job: Job) -> int:
@@ -70,7 +70,7 @@ class Synchronous(Strategy):
         """Train on one GPU, iteration after iteration."""
         for iteration in range(num_iterations):
             yield from self.iterate(job, desk, rank, iteration)
-            job.times.end_s[rank, iteration] = job.env.now
+            job.note_end(rank, iteration, job.env.now)
             if rank == 0:
                 tell((iteration + 1) / num_iterations)
 

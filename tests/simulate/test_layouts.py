@@ -303,9 +303,9 @@ def test_a_layout_in_which_nobody_does_the_same_is_played_once(monkeypatch) -> N
     played: list[int] = []
     by_crew = play._played_by_crew
 
-    def counted(setup, job, again, tell, folds=True):
+    def counted(setup, job, *how, **more):
         played.append(job.num_iterations)
-        return by_crew(setup, job, again, tell, folds)
+        return by_crew(setup, job, *how, **more)
 
     monkeypatch.setattr(play, "_played_by_crew", counted)
     threes = {**BOX, "host": {**BOX["host"], "num_gpus": 3}}

@@ -14,6 +14,8 @@ from tests.simulate.two_ways import check_folded_is_exact, check_is_exact, check
 
 FIRST = "the first iteration counts"
 OVER = {"sharding": "zero-1", "gather_overlap": True, "micro_batches": 2}
+PIPELINE = {"pipeline": 2, "micro_batches": 4}  # stages end at different times
+PIPELINES = [PIPELINE, {**PIPELINE, "tensor": 2}, {**PIPELINE, "schedule": "interleaved", "chunks": 2}]
 
 
 def asked(layout: dict[str, Any], num_gpus: int = 32, host: str = "dgx-h100", **other: Any) -> dict[str, Any]:
@@ -88,8 +90,8 @@ def test_all_is_played_where_a_collective_has_not_brought_ranks_together(monkeyp
 
 
 @pytest.mark.parametrize("num_iterations", [1, 3])
-@pytest.mark.parametrize("layout", [{"sharding": "zero-3"}, *LAYOUTS[1:]])
-def test_the_first_iteration_is_every_one_where_all_ranks_do_the_same(
+@pytest.mark.parametrize("layout", [{"sharding": "zero-3"}, *LAYOUTS[1:], *PIPELINES])
+def test_the_first_iteration_is_every_one_where_the_next_is_the_same(
     layout: dict[str, Any], num_iterations: int
 ) -> None:
     check_shortcut_is_exact(asked(layout, num_iterations=num_iterations), FIRST)
@@ -98,7 +100,7 @@ def test_the_first_iteration_is_every_one_where_all_ranks_do_the_same(
 @pytest.mark.parametrize(
     "other",
     [
-        {"parallelism": {"pipeline": 2, "micro_batches": 4}},  # stages end at different times
+        {"parallelism": {**PIPELINE, **OVER}},  # stages that end at different times begin by gathering weights
         {"stragglers": [{"kind": "constant", "factor": 1.5, "of": [3]}]},
     ],
 )
