@@ -69,6 +69,7 @@ def _one_for_all(setup: Setup, replicate: int, tell: Tell) -> Outcome | None:
     outcome = _outcome(played, laid_out)
     if not played.jobs[0].num_warm_up:
         outcome = replace(outcome, shortcuts=(*outcome.shortcuts, _FIRST))
+        tell(1.0)
     if num == 1:
         return outcome
     alone_s = period_s(played.jobs, laid_out)
