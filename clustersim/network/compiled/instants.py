@@ -37,13 +37,11 @@ def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> tuple[f
     num_shares = state.num_shares
     state.now_s = max(state.now_s, now_s)
     next_s = _next_s(state)
-    if next_s <= _latest_s(state) or state.num_started > 0:  # what was received when a rank entered
-        note(state)
-        _play_due(state)
-        next_s = _next_s(state)
-        most -= 1
-    while state.num_told == 0 and next_s < until_s and next_s < INFINITE and most > 0:
-        state.now_s = max(state.now_s, next_s)
+    is_due = next_s <= _latest_s(state) or state.num_started > 0  # what was received when a rank entered
+    while is_due or (state.num_told == 0 and next_s < until_s and next_s < INFINITE and most > 0):
+        if not is_due:
+            state.now_s = max(state.now_s, next_s)
+        is_due = False
         note(state)
         _play_due(state)
         most -= 1
