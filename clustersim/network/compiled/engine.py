@@ -11,6 +11,7 @@ from clustersim.network.compiled import instants
 from clustersim.network.compiled.memory import Blocks, Memory
 from clustersim.network.compiled.programs import Program, Programs, Wiring
 from clustersim.network.compiled.tables import ALL, GROUP, NONE, ON_THE_WAY, RANK, Growth, Pool
+from clustersim.network.compiled.unison import MOST_NOTED
 from clustersim.network.paths import Costs
 from clustersim.topology import Topology
 
@@ -307,6 +308,8 @@ class CompiledEngine:
             groups=self.groups,
         )
         memory.reserve("told", len(self.ranks) + len(self.groups))
+        memory.reserve("together", len(self.groups))
+        memory.reserve("noted", MOST_NOTED)
         memory.reserve("left", len(wiring.links.array))
         memory.reserve("tried", len(wiring.links.array))
         memory.reserve_heap("full", len(wiring.links.array))

@@ -22,6 +22,7 @@ from clustersim.network.compiled.max_min import share
 from clustersim.network.compiled.ranks import advance, arrived, resume
 from clustersim.network.compiled.seats import leave_seats
 from clustersim.network.compiled.tables import FIRST, INFINITE, MOVING, NEVER, NONE, ON_THE_WAY, word
+from clustersim.network.compiled.unison import forget, go_on, note
 from clustersim.network.side import SAME_INSTANT
 
 
@@ -36,15 +37,17 @@ def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> tuple[f
     num_shares = state.num_shares
     state.now_s = max(state.now_s, now_s)
     next_s = _next_s(state)
-    if next_s <= _latest_s(state) or state.num_started > 0:  # what was received when a rank entered
+    is_due = next_s <= _latest_s(state) or state.num_started > 0  # what was received when a rank entered
+    while is_due or (state.num_told == 0 and next_s < until_s and next_s < INFINITE and most > 0):
+        if not is_due:
+            state.now_s = max(state.now_s, next_s)
+        is_due = False
+        note(state)
         _play_due(state)
-        next_s = _next_s(state)
         most -= 1
-    while state.num_told == 0 and next_s < until_s and next_s < INFINITE and most > 0:
-        state.now_s = max(state.now_s, next_s)
-        _play_due(state)
+        if most > 0 and state.num_told == 0:
+            go_on(state, until_s)
         next_s = _next_s(state)
-        most -= 1
     num_told = state.num_told
     state.num_told = 0
     return state.now_s, max(next_s, state.now_s), num_told, state.num_shares > num_shares
@@ -131,6 +134,7 @@ def begin(
 def enter(states: np.ndarray, now_s: float, rows: np.ndarray, times_s: np.ndarray) -> None:
     """Let ranks [num_rows] take part, each from its time on."""
     state = states[0]
+    forget(state)
     state.now_s = max(state.now_s, now_s)
     for index in range(len(rows)):
         if times_s[index] > now_s:
@@ -144,6 +148,7 @@ def enter(states: np.ndarray, now_s: float, rows: np.ndarray, times_s: np.ndarra
 def pause(states: np.ndarray, rows: np.ndarray, times_s: np.ndarray) -> None:
     """Let ranks [num_rows] go on at their times."""
     state = states[0]
+    forget(state)
     for index in range(len(rows)):
         put(state.pauses, rows[index], times_s[index])
 
@@ -161,6 +166,7 @@ def send(
 ) -> float:
     """Send messages [num_messages] of a group without steps; return when the first of them comes to its links."""
     state = states[0]
+    forget(state)
     state.now_s = max(state.now_s, now_s)
     arrives_s = INFINITE
     for index in range(len(numbers)):
@@ -176,6 +182,7 @@ def send_one(
 ) -> tuple[int, float]:
     """Send a message that is a group by itself; return its row, and when it comes to its links."""
     state = states[0]
+    forget(state)
     state.now_s = max(state.now_s, now_s)
     group = tables.group(state, number)
     group.first_rank, group.num_ranks, group.num_left = rank, 1, 1
@@ -194,6 +201,7 @@ def adopt(
     `due_s` is when each arrives at its links or ends, `links` the one that holds it back at its rate.
     """
     state = states[0]
+    forget(state)
     for index in range(len(slots)):
         slot = word(slots[index])
         flow = tables.flow(state, slot)
@@ -212,6 +220,7 @@ def adopt(
 def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) -> None:
     """Let a link be faster or slower from now on."""
     state = states[0]
+    forget(state)
     state.now_s = max(state.now_s, now_s)
     tables.link(state, link).bytes_per_s = bytes_per_s
     seat = word(tables.link(state, link).first)
@@ -226,6 +235,7 @@ def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) ->
 def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
     """Call a single message off; return the share of it that has been moved."""
     state = states[0]
+    forget(state)
     state.now_s = max(state.now_s, now_s)
     flow = tables.flow(state, slot)
     share_moved = 0.0

@@ -42,6 +42,11 @@ _CLOCK: list[tuple[str, type]] = [
     ("num_told", _INT),
     ("num_lanes", _INT),
     ("seat_bits", _INT),  # a flow has 2**seat_bits seats
+    ("num_noted", _INT),  # instants since the last unison, that one included; 0 where there is nothing to go by
+    ("num_together", _INT),  # groups that were in unison then
+    ("num_unisons", _INT),  # how often somebody has looked for one
+]
+_COUNTS: list[tuple[str, type]] = [
     ("num_instants", _INT),
     ("num_flows", _INT),
     ("num_shares", _INT),
@@ -121,6 +126,17 @@ GROUP = np.dtype(
         ("first_message", _INT),
         ("num_messages", _INT),
         ("early", _INT),  # where its counts of messages that came before their receiver begin
+        ("unison", _INT),  # the number of the last one that it was looked at for
+        ("step_now", _INT),  # its step then
+        ("step_before", _INT),  # and in the one before
+        ("num_at_ends", _INT),  # its messages then, each at both its ends
+    ]
+)
+NOTED = np.dtype(
+    [
+        ("time_s", _REAL),
+        ("origin", _INT),  # an earlier instant that is noted
+        ("after_s", _REAL),  # what has taken so long since then
     ]
 )
 TOLD = np.dtype([("group", _INT), ("rank", _INT)])  # a rank has come to an awaited step; rank -1: all are done
@@ -142,6 +158,8 @@ TABLES: dict[str, np.dtype[Any]] = {
     "ranks": RANK,
     "groups": GROUP,
     "told": TOLD,
+    "noted": NOTED,  # instants since the last unison
+    "together": np.dtype(_INT),  # groups in unison
     "free": np.dtype(_INT),  # rows of `flows`
     "started": np.dtype(_INT),  # flows of this instant
     "left": np.dtype(_INT),  # links of this instant that have lost a flow
@@ -153,6 +171,8 @@ TABLES: dict[str, np.dtype[Any]] = {
 STATE = np.dtype(
     [
         *_CLOCK,
+        *_COUNTS,
+        ("then", np.dtype(_COUNTS)),  # the counts at the last unison
         ("arrivals", HEAP),  # flows, by when they come to their links
         ("ends", HEAP),  # flows, by when they end
         ("pauses", HEAP),  # ranks, by when they go on
@@ -217,6 +237,7 @@ message = row("messages", TABLES["messages"])
 rank = row("ranks", TABLES["ranks"])
 group = row("groups", TABLES["groups"])
 telling = row("told", TABLES["told"])
+noted = row("noted", TABLES["noted"])
 
 # In kernels: the tables of plain numbers.
 path_links = table("path_links", TABLES["path_links"])
@@ -232,3 +253,4 @@ risen = table("risen", TABLES["risen"])
 changed = table("changed", TABLES["changed"])
 held = table("held", TABLES["held"])
 tried = table("tried", TABLES["tried"])
+together = table("together", TABLES["together"])

@@ -1,0 +1,71 @@
+"""Collectives in unison are skipped ahead, and nobody can tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clustersim.collectives import ALL_REDUCE
+from clustersim.network import Network
+from clustersim.topology import Topology, load_topology
+
+from .clusters import make_network, star
+
+NUM_RANKS = 24
+NUM_STEPS = 2 * (NUM_RANKS - 1)
+HOSTS = {"kind": "star", "num_hosts": NUM_RANKS, "host": {"gpu": "k20x"}, "link": "1 GB/s", "hop": "1 us"}
+MESSAGES_S = (0.0312, 0.0652)  # when somebody else sends one
+
+
+def three_rings(cluster: Topology, is_watched: bool = False, **options: Any) -> tuple[Network, list[float]]:
+    """Reduce over three rings on the same links, one of which begins later; return when anything was told."""
+    network = make_network(cluster, exact=True, **options)
+    env, told_s = network.env, []
+
+    def tell(*_: object) -> None:
+        told_s.append(float(env.now))
+
+    def reduce(start_s: float, awaited: int):
+        yield env.timeout(start_s)
+        collective = network.begin(ALL_REDUCE["ring"](NUM_RANKS, 24e6), range(NUM_RANKS))
+        collective.enter(*range(NUM_RANKS))
+        for rank, step in ((0, awaited), (5, awaited + 6), (9, NUM_STEPS)):
+            collective.reached(rank, step).callbacks.append(tell)
+
+    def send(start_s: float):
+        yield env.timeout(start_s)
+        yield network.transfer(0, NUM_RANKS // 2, 1e5)
+        tell()
+
+    if is_watched:
+        network.watch(lambda time_s, flows: None)
+    for start_s, awaited in ((0, 7), (0, 31), (0.0203, 19)):
+        env.process(reduce(start_s, awaited))
+    for start_s in MESSAGES_S:
+        env.process(send(start_s))
+    env.run()
+    return network, told_s
+
+
+@pytest.mark.parametrize("costs", [{}, {"adds": True, "add_s_per_byte": 1e-10}])
+@pytest.mark.parametrize("cluster", [load_topology(star(NUM_RANKS)), load_topology(HOSTS)], ids=["star", "hosts"])
+@pytest.mark.parametrize("side", ["plain", "compiled"])
+def test_rings_that_share_links_end_as_if_each_step_were_played(side, cluster, costs):
+    """Whoever is watched plays instant by instant, as the plain side does; links are fewer there."""
+    skipped, told_s = three_rings(cluster, side="compiled", **costs)
+    played, also_told_s = three_rings(cluster, is_watched=True, side=side, **costs)
+    assert told_s == pytest.approx(also_told_s, rel=1e-12)
+    assert skipped.link_bytes == pytest.approx(played.link_bytes, rel=1e-12)
+    assert skipped.counts._replace(levels=0) == played.counts._replace(levels=0)
+
+
+def times_in_unison(num_ranks: int) -> int:
+    """Return how often ranks were found in unison in a ring that is played and not skipped by the shortcut."""
+    network = make_network(star(num_ranks), side="compiled", exact=True)
+    network.env.run(network.play(ALL_REDUCE["ring"](num_ranks, 1e6), range(num_ranks)))
+    return int(network.side.engine.clock["num_unisons"])
+
+
+def test_no_more_steps_are_played_where_there_are_more():
+    assert 0 < times_in_unison(8) == times_in_unison(32)
