@@ -140,11 +140,12 @@ def estimate_layers(
     best: dict[tuple[int, int], float] = {}
     for owner, seconds in zip(owners, product_seconds(products, rates, constants).tolist(), strict=True):
         best[owner] = min(seconds, best.get(owner, seconds))
+    trained = in_training(constants)
     of_kind = {
         index: _layer_time(
             model.layers[index],
             [best.get((index, phase)) for phase in range(3)],
-            *(batch, rates, in_training(constants), number, library, fused[index], summed, casts_back),
+            *(batch, rates, trained, number, library, fused[index], summed, casts_back),
         )
         for index in firsts
     }
@@ -241,7 +242,7 @@ def _products(
         return fused_products(layer, batch, phase, constants, number.operand_bytes, flash)
     make, share = makers.get(layer.op, matmul_products), training_share(layer, constants)
     found = make(layer.shape, batch, phase, constants, number.operand_bytes)
-    return [replace(product, penalty=product.penalty / share) for product in found]
+    return found if share == 1 else [replace(product, penalty=product.penalty / share) for product in found]
 
 
 def _layer_time(
