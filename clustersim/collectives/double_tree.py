@@ -15,7 +15,7 @@ import numpy as np
 
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective, log2_ceil
 from clustersim.collectives.pipeline import default_num_chunks
-from clustersim.collectives.schedule import Relays, Schedule, Step
+from clustersim.collectives.schedule import Relays, Schedule, Step, keeping
 from clustersim.errors import InputError
 
 Chains = Sequence[Sequence[Sequence[int] | np.ndarray]]
@@ -100,7 +100,8 @@ def _way(
     relays: Relays | None,
 ) -> Schedule:
     """Return the way up or down, on which what a rank sends another for several trees goes as one message."""
-    return Schedule(num_ranks, num_steps, lambda step: finer(step).together(), granularity, busy, finer, relays)
+    together = keeping(lambda step: finer(step).together())
+    return Schedule(num_ranks, num_steps, together, granularity, busy, finer, relays)
 
 
 def _longest_ways(trees: Sequence[Tree]) -> Relays:

@@ -12,7 +12,7 @@ import numpy as np
 
 from clustersim.collectives.checks import Cost, check_collective
 from clustersim.collectives.orders import Orders, checked_orders
-from clustersim.collectives.schedule import Relays, Schedule, Step
+from clustersim.collectives.schedule import Relays, Schedule, Step, keeping
 
 
 def ring_all_reduce(num_ranks: int, num_bytes: float, rings: Orders | None = None) -> Schedule:
@@ -130,9 +130,9 @@ def _at_once(ring: Callable[[int, float], Schedule], num_ranks: int, num_bytes: 
             np.tile(columns.reduce, num_rings),
         )
 
-    def step(number: int) -> Step:
+    def together(number: int) -> Step:
         return finer(number).together()
 
     times = np.full(orders.size, one.num_steps / orders.size)
     relays = Relays(orders.ravel(), np.roll(orders, -1, axis=1).ravel(), times)
-    return Schedule(num_ranks, one.num_steps, step, num_ranks * num_rings, one.pattern, finer, relays)
+    return Schedule(num_ranks, one.num_steps, keeping(together), num_ranks * num_rings, one.pattern, finer, relays)

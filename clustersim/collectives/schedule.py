@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from clustersim.collectives.spells import Spells
 
 
+_MOST_KEPT = 16_384  # messages of a schedule
+
+
 class Transfer(NamedTuple):
     """One message, of chunks `chunk` to `chunk + num_chunks - 1` of the buffer; where `reduce`, the receiver adds.
 
@@ -96,6 +99,27 @@ class Relays(NamedTuple):
     src: np.ndarray
     dst: np.ndarray
     times: np.ndarray
+
+
+def keeping(step: Callable[[int], Step]) -> Callable[[int], Step]:
+    """Return what makes steps and keeps them, to which nobody may write, up to `_MOST_KEPT` messages.
+
+    Whoever looks at a schedule asks for the first step of each pattern, and many do, one after another.
+    """
+    known: dict[int, Step] = {}
+    num_kept = 0
+
+    def find(number: int) -> Step:
+        nonlocal num_kept
+        if number in known:
+            return known[number]
+        made = step(number)
+        if num_kept + len(made.src) <= _MOST_KEPT:
+            num_kept += len(made.src)
+            known[number] = made
+        return made
+
+    return find
 
 
 def _its_own(step: int) -> Hashable:

@@ -130,8 +130,7 @@ class LaidOut:
 
     def replicas(self) -> list[np.ndarray]:
         """Return the ranks that have the same parameters, for each place of a copy."""
-        groups = (self.grid.group(rank, self.replica_axes) for rank in range(self.grid.num_ranks))
-        return [np.array(group) for rank, group in enumerate(groups) if group[0] == rank]
+        return list(self.grid.groups(self.replica_axes))
 
 
 def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:

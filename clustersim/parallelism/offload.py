@@ -134,6 +134,8 @@ class KeptCopies:
 
         What is kept before that begins to come back meanwhile.
         """
+        if not self._left:
+            return []
         copies, waits = list[Op](), list[Op]()
         while self._left and self._left[-1] >= place:
             copies += self.ahead()

@@ -34,6 +34,7 @@ from clustersim.parallelism.pieces import (
     part_of,
 )
 from clustersim.workload import Layer, Model
+from clustersim.workload.once import once
 
 __all__ = ["GroupCall", "Piece", "calls_bytes", "split_model"]
 
@@ -80,6 +81,7 @@ def split_model(
         ) from None
 
 
+@once(32)
 def _split(model: Model, degree: int, activation_bytes: float, sequence_parallel: bool) -> tuple[Piece, ...]:
     if degree < 1:
         raise InputError(

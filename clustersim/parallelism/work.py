@@ -37,7 +37,7 @@ def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operato
 
     def estimated(layers: tuple[Layer, ...]) -> tuple[LayerTime, ...]:
         return estimate_layers(
-            replace(model, layers=layers), whole.gpu, whole.batch, whole.precision,
+            model if layers is model.layers else replace(model, layers=layers), whole.gpu, whole.batch, whole.precision,
             library=library, layout=whole.layout, operator_s=operator_s, casts=whole.casts,
             casts_back=whole.casts_back,
         ).layers  # fmt: skip
@@ -92,7 +92,7 @@ def _sums_s(piece: Piece, whole: Workload) -> float:
 def _share(piece: Piece, whole: LayerTime, part: LayerTime, turn: LayerTime, phase: str) -> float:
     """Return what a piece takes of its whole layer's time, as one part or in turns."""
     layer = whole.layer
-    if piece.layer == layer:
+    if piece.layer is layer or piece.layer == layer:
         return 1.0
     own, num = (turn, piece.num_turns) if phase in piece.turned else (part, piece.num_blocks)
     whole_s, own_s = float(getattr(whole, phase)), float(getattr(own, phase))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -71,7 +72,7 @@ class HostedSpec(TopologySpec):
     def host_plan(self, host: Host | None, key: str) -> HostPlan:
         """Return the inside of one such host; what is wrong with it is told at `key`, where the host is written."""
         try:
-            return self.host_with_overrides(host).plan()
+            return _planned(self.host_with_overrides(host))
         except InputError as error:
             raise InputError([replace(each, key=each.key or key) for each in error.mistakes]) from None
 
@@ -92,3 +93,9 @@ class HostedSpec(TopologySpec):
         except ValidationError as error:
             problems = explain(error, from_python(changes), template)
             raise InputError([each.mistake for each in problems]) from None
+
+
+@lru_cache(maxsize=64)
+def _planned(host: Host) -> HostPlan:
+    """Return the inside of a host, which nobody may write to: a cluster asks for it when it is read, and when built."""
+    return host.plan()

@@ -28,6 +28,7 @@ from clustersim.workload.launches import Launch, with_waits
 from clustersim.workload.layer import LayerTime, Model, Workload
 from clustersim.workload.layer_times import OPERATOR_S, Estimate, Library, estimate_layers
 from clustersim.workload.memory import memory_per_gpu
+from clustersim.workload.once import once
 from clustersim.workload.optimizer import OptimizerSpec
 from clustersim.workload.precision import PRECISIONS, precision_on
 from clustersim.workload.profile import read_profile
@@ -169,6 +170,7 @@ class ComputeSpec(Spec):
         return self
 
 
+@once(64)
 def build_workload(
     model: Model,
     gpu: Gpu,

@@ -21,6 +21,7 @@ from clustersim.workload.attention_rates import AMPERE, HOPPER, ByWidth, block_u
 from clustersim.workload.kernel_constants import KernelConstants
 from clustersim.workload.kernel_model import Phase, Product
 from clustersim.workload.layer import Layer, Model
+from clustersim.workload.once import once
 
 AttentionKernel = Literal["flash-attention", "flash-attention-2", "flash-attention-3", "cudnn"]
 
@@ -52,6 +53,7 @@ KERNELS: dict[AttentionKernel, int] = {
 """What `flash` of a layer is, by the kernel's name in a scenario."""
 
 
+@once(16)
 def with_kernel(model: Model, kernel: AttentionKernel) -> Model:
     """Return a model whose fused attentions, all of them, are of one kernel, whatever else would choose it.
 

@@ -10,11 +10,13 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.workload.layer import Layer, LayerTime, Model
 from clustersim.workload.layer_times import Library, estimate_layers
+from clustersim.workload.once import once
 
 EmbeddingKind = Literal["lookup", "product"]
 HeadPrecision = Literal["as-others", "tf32"]
 
 
+@once(16)
 def with_products(model: Model) -> Model:
     """Return the model whose embedding is a product of one-hot rows, one for each token, with its tables.
 

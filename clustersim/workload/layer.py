@@ -80,9 +80,13 @@ class Model:
         return sum(layer.flop_backward_data + layer.flop_backward_weights for layer in self.layers)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class LayerTime:
-    """One layer's seconds for a whole batch on one GPU, and where they come from."""
+    """One layer's seconds for a whole batch on one GPU, and where they come from.
+
+    Nobody writes to them. That is not enforced, since frozen ones take three times as long to make, and each point of a
+    sweep has thousands.
+    """
 
     layer: Layer
     forward_s: float

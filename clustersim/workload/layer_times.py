@@ -122,11 +122,10 @@ def estimate_layers(
     refuse_layout(model, number, layout, library)
     refuse_uncounted(model, number, library)
     constants = constants_in(layout, constants_of(gpu, number.units), number, library)
-    fused = fused_norms(model.layers if library == "cudnn-fused" else ()) or [""] * len(model.layers)
+    kinds, fused = _kinds(model, library == "cudnn-fused", casts)
     rates = rates_of(gpu, precision_on(gpu, number.beside or precision).name)
     summed = sum_traffic(number, library) if drops_in_sums(model.layers, library) else None
     gain = gpu.flop_per_s[precision] / rates.flop_per_s
-    kinds = _kinds(model.layers, fused, casts)
     firsts = list(dict.fromkeys(kinds))
     products: list[Product] = []
     owners: list[tuple[int, int]] = []
@@ -141,11 +140,12 @@ def estimate_layers(
     best: dict[tuple[int, int], float] = {}
     for owner, seconds in zip(owners, product_seconds(products, rates, constants).tolist(), strict=True):
         best[owner] = min(seconds, best.get(owner, seconds))
+    trained = in_training(constants)
     of_kind = {
         index: _layer_time(
             model.layers[index],
             [best.get((index, phase)) for phase in range(3)],
-            *(batch, rates, in_training(constants), number, library, fused[index], summed, casts_back),
+            *(batch, rates, trained, number, library, fused[index], summed, casts_back),
         )
         for index in firsts
     }
@@ -155,15 +155,18 @@ def estimate_layers(
     return Estimate(as_issued(layers, issue), told)
 
 
-def _kinds(layers: Sequence[Layer], fused: Sequence[Fused], casts: Casts) -> list[int]:
-    """Return for each layer the number of the first one that takes the same time [num_layers]: blocks repeat."""
-    first: dict[Hashable, int] = {}
-    kinds = []
-    for number, layer in enumerate(layers):
-        reader = layers[number + 1] if number + 1 < len(layers) else None
+@once(64)
+def _kinds(model: Model, fuses: bool, casts: Casts) -> tuple[tuple[int, ...], tuple[Fused, ...]]:
+    """Return for each layer the number of the first one that takes the same time [num_layers]: blocks repeat.
+
+    And how each is part of a fused batch norm [num_layers], where these are fused.
+    """
+    layers, first, kinds = model.layers, dict[Hashable, int](), []
+    fused: Sequence[Fused] = fused_norms(layers) if fuses else [""] * len(layers)
+    for number, (layer, reader) in enumerate(zip(layers, (*layers[1:], None), strict=True)):
         kind = *_sizes(layer), tuple(layer.shape.items()), in_eight_bits(layer, reader, casts), fused[number]
         kinds.append(first.setdefault(kind, number))
-    return kinds
+    return tuple(kinds), tuple(fused)
 
 
 def _of_layer(layer: Layer, time: LayerTime) -> LayerTime:
@@ -239,7 +242,7 @@ def _products(
         return fused_products(layer, batch, phase, constants, number.operand_bytes, flash)
     make, share = makers.get(layer.op, matmul_products), training_share(layer, constants)
     found = make(layer.shape, batch, phase, constants, number.operand_bytes)
-    return [replace(product, penalty=product.penalty / share) for product in found]
+    return found if share == 1 else [replace(product, penalty=product.penalty / share) for product in found]
 
 
 def _layer_time(
