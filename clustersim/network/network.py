@@ -33,6 +33,8 @@ MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
 _MESSAGES_PER_LEVEL = 3  # that share no link take the plain side as long as the level of a link
 _MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
 _MESSAGES_PER_SENT = 4  # more than itself, for one that a process sends
+_LONE = "collectives that met nobody else worked out step by step, not message by message"
+_UNISON = "steps of collectives in unison multiplied: those that only repeated the ones before were not played"
 
 
 class Network:
@@ -136,9 +138,9 @@ class Network:
     @property
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
-        if self._shortcut is None or not self._shortcut.num_taken:
-            return ()
-        return ("collectives that met nobody else worked out step by step, not message by message",)
+        lone = self._shortcut is not None and self._shortcut.num_taken > 0
+        told = {_LONE: lone, _UNISON: self.side.has_skipped}
+        return tuple(words for words, is_taken in told.items() if is_taken)
 
     def flows(self) -> list[FlowRate]:
         """Return the flows that are on the wire from now on: what is due now has happened, and links are shared."""
@@ -350,7 +352,7 @@ class Network:
         from clustersim.network.compiled.side import CompiledSide
 
         self._may_compile = False
-        plain, side = self.side, CompiledSide(self.topology, self._costs, self.adds, self.inner_clock)
+        plain, side = self.side, CompiledSide(self.topology, self._costs, self.adds, self.inner_clock, not self.exact)
         assert isinstance(plain, PlainSide)
         hand_over(plain, side)
         self.side = self._player.side = side

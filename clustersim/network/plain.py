@@ -57,6 +57,11 @@ class PlainSide:
         return self.engine.counts
 
     @property
+    def has_skipped(self) -> bool:
+        """Whether what went on as before has not been played again: all is."""
+        return False
+
+    @property
     def num_flows(self) -> int:
         """Messages on their way, those included that have yet to start."""
         return sum(1 for _ in self.engine.on_the_way())

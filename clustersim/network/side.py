@@ -93,6 +93,10 @@ class Side(Protocol):
     @property
     def counts(self) -> Counts: ...
     @property
+    def has_skipped(self) -> bool:
+        """Whether what went on as before has not been played again."""
+
+    @property
     def num_flows(self) -> int:
         """Messages on their way, those included that have yet to start."""
 

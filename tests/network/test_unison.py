@@ -18,9 +18,10 @@ HOSTS = {"kind": "star", "num_hosts": NUM_RANKS, "host": {"gpu": "k20x"}, "link"
 MESSAGES_S = (0.0312, 0.0652)  # when somebody else sends one
 
 
-def three_rings(cluster: Topology, is_watched: bool = False, **options: Any) -> tuple[Network, list[float]]:
+def three_rings(cluster: Topology, **options: Any) -> tuple[Network, list[float]]:
     """Reduce over three rings on the same links, one of which begins later; return when anything was told."""
-    network = make_network(cluster, exact=True, **options)
+    network = make_network(cluster, **options)
+    network._player.take_no_shortcut()
     env, told_s = network.env, []
 
     def tell(*_: object) -> None:
@@ -38,8 +39,6 @@ def three_rings(cluster: Topology, is_watched: bool = False, **options: Any) -> 
         yield network.transfer(0, NUM_RANKS // 2, 1e5)
         tell()
 
-    if is_watched:
-        network.watch(lambda time_s, flows: None)
     for start_s, awaited in ((0, 7), (0, 31), (0.0203, 19)):
         env.process(reduce(start_s, awaited))
     for start_s in MESSAGES_S:
@@ -52,9 +51,11 @@ def three_rings(cluster: Topology, is_watched: bool = False, **options: Any) -> 
 @pytest.mark.parametrize("cluster", [load_topology(star(NUM_RANKS)), load_topology(HOSTS)], ids=["star", "hosts"])
 @pytest.mark.parametrize("side", ["plain", "compiled"])
 def test_rings_that_share_links_end_as_if_each_step_were_played(side, cluster, costs):
-    """Whoever is watched plays instant by instant, as the plain side does; links are fewer there."""
+    """An exact run plays every step, as the plain side does; links are fewer there."""
     skipped, told_s = three_rings(cluster, side="compiled", **costs)
-    played, also_told_s = three_rings(cluster, is_watched=True, side=side, **costs)
+    played, also_told_s = three_rings(cluster, side=side, exact=True, **costs)
+    assert skipped.shortcuts
+    assert not played.shortcuts
     assert told_s == pytest.approx(also_told_s, rel=1e-12)
     assert skipped.link_bytes == pytest.approx(played.link_bytes, rel=1e-12)
     assert skipped.counts._replace(levels=0) == played.counts._replace(levels=0)
@@ -62,10 +63,19 @@ def test_rings_that_share_links_end_as_if_each_step_were_played(side, cluster, c
 
 def times_in_unison(num_ranks: int) -> int:
     """Return how often ranks were found in unison in a ring that is played and not skipped by the shortcut."""
-    network = make_network(star(num_ranks), side="compiled", exact=True)
+    network = make_network(star(num_ranks), side="compiled")
+    network._player.take_no_shortcut()
     network.env.run(network.play(ALL_REDUCE["ring"](num_ranks, 1e6), range(num_ranks)))
     return int(network.side.engine.clock["num_unisons"])
 
 
 def test_no_more_steps_are_played_where_there_are_more():
     assert 0 < times_in_unison(8) == times_in_unison(32)
+
+
+def test_who_watches_sees_every_step():
+    network, shares = make_network(star(8), side="compiled"), []
+    network.watch(lambda time_s, flows: shares.append(len(flows)))
+    network.env.run(network.play(ALL_REDUCE["ring"](8, 1e6), range(8)))
+    assert shares.count(8) == 14
+    assert not network.shortcuts

@@ -21,7 +21,8 @@ _MOST_INSTANTS = 200_000  # in one call, which Ctrl-C cannot interrupt
 class CompiledEngine:
     """Plays groups: collectives, and messages that belong to none. A group is known by its row."""
 
-    def __init__(self, topology: Topology, costs: Costs, adds: bool):
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, skips: bool):
+        self._skips = skips  # what goes on as before
         growth = self._growth = Growth()
         self.wiring = Wiring(topology, costs, growth)
         self.programs = Programs(self.wiring, adds, costs.eager_bytes, growth)
@@ -174,7 +175,9 @@ class CompiledEngine:
         """
         self._refresh()
         most = 1 if one_share else _MOST_INSTANTS
-        self.now_s, self.next_s, num_told, self.has_shared = instants.play(self._state, now_s, until_s, most)
+        self.now_s, self.next_s, num_told, self.has_shared = instants.play(
+            self._state, now_s, until_s, most, self._skips
+        )
         return self._memory["told"][:num_told].tolist() if num_told else []
 
     def pause(self, groups: np.ndarray, ranks: np.ndarray, times_s: np.ndarray) -> None:

@@ -27,11 +27,12 @@ from clustersim.network.side import SAME_INSTANT
 
 
 @kernel
-def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> tuple[float, float, int, bool]:
+def play(states: np.ndarray, now_s: float, until_s: float, most: int, skips: bool) -> tuple[float, float, int, bool]:
     """Play what is due now, and on, up to something to tell, but not to `until_s`.
 
     Return the time, when the next thing happens, how many rows there are to tell, which are forgotten here, and whether
-    links have been shared. No more than `most` instants are played, so that Python may look after other things.
+    links have been shared. No more than `most` instants are played, so that Python may look after other things. What
+    goes on as before is skipped where `skips`.
     """
     state = states[0]
     num_shares = state.num_shares
@@ -45,7 +46,7 @@ def play(states: np.ndarray, now_s: float, until_s: float, most: int) -> tuple[f
         note(state)
         _play_due(state)
         most -= 1
-        if most > 0 and state.num_told == 0:
+        if skips and most > 0 and state.num_told == 0:
             go_on(state, until_s)
         next_s = _next_s(state)
     num_told = state.num_told

@@ -30,9 +30,10 @@ _ON_THE_WAY = ("step", "message", "path", "num_bytes", "bytes_per_s", "stage")
 class CompiledSide:
     """Plays messages and collectives on the compiled engine."""
 
-    def __init__(self, topology: Topology, costs: Costs, adds: bool, inner: InnerClock):
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, inner: InnerClock, skips: bool):
+        """With `skips`, what goes on as before is not played again (see `unison`)."""
         self.inner = inner
-        self.engine = CompiledEngine(topology, costs, adds)
+        self.engine = CompiledEngine(topology, costs, adds, skips)
         self.told: list[tuple[simpy.Event, Any]] = []
         self.now_s = 0.0
         self.collectives: dict[Collective, Ranks] = {}
@@ -55,6 +56,10 @@ class CompiledSide:
         clock = self.engine.clock
         here = (int(clock[name]) for name in ("num_instants", "num_flows", "num_solves", "num_levels"))
         return Counts(*(a + b for a, b in zip(here, self._counts_before, strict=True)))
+
+    @property
+    def has_skipped(self) -> bool:
+        return bool(self.engine.clock["num_skips"])
 
     @property
     def num_flows(self) -> int:

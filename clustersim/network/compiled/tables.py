@@ -45,6 +45,7 @@ _CLOCK: list[tuple[str, type]] = [
     ("num_noted", _INT),  # instants since the last unison, that one included; 0 where there is nothing to go by
     ("num_together", _INT),  # groups that were in unison then
     ("num_unisons", _INT),  # how often somebody has looked for one
+    ("num_skips", _INT),  # how often what went on as before was skipped
 ]
 _COUNTS: list[tuple[str, type]] = [
     ("num_instants", _INT),

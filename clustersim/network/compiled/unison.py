@@ -141,6 +141,7 @@ def _skip(state: Any, until_s: float) -> None:
     times = _play_times(state, _times_alike(state), until_s)
     if times == 0:
         return
+    state.num_skips += 1
     then = state.then
     state.num_instants += times * (state.num_instants - then.num_instants)
     state.num_flows += times * (state.num_flows - then.num_flows)
