@@ -110,6 +110,7 @@ def keeping(step: Callable[[int], Step]) -> Callable[[int], Step]:
     num_kept = 0
 
     def find(number: int) -> Step:
+        """Return a step, made now or before."""
         nonlocal num_kept
         if number in known:
             return known[number]

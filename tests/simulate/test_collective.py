@@ -11,6 +11,7 @@ from clustersim.errors import InputError
 from clustersim.simulate import time_collective
 from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import load_topology, place
+from clustersim.topology.hosted_spec import _planned
 from clustersim.topology.placement import Block
 
 STAR = {"kind": "star", "num_hosts": 8, "link": "7 GB/s", "hop": "1 us"}
@@ -85,6 +86,7 @@ def test_schedule_and_routes_of_16384_gpus_take_a_few_calls_a_rank(algorithm: st
     def prepare(num_gpus: int) -> tuple[int, int]:
         cluster = {"kind": "fat-tree", "k": 32, "host": "dgx-1", "link": "100 Gbit/s", "num_hosts": num_gpus // 8}
         topology = load_topology(cluster)
+        _planned.cache_clear()  # so that both pay for a host's inside, whatever was asked before
         calls = 0
 
         def count(frame: object, event: str, argument: object) -> None:
@@ -105,4 +107,4 @@ def test_schedule_and_routes_of_16384_gpus_take_a_few_calls_a_rank(algorithm: st
 
     (few, few_patterns), (many, many_patterns) = prepare(1024), prepare(16384)
     assert many_patterns < 2 * few_patterns
-    assert many - few < 13 * (16384 - 1024)
+    assert many < 10 * 16384 + 2 * few
