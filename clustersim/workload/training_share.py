@@ -30,7 +30,7 @@ README.md, commit 04df81d0; element-wise kernels assumed to take 2 bytes' time f
 Good to a tenth, not a hundredth: without one of the sources Hopper's is 0.67 to 0.73 and Ampere's 0.83 to 0.90, and
 nanochat on A100 needs none. On Hopper what is compiled in 16 bits alone wants 0.81, what TransformerEngine multiplies
 in 8 bits 0.59, which in layers issued operation by operation takes 35 to 41 ms longer at any batch, of which the cause
-is not known (`docs/physics.md`, *Products in training*).
+is not known (`docs/physics/products-in-training.md`, *Products in training*).
 """
 
 _PRODUCTS = ("fully-connected", "embedding", "matmul", "experts", "router", "lstm", "gru", "rnn")

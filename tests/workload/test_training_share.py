@@ -51,7 +51,7 @@ class Step(NamedTuple):
     `measured_s` may follow from a model's parameters; `weight` is a source's over its steps; `casts` are those to 8
     bits; gradients of `micro_batches` are added up by autograd. `weight_bytes` of a parameter and `residual_bytes` of a
     number at each norm are moved beside. `kernel` is attention's, where it is not the model's or the library's. Of
-    several GPUs the slowest is awaited, as `docs/physics.md`, *Unequal GPUs*, has it.
+    several GPUs the slowest is awaited, as `docs/physics/stragglers.md`, *Unequal GPUs*, has it.
     """
 
     model: str
