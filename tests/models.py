@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clustersim.workload import write_workload_file
-from clustersim.workload.builder import Builder
-from clustersim.workload.catalogue.llama import attention
+from clustersim.model import write_workload_file
+from clustersim.model.builder import Builder
+from clustersim.model.catalogue.llama import attention
 
 
 def write_experts(folder: Path) -> str:

@@ -96,6 +96,6 @@ def test_without_an_extra_the_doctests_that_need_none_are_collected(tmp_path: Pa
 
 
 def test_a_module_that_does_not_import_fails_the_run(tmp_path: Path) -> None:
-    done = collected_without(["numpy"], tmp_path, "workload")
+    done = collected_without(["numpy"], tmp_path, "kernels")
     assert done.returncode == pytest.ExitCode.INTERRUPTED
     assert "No module named 'numpy'" in done.stdout

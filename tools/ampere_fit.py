@@ -32,9 +32,9 @@ from score_networks import score_networks
 from write_fit import (
     ERRORS_HEADER,
     HEADER,
+    KERNELS,
     ORIGIN,
     TORCH_SOURCE,
-    WORKLOAD,
     ordinary_prologue,
     rounded,
     write,
@@ -42,13 +42,13 @@ from write_fit import (
 )
 
 from clustersim.hardware import load_gpu
-from clustersim.workload.catalogue import load_model
-from clustersim.workload.channels_last import Layout, constants_in
-from clustersim.workload.kernel_constants import constants_for, fit_document
-from clustersim.workload.kernel_model import PHASES
-from clustersim.workload.layer_times import estimate_layers
-from clustersim.workload.optimizer import OptimizerSpec
-from clustersim.workload.precision import PRECISIONS
+from clustersim.kernels.kernel_constants import constants_for, fit_document
+from clustersim.kernels.kernel_model import PHASES
+from clustersim.kernels.layer_times import estimate_layers
+from clustersim.kernels.optimizer import OptimizerSpec
+from clustersim.kernels.programs.channels_last import Layout, constants_in
+from clustersim.model.catalogue import load_model
+from clustersim.model.precision import PRECISIONS
 
 AMPERE = Chip("ga100-tensor", ("a100-40gb",), "tensor", {"thin_traffic": 0.0})
 START = {
@@ -143,8 +143,8 @@ def _other_seconds(layout: Layout) -> float:
 def main(folder: Path) -> None:
     """Fit, score, and write both files."""
     yaml = YAML(typ="safe", pure=True)
-    document: dict[str, Any] = yaml.load((WORKLOAD / "kernel_fit.yaml").read_text(encoding="utf-8"))
-    scores: dict[str, Any] = yaml.load((WORKLOAD / "kernel_errors.yaml").read_text(encoding="utf-8"))
+    document: dict[str, Any] = yaml.load((KERNELS / "kernel_fit.yaml").read_text(encoding="utf-8"))
+    scores: dict[str, Any] = yaml.load((KERNELS / "kernel_errors.yaml").read_text(encoding="utf-8"))
     torch = document["element_wise"]["torch"]
     document["origin"]["code-snippet"] = ORIGIN["code-snippet"]
     torch |= {"source": TORCH_SOURCE, "channels_last": norm_channels_last(torch["memory_efficiency"])}

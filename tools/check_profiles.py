@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 
 from clustersim.hardware import load_gpu
+from clustersim.kernels.profile import SHIPPED, read_profile, shipped_profiles
+from clustersim.kernels.whole_iterations import CheckedIteration, checked_iterations
 from clustersim.profiling.document import merged, write_document
-from clustersim.workload.profile import SHIPPED, read_profile, shipped_profiles
-from clustersim.workload.whole_iterations import CheckedIteration, checked_iterations
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "profile-a-gpu.md"
 START, END = "<!-- whole iterations -->\n", "<!-- end of whole iterations -->\n"

@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass, field, fields
 import numpy as np
 from kernel_data import Kernel
 
-from clustersim.workload.convolution_kernels import convolution_products
-from clustersim.workload.kernel_constants import KernelConstants, Shape
-from clustersim.workload.kernel_model import (
+from clustersim.kernels.convolution_kernels import convolution_products
+from clustersim.kernels.kernel_constants import KernelConstants, Shape
+from clustersim.kernels.kernel_model import (
     PHASES,
     Product,
     plain_product,
     product_seconds,
     rates_of,
 )
-from clustersim.workload.precision import PRECISIONS
+from clustersim.model.precision import PRECISIONS
 
 NUM_FOLDS = 4
 PULL = 0.05  # how hard a constant is held to its start: an error of 5 % for each factor of e

@@ -16,8 +16,8 @@ import numpy as np
 from kernel_data import caffe_layers, norms_channels_last, operators
 
 from clustersim.hardware import Gpu, load_gpu
-from clustersim.workload.catalogue import load_model
-from clustersim.workload.layer import Layer
+from clustersim.model.catalogue import load_model
+from clustersim.model.layer import Layer
 
 BYTES = 4.0
 MIN_SECONDS = 20e-6  # shorter ones are launches

@@ -1,4 +1,4 @@
-"""Fits the kernel model's constants to published kernel timings and writes them to `clustersim/workload`.
+"""Fits the kernel model's constants to published kernel timings and writes them to `clustersim/kernels`.
 
     python tools/fit_kernels.py FOLDER
 
@@ -27,8 +27,8 @@ from real_operands import CHIP, square_errors, with_real_operands
 from score_networks import score_networks
 from write_fit import ChipConstants, write_fit, write_networks
 
-from clustersim.workload.kernel_constants import KernelConstants, constants_for, fit_document
-from clustersim.workload.kernel_model import PHASES
+from clustersim.kernels.kernel_constants import KernelConstants, constants_for, fit_document
+from clustersim.kernels.kernel_model import PHASES
 
 NO_THIN = {"thin_traffic": 0.0}  # only Pascal's cuBLAS 8 took a kernel of its own for few columns
 NO_LAYOUT = {"layout_passes": 1e-6, **NO_THIN}  # cuDNN's Volta kernels take images channels first

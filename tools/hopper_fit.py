@@ -17,7 +17,7 @@ import numpy as np
 from chip_fit import NAMES, Chip, constants, predicted
 from kernel_data import Kernel
 
-from clustersim.workload.kernel_model import PHASES
+from clustersim.kernels.kernel_model import PHASES
 
 HOPPER = Chip("gh100-tensor", ("h100",), "tensor", {"thin_traffic": 0.0})
 TILE_HALF = {"gv100-tensor": 16.0, "ga100-tensor": 32.0, "gh100-tensor": 64.0}

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clustersim.hardware import Gpu, load_gpu
-from clustersim.workload.catalogue import MODELS, load_model
-from clustersim.workload.channels_last import Layout
-from clustersim.workload.kernel_model import Phase
-from clustersim.workload.layer import Layer
+from clustersim.kernels.kernel_model import Phase
+from clustersim.kernels.programs.channels_last import Layout
+from clustersim.model.catalogue import MODELS, load_model
+from clustersim.model.layer import Layer
 
 DEEPBENCH_GPUS = {
     "NV_TitanX": "titan-x-maxwell",

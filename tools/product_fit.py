@@ -2,7 +2,7 @@
 
     python tools/product_fit.py
 
-reads `product_rates.csv` and replaces the constants of these products in `clustersim/workload`; `fit_kernels.py` ends
+reads `product_rates.csv` and replaces the constants of these products in `clustersim/kernels`; `fit_kernels.py` ends
 with it. On Hopper three are fitted: the share of peak, which is one for all phases (what was timed does not tell them
 apart), the prologue and the occupancy. Ampere has Hopper's shape and a share of its own. Every decade of FLOP counts
 alike, large errors linearly. No operand is far from a product: with weights of 132 MB those of up to 128 columns (vLLM)
@@ -21,12 +21,12 @@ import numpy as np
 from chip_fit import MATMULS, summary
 from kernel_data import Kernel
 from ruamel.yaml import YAML
-from write_fit import ERRORS_HEADER, HEADER, WORKLOAD, rounded, write
+from write_fit import ERRORS_HEADER, HEADER, KERNELS, rounded, write
 
 from clustersim.hardware import load_gpu
-from clustersim.workload.kernel_constants import KernelConstants, constants_for, fit_document
-from clustersim.workload.kernel_model import Product, plain_product, product_seconds, rates_of
-from clustersim.workload.precision import PRECISIONS
+from clustersim.kernels.kernel_constants import KernelConstants, constants_for, fit_document
+from clustersim.kernels.kernel_model import Product, plain_product, product_seconds, rates_of
+from clustersim.model.precision import PRECISIONS
 
 RATES = Path(__file__).with_name("product_rates.csv")
 FREE = ("share", "matmul_prologue", "matmul_occupancy_half")
@@ -124,8 +124,8 @@ def left_out(kernels: Sequence[Kernel], known: KernelConstants, free: Sequence[s
 def main() -> None:
     """Fit, score, and write both files."""
     yaml = YAML(typ="safe", pure=True)
-    document: dict[str, Any] = yaml.load((WORKLOAD / "kernel_fit.yaml").read_text(encoding="utf-8"))
-    scores: dict[str, Any] = yaml.load((WORKLOAD / "kernel_errors.yaml").read_text(encoding="utf-8"))
+    document: dict[str, Any] = yaml.load((KERNELS / "kernel_fit.yaml").read_text(encoding="utf-8"))
+    scores: dict[str, Any] = yaml.load((KERNELS / "kernel_errors.yaml").read_text(encoding="utf-8"))
     hopper = constants_for("hopper", "tensor")
     fitted = fit_products(product_rates("h100"), hopper)
     shape = {name: getattr(fitted.shape, name) for name in FREE[1:]}

@@ -15,8 +15,8 @@ import numpy as np
 from chip_fit import MATMULS
 
 from clustersim.hardware import load_gpu
-from clustersim.workload.kernel_constants import KernelConstants
-from clustersim.workload.kernel_model import plain_product, product_seconds, rates_of
+from clustersim.kernels.kernel_constants import KernelConstants
+from clustersim.kernels.kernel_model import plain_product, product_seconds, rates_of
 
 CHIP = "gv100-tensor"
 SQUARES = ((1024, 57.30), (2048, 78.23), (4096, 95.73), (8192, 97.36), (10240, 89.37), (8192, 96.0))

@@ -12,11 +12,11 @@ import numpy as np
 from kernel_data import caffe_layers, operators, torch_networks
 
 from clustersim.hardware import load_gpu
-from clustersim.workload.catalogue import load_model
-from clustersim.workload.compute_time import rate_factor
-from clustersim.workload.layer_times import Library, estimate_layers
-from clustersim.workload.optimizer import OptimizerSpec
-from clustersim.workload.published_rates import published_rates
+from clustersim.kernels.compute_time import rate_factor
+from clustersim.kernels.layer_times import Library, estimate_layers
+from clustersim.kernels.optimizer import OptimizerSpec
+from clustersim.kernels.published_rates import published_rates
+from clustersim.model.catalogue import load_model
 
 
 def score_networks(folder: Path) -> dict[str, object]:

@@ -11,7 +11,7 @@ Lengths are not the corpus' own, which is not at hand, but:
 
 - A target of a source of s characters has s characters in the mean, with a variance of 6.8 s (Gale and Church, "A
   program for aligning sentences in bilingual corpora", 1993; NLTK has it as `VARIANCE_CHARACTERS`).
-- 28 tokens a sentence, as GNMT of the same corpora has (clustersim/workload/catalogue/gnmt.py), for 25.8 English words
+- 28 tokens a sentence, as GNMT of the same corpora has (clustersim/model/catalogue/gnmt.py), for 25.8 English words
   (116 million in 4.5 million pairs; Luong et al., arXiv:1508.04025), of 6 characters with the space behind them
   (assumed): 5.5 characters a token. A variance of 6.8 s in characters is one of 6.8 / 5.5 s in tokens.
 - Sources are gamma distributed of shape 2 (assumed; with 3 the slowest of eight GPUs differs by 0.8 % at most).
@@ -36,7 +36,7 @@ MEAN_TOKENS, SHAPE = 28.0, 2.0
 VARIANCE = 6.8 / 5.5
 ENCODER_SHARE = 0.418
 """Of the FLOP of a pair with as many tokens on both sides, those that follow the source: the encoder, and the
-decoder's keys and values of what it has read (clustersim/workload/catalogue/transformer_big.py)."""
+decoder's keys and values of what it has read (clustersim/model/catalogue/transformer_big.py)."""
 _MULTIPLE = 8
 _LONGEST = 250
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from ruamel.yaml import YAML
 
-WORKLOAD = Path(__file__).resolve().parent.parent / "clustersim" / "workload"
+KERNELS = Path(__file__).resolve().parent.parent / "clustersim" / "kernels"
 
 HEADER = """\
 # Constants of the kernel model, written by tools/fit_kernels.py: change the tool, not this file.
@@ -154,7 +154,7 @@ def write_fit(
 
 def write_networks(networks: Mapping[str, Any]) -> None:
     """Write the errors of whole networks after those of kernels."""
-    path = WORKLOAD / "kernel_errors.yaml"
+    path = KERNELS / "kernel_errors.yaml"
     scores = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     write(path.name, ERRORS_HEADER, {**scores, "whole_networks": networks})
 
@@ -163,7 +163,7 @@ def write(name: str, header: str, document: Mapping[str, Any]) -> None:
     yaml = YAML()
     yaml.width = 118
     yaml.representer.ignore_aliases = lambda _: True
-    with (WORKLOAD / name).open("w", encoding="utf-8") as file:
+    with (KERNELS / name).open("w", encoding="utf-8") as file:
         file.write(header)
         yaml.dump(document, file)
 

@@ -107,7 +107,7 @@ def _stem(output: Path | None) -> str | None:
 
 def _write(imported: Imported, output: Path | None) -> None:
     """Write a workload file; what a user should know goes to stderr, the text alone to stdout."""
-    from clustersim.workload.write_workload import workload_text, write_workload_file
+    from clustersim.model.write_workload import workload_text, write_workload_file
 
     if output is None:
         typer.echo(workload_text(imported.model), nl=False)

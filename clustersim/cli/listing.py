@@ -52,13 +52,13 @@ def _cases() -> Mapping[str, str]:
 
 
 def _models() -> Mapping[str, str]:
-    from clustersim.workload.catalogue import MODELS, describe
+    from clustersim.model.catalogue import MODELS, describe
 
     return {name: describe(name) for name in MODELS}
 
 
 def _precisions() -> Mapping[str, str]:
-    from clustersim.workload.precision import PRECISIONS
+    from clustersim.model.precision import PRECISIONS
 
     return {name: precision.title for name, precision in PRECISIONS.items()}
 
@@ -70,7 +70,7 @@ def _gpus() -> Mapping[str, str]:
 
 
 def _profiles() -> Mapping[str, str]:
-    from clustersim.workload.profile import read_profile, shipped_profiles
+    from clustersim.kernels.profile import read_profile, shipped_profiles
 
     return {name: read_profile(path).title for name, path in shipped_profiles().items()}
 

@@ -13,12 +13,12 @@ QUIET_S = 1.0
 _STEP = 0.1
 """How much more must be done before a log is told again."""
 
-Tell = Callable[[float, str], None]
+OnProgress = Callable[[float, str], None]
 """Is told which share of the work is done, 0 to 1, and what is being worked on."""
 
 
 @contextmanager
-def progress(quiet: bool = False) -> Iterator[Tell]:
+def progress(quiet: bool = False) -> Iterator[OnProgress]:
     """Yield what a sweep tells about its progress."""
     if quiet:
         yield lambda share, what: None
@@ -30,7 +30,7 @@ def progress(quiet: bool = False) -> Iterator[Tell]:
 
 
 @contextmanager
-def _bar() -> Iterator[Tell]:
+def _bar() -> Iterator[OnProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -40,7 +40,7 @@ def _bar() -> Iterator[Tell]:
         yield lambda share, what: bar.update(task, completed=share, description=what)
 
 
-def _lines(clock: Callable[[], float] = time.monotonic) -> Tell:
+def _lines(clock: Callable[[], float] = time.monotonic) -> OnProgress:
     last_s, last_share = clock(), 0.0
 
     def tell(share: float, what: str) -> None:

@@ -1,7 +1,7 @@
 """A GPU on the SimPy clock: one compute stream, two copy engines, memory behind a link; and what feeds it samples.
 
 Each has a queue, so a process of the user's own can wait for its turn like ours do. How long a
-kernel takes is somebody else's knowledge (`clustersim.workload`).
+kernel takes is somebody else's knowledge (`clustersim.kernels`).
 """
 
 from clustersim.devices.gpu import GpuDevice

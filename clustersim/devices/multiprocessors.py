@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import simpy
 
-from clustersim.network.at_once import happen
+from clustersim.network.immediate import happen
 from clustersim.stragglers import Pace
 
 Pieces = list[tuple[float, float]]

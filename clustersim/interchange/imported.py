@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.workload import MODELS, Model, load_model
+from clustersim.model import MODELS, Model, load_model
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ whose rates can change.
 """
 
 from clustersim.network.collective import Collective, PlayTimes
+from clustersim.network.engine import Counts, FlowRate
 from clustersim.network.environment import Environment
-from clustersim.network.fair_share import SHARING, max_min_rates
 from clustersim.network.network import Network
-from clustersim.network.proportional import proportional_rates
-from clustersim.network.side import Counts, FlowRate
+from clustersim.network.python_engine.fair_share import SHARING, max_min_rates
+from clustersim.network.python_engine.proportional import proportional_rates
 from clustersim.network.stuck import Stuck
 from clustersim.network.transfer import TransferTimes
 

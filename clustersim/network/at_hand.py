@@ -20,7 +20,7 @@ def most_plain_messages() -> float:
 
 
 @contextmanager
-def kernels_at_hand() -> Iterator[None]:
+def numba_loaded() -> Iterator[None]:
     """Let networks meanwhile go over to compiled kernels as soon as that takes less time.
 
     Loading them takes as long as very many messages on the plain side. Who plays one network does not get that back;

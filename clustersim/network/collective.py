@@ -12,8 +12,8 @@ import simpy
 from clustersim.arguments import as_numbers
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
+from clustersim.network.engine import EngineRanks, Side
 from clustersim.network.flow import INFINITE
-from clustersim.network.side import Ranks, Side
 
 
 class PlayTimes(NamedTuple):
@@ -22,7 +22,7 @@ class PlayTimes(NamedTuple):
     end_s: np.ndarray
 
 
-class Wires(Protocol):
+class NetworkAccess(Protocol):
     """What a collective needs of its network."""
 
     env: simpy.Environment
@@ -62,7 +62,7 @@ class Collective:
     rank goes on when its own messages of the step have ended, after its own pause.
     """
 
-    def __init__(self, wires: Wires, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None):
+    def __init__(self, wires: NetworkAccess, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None):
         shape = (schedule.num_ranks, schedule.num_steps)
         delays = None if delay_s is None else as_numbers("delay_s", delay_s)
         if delays is not None and (delays.shape != shape or not ((delays >= 0) & (delays < INFINITE)).all()):
@@ -80,7 +80,7 @@ class Collective:
         self._to_expect: list[int] = []  # ranks whose end is waited for, which the side has not heard of
         self._wires = wires
         if schedule.num_ranks:
-            self.ranks: Ranks = wires.side.begin(self)
+            self.ranks: EngineRanks = wires.side.begin(self)
         else:
             wires.side.told.append((self.finished, PlayTimes(np.empty(0))))
 

@@ -1,182 +1,145 @@
-"""The network's own clock: flows start, move and end, instant by instant, without a SimPy event for each."""
+"""What plays a network: the plain side, in Python objects, or the compiled side, on tables. The times are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
 import simpy
 
-from clustersim.network.agenda import Agenda, Endings
-from clustersim.network.flow import INFINITE, Flow, Link
-from clustersim.network.inner_clock import InnerClock
-from clustersim.network.side import Counts, latest
+if TYPE_CHECKING:
+    from clustersim.network.collective import Collective
+    from clustersim.network.copy_queue import CopyQueue
+    from clustersim.network.stuck import LinkName, Stuck
+    from clustersim.network.transfer import Sent, SentTogether
+
+_SAME_RATE = 1e-12  # relative
+SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
 
 
-class Pausing(Protocol):
-    """Whoever lets ranks pause."""
-
-    def resume(self, rank: int) -> None: ...
-
-
-class Sharing(Protocol):
-    """A way of sharing links. `num_solves` and `num_levels` count the work done."""
-
-    num_solves: int
-    num_levels: int
-
-    def share(
-        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], retuned: Iterable[Link] = ()
-    ) -> list[Flow]:
-        """Let flows start, after others have left links and links have new rates; return the flows whose rates are new.
-
-        All of them stand on their links already, or no longer. `Flow.left_bytes` is brought up to date of those
-        whose rate changes. A rate may be 0.
-        """
+def latest(now_s: float) -> float:
+    """Return the latest time that still counts as now; rounding must not split an instant."""
+    return now_s + SAME_INSTANT * abs(now_s)
 
 
-class Engine:
-    """Plays instant after instant up to where it is told; what SimPy waits for is collected in `told`.
+class Counts(NamedTuple):
+    """How much work has been done: instants played, flows started, shares solved and link levels computed in them."""
 
-    Within an instant processes on the inner clock come first, then flows end, ranks go on, and messages reach their
-    links, round and round until nothing more is due; one share of the links follows.
+    instants: int
+    flows: int
+    solves: int
+    levels: int
+
+
+class FlowRate(NamedTuple):
+    """A flow as it is now: the numbers of its links, its weight and its rate. Links that only it has are negative."""
+
+    links: tuple[int, ...]
+    weight: float
+    bytes_per_s: float
+
+
+class OnTheWay(NamedTuple):
+    """A message of a collective: its step, its number there, when it leaves the wire or is added, and which of both.
+
+    It is held back if others on its links leave it less than the narrowest one has.
     """
 
-    def __init__(self, sharing: Sharing, inner: InnerClock) -> None:
-        self.now_s = 0.0
-        self.told: list[tuple[simpy.Event, Any]] = []
-        self.arrivals: Agenda[Flow] = Agenda()
-        self.after_share: list[Callable[[float], None]] = []
-        self.pauses: Agenda[tuple[Pausing, int]] = Agenda()
-        self.inner = inner
-        self._endings = Endings()
-        self._sharing = sharing
-        self._started: list[Flow] = []
-        self._left: dict[Link, None] = {}  # links that have lost a flow and carry others
-        self._retuned: dict[Link, None] = {}  # links that have a new rate
-        self._is_stale = False  # whether somebody has changed what is on the wire since it was shared
-        self._num_instants = self._num_flows = 0
+    step: int
+    message: int
+    end_s: float
+    is_added: bool
+    is_held_back: bool
+
+
+def is_held_back(bytes_per_s: float, narrowest_bytes_per_s: float) -> bool:
+    """Return whether a rate is less than a message would have alone."""
+    return bytes_per_s < narrowest_bytes_per_s * (1 - _SAME_RATE)
+
+
+class EngineRanks(Protocol):
+    """The ranks of one collective, on the side that plays them."""
+
+    def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
+        """Let ranks take part, each from its time on, or from now on where that is past."""
+
+    def step_of(self, rank: int) -> int:
+        """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
+
+    def expect(self, rank: int, step: int) -> None:
+        """Tell the collective when a rank has come to a step."""
+
+    def steps_of(self, ranks: Sequence[int]) -> list[int]:
+        """Return the steps that ranks have come to [len(ranks)]."""
+
+    def expect_each(self, ranks: Sequence[int], step: int) -> None:
+        """Tell the collective when each of some ranks has come to a step."""
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return of each rank [num_ranks] the step it has come to, when, and the one it sends and receives in or -1."""
+
+    def on_the_way(self) -> list[OnTheWay]:
+        """Return the messages that have started and are not over."""
+
+
+class Side(Protocol):
+    """Plays messages and collectives up to where it is told; `told` are the events that SimPy has to fire."""
+
+    told: list[tuple[simpy.Event, Any]]
+    now_s: float
+    collectives: dict[Collective, EngineRanks]
+
+    @property
+    def counts(self) -> Counts: ...
+    @property
+    def has_skipped(self) -> bool:
+        """Whether what went on as before has not been played again."""
+
+    @property
+    def num_flows(self) -> int:
+        """Messages on their way, those included that have yet to start."""
 
     @property
     def is_stale(self) -> bool:
-        """Whether somebody has changed what is on the wire since it was shared."""
-        return self._is_stale
-
-    @property
-    def counts(self) -> Counts:
-        return Counts(self._num_instants, self._num_flows, self._sharing.num_solves, self._sharing.num_levels)
+        """Whether links are still to be shared, since somebody has acted."""
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
-        inner = self.inner
-        if self._is_stale or self._started or inner.due:
-            return self.now_s
-        time_s = self._endings.next_s()
-        if inner.times and inner.times[0][0] < time_s:
-            time_s = inner.times[0][0]
-        for times in (self.pauses.times, self.arrivals.times):
-            if times and times[0] < time_s:
-                time_s = times[0]
-        return time_s if time_s > self.now_s else self.now_s
 
-    def on_the_way(self) -> Iterator[tuple[float, Flow]]:
-        """Yield the messages on their way, and when each arrives at its links or ends."""
-        yield from self.arrivals.items()
-        yield from self._endings.items()
+    def play(self, now_s: float, until_s: float) -> None:
+        """Play what is due now, and on up to something to tell, but not to `until_s`; not too much at a time."""
 
-    def moving(self) -> Iterator[Flow]:
-        """Yield the messages that move on their links since these were last shared."""
-        return (flow for _, flow in self._endings.items())
+    def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None: ...
+    def add(self, sent: Sent, node: int) -> None: ...
+    def send_together(self, sent: SentTogether, src: np.ndarray, dst: np.ndarray) -> None: ...
+    def convey(
+        self, conveyor: CopyQueue, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
+    ) -> None: ...
+    def call_off(self, sent: Sent) -> float:
+        """Take a message off its way; return the share of its bytes that it has moved."""
 
-    def clear(self) -> None:
-        """Take everything off its way: nothing is due any more."""
-        for _, flow in self._endings.items():
-            for link in flow.path.links:
-                link.flows.pop(flow, None)
-        self.arrivals, self.pauses, self._endings = Agenda(), Agenda(), Endings()
+    def set_rate(self, link: int, bytes_per_s: float) -> None: ...
+    def begin(self, collective: Collective) -> EngineRanks: ...
+    def settle(self, collective: Collective, end_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray) -> None:
+        """Take a collective that is alone to its end, its ranks at their times [num_ranks]."""
 
-    def post(self, flow: Flow, start_s: float) -> float:
-        """Send a message at a time that is not before now, latency first; return when it comes to the wire."""
-        arrives_s = start_s + flow.path.latency_s
-        self.arrivals.add(arrives_s, flow)
-        return arrives_s
+    def skip(
+        self, collective: Collective, step: int, reached_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray
+    ) -> None:
+        """Take a collective that is alone to a step, to which each rank comes at its time [num_ranks]."""
 
-    def call_off(self, flow: Flow, arrives_s: float) -> float:
-        """Take a message away that came or comes to the wire at a time; return the bytes that it has moved."""
-        links = flow.path.links
-        if not links or flow not in links[0].flows:
-            self.arrivals.remove(arrives_s, flow)
-            return 0.0
-        moved_bytes = flow.moved_bytes(self.now_s)
-        self._endings.forget(flow)
-        self._leave(flow, moved_bytes)
-        self._is_stale = True
-        return moved_bytes
+    def carried_bytes(self) -> np.ndarray:
+        """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
 
-    def set_rate(self, link: Link, number: int, bytes_per_s: float) -> None:
-        """Let a link, by its number, be faster or slower from now on."""
-        link.set_rate(number, bytes_per_s)
-        self._retuned[link] = None
-        self._is_stale = True
+    def moving_bytes(self, now_s: float) -> np.ndarray:
+        """Return the bytes that the links of the topology have carried by a time [num_links], in messages on them."""
 
-    def pause(self, until_s: float, who: Pausing, rank: int) -> None:
-        """Call `resume(rank)` at a later time."""
-        self.pauses.add(until_s, (who, rank))
+    def stuck(self, link_name: LinkName) -> list[Stuck]:
+        """Return who waits, if nothing can happen any more."""
 
-    def start(self, flow: Flow) -> None:
-        """Put a message on its links; over no link, or with no bytes, it has ended."""
-        links = flow.path.links
-        if not links or not flow.num_bytes:
-            flow.sender.ended(flow)
-            return
-        flow.since_s = self.now_s
-        for link in links:
-            link.flows[flow] = None
-        self._started.append(flow)
-        self._num_flows += 1
+    def watch(self, look: Callable[[float], None]) -> None:
+        """Call `look(time_s)` after every share of the links from now on."""
 
-    def play_instant(self, now_s: float) -> None:
-        """Do everything that is due by now, until nothing more follows from it; then share the links."""
-        self.now_s = now_s
-        self._num_instants += 1
-        self._is_stale = False
-        latest_s = latest(now_s)
-        inner, endings, pauses, arrivals = self.inner, self._endings, self.pauses, self.arrivals
-        due, alarms, ends, resumes, starts = inner.due, inner.times, endings.times, pauses.times, arrivals.times
-        while True:
-            if due or (alarms and alarms[0][0] <= now_s):
-                inner.play(now_s)
-            elif ends and ends[0] <= latest_s:
-                for flow in endings.take(latest_s):
-                    self._leave(flow, flow.num_bytes)
-                    flow.sender.ended(flow)
-            elif resumes and resumes[0] <= latest_s:
-                for who, rank in pauses.take(latest_s):
-                    who.resume(rank)
-            elif starts and starts[0] <= latest_s:
-                for flow in arrivals.take(latest_s):
-                    self.start(flow)
-            else:
-                break
-        if self._started or self._left or self._retuned:
-            self._share()
-
-    def _leave(self, flow: Flow, moved_bytes: float) -> None:
-        for link in flow.path.links:
-            flows = link.flows
-            del flows[flow]
-            link.carried_bytes += moved_bytes
-            if flows:
-                self._left[link] = None
-
-    def _share(self) -> None:
-        now_s = self.now_s
-        changed = self._sharing.share(now_s, self._started, self._left, self._retuned)
-        self._started, self._left = [], {}
-        if self._retuned:
-            self._retuned = {}
-        for flow in changed:
-            rate = flow.bytes_per_s
-            self._endings.expect(flow, now_s + flow.left_bytes / rate if rate > 0 else INFINITE)
-        for look in self.after_share:
-            look(now_s)
+    def flows(self) -> list[FlowRate]:
+        """Return the flows that are on the wire."""

@@ -12,20 +12,20 @@ from numpy.typing import ArrayLike
 from clustersim.arguments import as_numbers, check_type
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
-from clustersim.network.alone import Alone
 from clustersim.network.at_hand import most_plain_messages
 from clustersim.network.collective import Collective
-from clustersim.network.conveyor import Conveyor
+from clustersim.network.copy_queue import CopyQueue
+from clustersim.network.engine import Counts, FlowRate, Side
 from clustersim.network.environment import Environment
 from clustersim.network.flow import INFINITE
 from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import Costs, payload_bytes_per_s, payload_rates
-from clustersim.network.plain import PlainSide
 from clustersim.network.player import Player
-from clustersim.network.shortcut import Shortcut
-from clustersim.network.side import Counts, FlowRate, Side
+from clustersim.network.python_engine.engine import PythonEngine
 from clustersim.network.stuck import Stuck
 from clustersim.network.transfer import Sent, SentTogether, check_message
+from clustersim.network.uncontended.forecast import UncontendedForecaster
+from clustersim.network.uncontended.shortcut import UncontendedShortcut
 from clustersim.topology import Topology, load_topology
 
 SIDES = ("plain", "compiled")
@@ -48,9 +48,9 @@ class Network:
     What happens inside the network needs no SimPy event: it is played ahead, up to the next event that
     anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
     a process, or between two calls of `env.run`. At one time, the network comes after all other events.
-    A collective that nobody else meets is worked out step by step instead of message by message (`Alone`),
+    A collective that nobody else meets is worked out step by step instead of message by message (`uncontended`),
     unless `exact`. Work of more than `MOST_PLAIN_MESSAGES`, or of fewer where compiled kernels are at hand
-    (`kernels_at_hand`), is played by those, which give the same times; `side` ("plain" or "compiled") says who
+    (`numba_loaded`), is played by those, which give the same times; `side` ("plain" or "compiled") says who
     plays whatever the work.
 
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
@@ -91,10 +91,10 @@ class Network:
         self.overhead_s = overhead_s
         self.adds = adds
         self.inner_clock = InnerClock(self)
-        plain = PlainSide(self.topology, self._costs, adds, sharing, self.inner_clock)
+        plain = PythonEngine(self.topology, self._costs, adds, sharing, self.inner_clock)
         self.side: Side = plain  # what plays this network: the plain side, or the compiled one for much work
         self._may_compile = side is None and sharing == "max-min"
-        self._shortcut = None if exact else Shortcut(self._make_alone, eager_bytes > 0)
+        self._shortcut = None if exact else UncontendedShortcut(self._make_alone, eager_bytes > 0)
         self._player = Player(env, plain, self.inner_clock, self._shortcut, self._look_at_work)
         self.entering = self._player.entering  # collectives that ranks have entered since it was played
         self._num_sent = 0  # messages that were sent by themselves
@@ -131,7 +131,7 @@ class Network:
     def is_left_alone(self) -> bool:
         """Whether the plain side is as it began, links shared max-min fairly, and nobody is on SimPy's clock."""
         side = self.side
-        if not (self._may_compile and isinstance(side, PlainSide)) or side.collectives or side.engine.after_share:
+        if not (self._may_compile and isinstance(side, PythonEngine)) or side.collectives or side.engine.after_share:
             return False
         return self.now_s == self._num_sent == 0 and self.env.peek() == INFINITE and not side.is_stale
 
@@ -216,11 +216,11 @@ class Network:
         dst: Sequence[Hashable],
         num_belts: int,
         look: Callable[[Any, list[int]], None],
-    ) -> Conveyor:
+    ) -> CopyQueue:
         """Return what carries messages between pairs of nodes again and again, and calls `look` as they arrive."""
         node = self.topology.node
         sources, targets = (np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst))
-        return Conveyor(self, sources, targets, num_belts, look)
+        return CopyQueue(self, sources, targets, num_belts, look)
 
     def note_sent(self, num_messages: int) -> None:
         """Note that messages are sent by themselves."""
@@ -321,7 +321,7 @@ class Network:
         self._player.before_acting()
 
     def after_acting(self) -> None:
-        """Tell SimPy what follows at once, and when to look again."""
+        """OnProgress SimPy what follows at once, and when to look again."""
         self._player.after_acting()
 
     def tell(self, event: simpy.Event, value: Any) -> None:
@@ -341,27 +341,27 @@ class Network:
             return
         side = self.side
         if not (self._costs.eager_bytes and side.collectives):  # else it is not known which messages were early
-            assert isinstance(side, PlainSide)
+            assert isinstance(side, PythonEngine)
             counts = side.counts
             played = counts.flows + _MESSAGES_PER_SENT * self._num_sent + _MESSAGES_PER_LEVEL * counts.levels
             if self._num_ahead + played > min(MOST_PLAIN_MESSAGES, most_plain_messages()):
                 self._compile()
 
     def _compile(self) -> None:
-        from clustersim.network.compiled.handover import hand_over  # loads a compiler
-        from clustersim.network.compiled.side import CompiledSide
+        from clustersim.network.numba_engine.engine import NumbaEngine
+        from clustersim.network.numba_engine.handover import hand_over  # loads a compiler
 
         self._may_compile = False
-        plain, side = self.side, CompiledSide(self.topology, self._costs, self.adds, self.inner_clock, not self.exact)
-        assert isinstance(plain, PlainSide)
+        plain, side = self.side, NumbaEngine(self.topology, self._costs, self.adds, self.inner_clock, not self.exact)
+        assert isinstance(plain, PythonEngine)
         hand_over(plain, side)
         self.side = self._player.side = side
 
-    def _make_alone(self) -> Alone:
+    def _make_alone(self) -> UncontendedForecaster:
         rates = payload_rates(self.topology, self._costs)
         for link, rate in self._rates.items():
             rates[link] = rate
-        return Alone(self.topology, self._costs, self.adds, rates)
+        return UncontendedForecaster(self.topology, self._costs, self.adds, rates)
 
     def _link_name(self, number: int) -> str:
         links, names = self.topology.links, self.topology.node_names

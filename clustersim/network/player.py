@@ -10,12 +10,12 @@ import simpy
 from simpy.events import EventPriority
 
 from clustersim.errors import InputError
-from clustersim.network.at_once import happen
 from clustersim.network.collective import Collective
+from clustersim.network.engine import Side, latest
 from clustersim.network.flow import INFINITE
+from clustersim.network.immediate import happen
 from clustersim.network.inner_clock import InnerClock
-from clustersim.network.shortcut import Shortcut
-from clustersim.network.side import Side, latest
+from clustersim.network.uncontended.shortcut import UncontendedShortcut
 
 _AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an instant; its own are 0 and 1
 
@@ -28,7 +28,7 @@ class Player:
         env: simpy.Environment,
         side: Side,
         inner: InnerClock,
-        shortcut: Shortcut | None,
+        shortcut: UncontendedShortcut | None,
         look_at_work: Callable[[], None],
     ):
         """`look_at_work` is called before a side plays, and may put another in its place."""
@@ -64,7 +64,7 @@ class Player:
             side.now_s = now_s
 
     def after_acting(self) -> None:
-        """Tell SimPy what follows at once, and be woken for what comes later."""
+        """OnProgress SimPy what follows at once, and be woken for what comes later."""
         if not self._inner.is_playing:
             if self.side.told:
                 self._tell()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from clustersim.network.collective import Collective
 from clustersim.network.flow import Flow, Link
-from clustersim.network.ranks import PlainRanks
+from clustersim.network.python_engine.ranks import PythonRanks
 
 LinkName = Callable[[int], str]
 
@@ -28,9 +28,11 @@ class Stuck(NamedTuple):
         return f"rank {self.rank}{where} {self.waits_for}"
 
 
-def find_stuck(collectives: Mapping[Collective, PlainRanks], flows: Iterable[Flow], link_name: LinkName) -> list[Stuck]:
+def find_stuck(
+    collectives: Mapping[Collective, PythonRanks], flows: Iterable[Flow], link_name: LinkName
+) -> list[Stuck]:
     """Return who waits, given the collectives in progress and the flows on the wire, none of which moves."""
-    stalled: dict[PlainRanks, list[Flow]] = {ranks: [] for ranks in collectives.values()}
+    stalled: dict[PythonRanks, list[Flow]] = {ranks: [] for ranks in collectives.values()}
     found = []
     for flow in flows:
         owner = next((ranks for ranks in stalled if ranks.place(flow)), None)
@@ -50,7 +52,7 @@ def _where(flow: Flow, link_name: LinkName) -> str:
     return f"stands still on the link {link_name(narrowest.number)}, which has {narrowest.bytes_per_s:g} bytes/s"
 
 
-def _behind_messages(ranks: PlainRanks, flows: Iterable[Flow], link_name: LinkName) -> Iterator[Stuck]:
+def _behind_messages(ranks: PythonRanks, flows: Iterable[Flow], link_name: LinkName) -> Iterator[Stuck]:
     """Yield the ranks that wait for messages that stand still."""
     for flow in flows:
         number, is_added = ranks.place(flow) or (0, False)
@@ -64,7 +66,7 @@ def _behind_messages(ranks: PlainRanks, flows: Iterable[Flow], link_name: LinkNa
             yield Stuck(rank, number, f"waits for {what}, which {_where(flow, link_name)}")
 
 
-def _behind_ranks(ranks: PlainRanks) -> Iterator[Stuck]:
+def _behind_ranks(ranks: PythonRanks) -> Iterator[Stuck]:
     """Yield the ranks that wait for others to come to their step."""
     for rank, number in enumerate(ranks.at_steps):
         if number >= 0:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from clustersim.kernels.layer_times import Library
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism
-from clustersim.workload.layer_times import Library
 
 _IN_PLACE, _PLAIN, _SPLIT = 2.0, 8.0, 12.0
 

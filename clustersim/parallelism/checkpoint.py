@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clustersim.kernels import OptimizerSpec
+from clustersim.model import Workload
 from clustersim.parallelism.experts import OP
 from clustersim.parallelism.layout import LaidOut
 from clustersim.parallelism.memory import HeldPart, HeldRules, stage_state
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import Part
 from clustersim.parallelism.spec import Parallelism
-from clustersim.workload import OptimizerSpec, Workload
 
 
 def checkpoint_bytes(

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from clustersim.kernels.programs.launches import num_tensors
+from clustersim.model import Layer
 from clustersim.parallelism.exchange import Exchange
 from clustersim.parallelism.experts import COPIES
 from clustersim.parallelism.grid import Grid
@@ -43,8 +45,6 @@ from clustersim.program.ops import (
     Wait,
     merged,
 )
-from clustersim.workload import Layer
-from clustersim.workload.launches import num_tensors
 
 
 def compile_stage(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clustersim.errors import InputError
+from clustersim.kernels.fused_attention import is_fused, reads_values_alone
+from clustersim.model import Layer
 from clustersim.parallelism.pieces import GroupCall, IndivisibleError, Piece, check_divides, divided, part_of
 from clustersim.parallelism.ring import AXIS
-from clustersim.workload import Layer
-from clustersim.workload.fused_attention import is_fused, reads_values_alone
 
 
 def along_context(

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from clustersim.hardware.sheet import Gpu
-from clustersim.workload.kernel_constants import constants_of
+from clustersim.kernels.kernel_constants import constants_of
 
 ShardingCopies = Literal["none", "flat", "flat-padded", "parameters"]
 

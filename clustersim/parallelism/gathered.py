@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from clustersim.workload import Layer
+from clustersim.model import Layer
 
 
 def bytes_in_use(

@@ -57,7 +57,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from clustersim.hardware.sheet import Gpu
-from clustersim.workload.kernel_constants import constants_of
+from clustersim.kernels.kernel_constants import constants_of
 
 GradientKernels = Literal[
     "none",

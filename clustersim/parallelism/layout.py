@@ -8,6 +8,11 @@ from math import prod
 
 import numpy as np
 
+from clustersim.kernels import OptimizerSpec
+from clustersim.kernels.layer_times import Library
+from clustersim.kernels.memory import SLACK
+from clustersim.kernels.programs.launches import COLLECTIVE_S, WAITED_S
+from clustersim.model import PRECISIONS, LayerTime, Model, Workload
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_turn_bytes
 from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import along_context
@@ -23,8 +28,22 @@ from clustersim.parallelism.gradient_kernels import (
     waits_of,
 )
 from clustersim.parallelism.grid import REPLICAS, Grid
+from clustersim.parallelism.historical.local_fields import (
+    compile_tile,
+    has_untied,
+    tile_memory,
+    tile_parts,
+    tile_pieces,
+)
+from clustersim.parallelism.historical.one_weird_trick import (
+    Trick,
+    compile_trick,
+    trick_memory,
+    trick_parts,
+    trick_pieces,
+)
+from clustersim.parallelism.historical.paths import compile_paths, dealt_paths, path_memory, path_parts
 from clustersim.parallelism.input_sums import with_each_sum
-from clustersim.parallelism.local_fields import compile_tile, has_untied, tile_memory, tile_parts, tile_pieces
 from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.memory import (
     HeldPart,
@@ -35,15 +54,7 @@ from clustersim.parallelism.memory import (
     stage_memory,
 )
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER, Offload
-from clustersim.parallelism.one_weird_trick import (
-    Trick,
-    compile_trick,
-    trick_memory,
-    trick_parts,
-    trick_pieces,
-)
 from clustersim.parallelism.over_time import StageHeld
-from clustersim.parallelism.paths import compile_paths, dealt_paths, path_memory, path_parts
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan
 from clustersim.parallelism.recomputation import block_starts, check_blocks, in_first_blocks, recomputed
@@ -58,10 +69,6 @@ from clustersim.parallelism.work import piece_times
 from clustersim.program.buckets import Caps
 from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 from clustersim.program.ops import UPDATE, Key, Read
-from clustersim.workload import PRECISIONS, LayerTime, Model, OptimizerSpec, Workload
-from clustersim.workload.launches import COLLECTIVE_S, WAITED_S
-from clustersim.workload.layer_times import Library
-from clustersim.workload.memory import SLACK
 
 _FP32_BYTES = 4.0
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clustersim.workload import Layer
+from clustersim.model import Layer
 
 FRESH_BYTES_PER_S = 2.2e9
 """At which rate a core writes to memory that is new to its process, in pages of 4 KiB.

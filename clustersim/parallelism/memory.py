@@ -23,14 +23,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
-from clustersim.parallelism.gathered import bytes_in_use
-from clustersim.parallelism.offload import most_kept
-from clustersim.parallelism.ring import BUFFERS
-from clustersim.parallelism.selective import kept_of_products, repeats_input
-from clustersim.parallelism.split import Piece
-from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
-from clustersim.workload import PRECISIONS, Layer, Model, OptimizerSpec, Precision
-from clustersim.workload.memory import (
+from clustersim.kernels import OptimizerSpec
+from clustersim.kernels.memo import once
+from clustersim.kernels.memory import (
     CONTEXT_BYTES,
     LOSS_BYTES,
     PRODUCTS,
@@ -43,7 +38,13 @@ from clustersim.workload.memory import (
     weight_copy_bytes,
     written_bytes,
 )
-from clustersim.workload.once import once
+from clustersim.model import PRECISIONS, Layer, Model, Precision
+from clustersim.parallelism.gathered import bytes_in_use
+from clustersim.parallelism.offload import most_kept
+from clustersim.parallelism.ring import BUFFERS
+from clustersim.parallelism.selective import kept_of_products, repeats_input
+from clustersim.parallelism.split import Piece
+from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 
 
 @dataclass(frozen=True)

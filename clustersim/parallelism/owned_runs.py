@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from clustersim.model import Layer
+from clustersim.model.tensors import weights_and_biases
 from clustersim.parallelism.plan import Part
-from clustersim.workload import Layer
-from clustersim.workload.tensors import weights_and_biases
 
 
 class Run(NamedTuple):

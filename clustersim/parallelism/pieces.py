@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from clustersim.workload import Layer
+from clustersim.model import Layer
 
 
 class IndivisibleError(Exception):

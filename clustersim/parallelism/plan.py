@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from clustersim.model import LayerTime
 from clustersim.parallelism.copies import NO_COPIES, CopiesAround
 from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
 from clustersim.parallelism.pieces import Piece
 from clustersim.program import Bucket, Caps, Iteration, assign_buckets
 from clustersim.program.ops import FORWARD, Compute, Op, Pass, Program, Ready, Receive, Wait, merged
-from clustersim.workload import LayerTime
 
 ACTIVATIONS, GRADIENTS, REPLICAS, SAMPLES = "activations", "gradients", "replicas", "samples"
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clustersim.workload import Layer
-from clustersim.workload.memory import PRODUCTS
+from clustersim.kernels.memory import PRODUCTS
+from clustersim.model import Layer
 
 POINTWISE = ("pointwise", "pointwise+attention")
 """Values of `recompute`: without attention and with it."""

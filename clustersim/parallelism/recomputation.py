@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from math import ceil, sqrt
 
 from clustersim.errors import InputError
+from clustersim.kernels.fused_attention import is_fused
+from clustersim.kernels.memory import PRODUCTS
+from clustersim.model import Layer
 from clustersim.parallelism.pointwise import POINTWISE, made_again
 from clustersim.parallelism.selective import fused_blocks
 from clustersim.parallelism.stages import JOINS, cut_points
-from clustersim.workload import Layer
-from clustersim.workload.fused_attention import is_fused
-from clustersim.workload.memory import PRODUCTS
 
 
 def block_starts(layers: Sequence[Layer]) -> list[int]:
@@ -25,7 +25,7 @@ def block_starts(layers: Sequence[Layer]) -> list[int]:
     it, so that a block of a transformer is one of its layers. A plain chain of n layers with parameters has about
     sqrt(n) blocks of as many of these (Chen et al., 2016, section 4.1).
 
-    >>> from clustersim.workload import load_model
+    >>> from clustersim.model import load_model
     >>> layers = load_model("gpt2-small").layers
     >>> len(block_starts(layers)), layers[block_starts(layers)[1]].name
     (14, 'drop')

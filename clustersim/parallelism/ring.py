@@ -29,9 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from clustersim.model import LayerTime
 from clustersim.parallelism.pieces import Piece
 from clustersim.program.ops import BACKWARD, Call, Compute, Key, Op, Wait
-from clustersim.workload import LayerTime
 
 AXIS = "context"
 

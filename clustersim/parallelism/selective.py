@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clustersim.workload import Layer
-from clustersim.workload.fused_attention import is_fused
-from clustersim.workload.memory import GATES, PRODUCTS
+from clustersim.kernels.fused_attention import is_fused
+from clustersim.kernels.memory import GATES, PRODUCTS
+from clustersim.model import Layer
 
 
 def fused_blocks(layers: Sequence[Layer], starts: Sequence[int]) -> list[range]:

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from clustersim.errors import InputError, Mistake
-from clustersim.parallelism.borders import Tiles
 from clustersim.parallelism.copies import ShardingCopies
 from clustersim.parallelism.gradient_kernels import GradientKernels
 from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.historical.borders import Tiles
 from clustersim.parallelism.input_sums import InputSums
 from clustersim.parallelism.nearest import product_mistake
 from clustersim.spec import Count, Spec

@@ -23,6 +23,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clustersim.errors import InputError
+from clustersim.kernels.memo import once
+from clustersim.model import Layer, Model
 from clustersim.parallelism.pieces import (
     Calls,
     GroupCall,
@@ -33,8 +35,6 @@ from clustersim.parallelism.pieces import (
     divided,
     part_of,
 )
-from clustersim.workload import Layer, Model
-from clustersim.workload.once import once
 
 __all__ = ["GroupCall", "Piece", "calls_bytes", "split_model"]
 
@@ -64,7 +64,7 @@ def split_model(
     layer of classes or words is padded to a multiple, as Megatron-LM pads its vocabulary. A layer that cannot be split
     is computed by every GPU.
 
-    >>> from clustersim.workload import load_model
+    >>> from clustersim.model import load_model
     >>> pieces = split_model(load_model("gpt2-small"), 4, 2.0)
     >>> [call.op for call in pieces[-1].calls], pieces[-2].layer.shape["outputs"]
     (['all-reduce'], 12565)

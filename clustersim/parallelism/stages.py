@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from clustersim.errors import InputError
+from clustersim.model.layer import Layer
 from clustersim.parallelism.split import GATES
-from clustersim.workload.layer import Layer
 
 JOINS = ("add", "concat")
 FOLLOWERS = frozenset({"relu", "dropout", "batch-norm", "pooling"})

@@ -26,9 +26,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from clustersim.errors import InputError
+from clustersim.model import LayerTime
 from clustersim.parallelism.pieces import IndivisibleError, Piece, check_divides
 from clustersim.program.ops import BACKWARD, Call, Compute, Key, Op, Wait
-from clustersim.workload import LayerTime
 
 AXIS = "tensor"
 SETTING = "tensor_overlap"

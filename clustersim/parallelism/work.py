@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clustersim.kernels import estimate_layers
+from clustersim.kernels.kernel_constants import constants_of
+from clustersim.kernels.layer_times import OPERATOR_S, Library
+from clustersim.kernels.programs.launches import with_waits
+from clustersim.model import Layer, LayerTime, Workload
+from clustersim.model.precision import precision_on
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.ring import in_ring, moved_elements
-from clustersim.workload import Layer, LayerTime, Workload, estimate_layers
-from clustersim.workload.kernel_constants import constants_of
-from clustersim.workload.launches import with_waits
-from clustersim.workload.layer_times import OPERATOR_S, Library
-from clustersim.workload.precision import precision_on
 
 
 def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> tuple[LayerTime, ...]:

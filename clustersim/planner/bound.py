@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clustersim.kernels import moved_s
+from clustersim.model import PRECISIONS
 from clustersim.parallelism import PEERS, SHARERS
 from clustersim.parallelism.stages import handed_over
 from clustersim.planner.links import Group
@@ -20,7 +22,6 @@ from clustersim.planner.shapes import stage_shapes
 from clustersim.planner.space import Choice
 from clustersim.planner.way import first_stage_s, pass_order
 from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
-from clustersim.workload import PRECISIONS, moved_s
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ import numpy as np
 
 from clustersim.collectives.nccl_1 import OF_NCCL_1
 from clustersim.collectives.schedule import Step
+from clustersim.communicator.algorithm import algorithm_name, as_seen, schedule_collective
+from clustersim.communicator.extra_ranks import extra_ranks
 from clustersim.hardware.sheet import Transport
-from clustersim.network.lone_step import LoneStep, LoneSteps, Ways
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
-from clustersim.strategies.algorithm import algorithm_name, as_seen, schedule_collective
-from clustersim.strategies.further_ranks import further_ranks
+from clustersim.network.uncontended.step import MessageRoutes, UncontendedStep, UncontendedSteps
 from clustersim.topology import Node, Topology
 
 Group = tuple[int, ...]
@@ -52,11 +52,11 @@ class LeastTimes:
         self._rows: dict[tuple[str, str, tuple[Group, ...], tuple[float, ...]], float] = {}
         self._chains: dict[tuple[str, str, Hashable, float], float] = {}
         self._crowds: dict[tuple[str, str, Hashable, float], float] = {}
-        self._rings: dict[tuple[str, str, Group], list[tuple[LoneStep, int]]] = {}  # of one byte
+        self._rings: dict[tuple[str, str, Group], list[tuple[UncontendedStep, int]]] = {}  # of one byte
         self._ways: dict[tuple[int, int], tuple[float, float]] = {}
 
     @cached_property
-    def _maker(self) -> LoneSteps:
+    def _maker(self) -> UncontendedSteps:
         rates = payload_rates(self._topology, self._costs)
         return _Steps(self._topology, self._costs, self._transport.adds, rates)
 
@@ -151,7 +151,7 @@ class LeastTimes:
             self._chains[key] = float(total.min())
         return self._chains[key]
 
-    def _steps(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[LoneStep, int]]:
+    def _steps(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[UncontendedStep, int]]:
         """Return the steps of a collective that differ, and how often each comes."""
         gpus = self._gpus[list(group)]
         library = self._transport.library
@@ -163,11 +163,11 @@ class LeastTimes:
             self._rings[op, name, group] = self._made(op, name, group, 1.0)
         return [(_scaled(step, num_bytes), times) for step, times in self._rings[op, name, group]]
 
-    def _made(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[LoneStep, int]]:
+    def _made(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[UncontendedStep, int]]:
         gpus = self._gpus[list(group)]
         _, schedule = schedule_collective(op, algorithm, self._topology, gpus, num_bytes, self._transport.library)
         own = [Node(node) for node in self._topology.gpus[gpus].tolist()]
-        nodes = np.array([*own, *further_ranks(schedule, self._topology, gpus)], dtype=np.int64)
+        nodes = np.array([*own, *extra_ranks(schedule, self._topology, gpus)], dtype=np.int64)
         found: dict[object, list[int]] = {}
         for number in range(schedule.num_steps):
             found.setdefault(schedule.pattern(number), []).append(number)
@@ -178,21 +178,21 @@ class LeastTimes:
         return made
 
 
-class _Steps(LoneSteps):
+class _Steps(UncontendedSteps):
     """Steps of many collectives of the same groups: messages between the same nodes go the same ways."""
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool, bytes_per_s: np.ndarray):
         super().__init__(topology, costs, adds, bytes_per_s)
-        self._known: dict[tuple[bytes, bytes, float | None], Ways] = {}
+        self._known: dict[tuple[bytes, bytes, float | None], MessageRoutes] = {}
 
-    def ways(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> Ways:
+    def ways(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> MessageRoutes:
         key = nodes[columns.src].tobytes(), nodes[columns.dst].tobytes(), relayed_s
         if key not in self._known:
             self._known[key] = super().ways(columns, nodes, relayed_s)
         return self._known[key]
 
 
-def _scaled(step: LoneStep, factor: float) -> LoneStep:
+def _scaled(step: UncontendedStep, factor: float) -> UncontendedStep:
     """Return the same step with so many times the bytes, as all messages of a ring have."""
     return replace(
         step,
@@ -202,7 +202,7 @@ def _scaled(step: LoneStep, factor: float) -> LoneStep:
     )
 
 
-def _own_s(step: LoneStep, bytes_per_s: np.ndarray) -> np.ndarray:
+def _own_s(step: UncontendedStep, bytes_per_s: np.ndarray) -> np.ndarray:
     """Return the least that each rank takes for a step that it has begun [num_ranks].
 
     Its slowest message by itself; or what all of its messages that cross the same link carry, over the link's rate.

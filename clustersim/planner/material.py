@@ -12,6 +12,8 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from clustersim.hardware import load_gpu
+from clustersim.model import PRECISIONS, Layer, LayerTime, Workload
+from clustersim.model.casts import casts_of
 from clustersim.parallelism import AXES, REPLICAS, SHARERS, Grid, Training
 from clustersim.parallelism.experts import OP
 from clustersim.parallelism.layout import begins_of, offload_of, pieces_of
@@ -33,8 +35,6 @@ from clustersim.simulate.setup import Setup
 from clustersim.simulate.workloads import Workloads
 from clustersim.stragglers import Awaited, slowest
 from clustersim.strategies import Strategy
-from clustersim.workload import PRECISIONS, Layer, LayerTime, Workload
-from clustersim.workload.casts import casts_of
 
 Found = TypeVar("Found")
 

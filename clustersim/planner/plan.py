@@ -10,6 +10,7 @@ from typing import Any
 from clustersim import __version__
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, unknown_name
+from clustersim.kernels.kernel_model import rates_of
 from clustersim.planner.away import fits_in_hosts
 from clustersim.planner.bound import least_iteration_s, least_passes_s
 from clustersim.planner.journal import Journal
@@ -25,7 +26,6 @@ from clustersim.planner.tune import tuned
 from clustersim.scenario import Scenario
 from clustersim.simulate import Workloads
 from clustersim.sweep.pool import Pool
-from clustersim.workload.kernel_model import rates_of
 
 PLAN_SCHEMA = "clustersim.plan/1"
 Progress = Callable[[float, str], None]

@@ -11,11 +11,11 @@ import numpy as np
 
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, Mistake, unknown_name
+from clustersim.model import load_workload
 from clustersim.parallelism import Parallelism
 from clustersim.planner.space import ALSO, SHARDINGS, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
 from clustersim.scenario.planned import plan_mistakes
-from clustersim.workload import load_workload
 
 _BATCH_OF_EACH = 720_720
 """Samples for each GPU that nearly all numbers of copies and micro-batches divide."""

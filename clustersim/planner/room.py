@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from clustersim.kernels.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_turn_bytes
 from clustersim.parallelism.experts import updated_share
 from clustersim.parallelism.memory import (
@@ -28,7 +29,6 @@ from clustersim.planner.shapes import StageShape, stage_shapes
 from clustersim.planner.space import Choice
 from clustersim.program.exchange_buffers import ExchangeBuffers
 from clustersim.scenario.buffers import channels_of, layout_buffers
-from clustersim.workload.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
 
 
 class Rooms:

@@ -62,7 +62,7 @@ class Played:
         return self.breakdown_s["communication_exposed"] + self.breakdown_s["slowed"]
 
 
-Tell = Callable[[float, str], None]
+OnProgress = Callable[[float, str], None]
 
 
 @dataclass
@@ -99,7 +99,7 @@ def play_best_first(
     objective: Objective,
     top: int,
     pool: Pool,
-    tell: Tell,
+    tell: OnProgress,
     search: Search,
     journal: Journal | None = None,
 ) -> None:

@@ -8,11 +8,11 @@ from functools import cached_property
 from math import gcd
 from typing import Any, get_args
 
+from clustersim.kernels.fused_attention import is_fused
+from clustersim.model import Model
 from clustersim.parallelism import Grid, Parallelism
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.spec import Recompute, Sharding
-from clustersim.workload import Model
-from clustersim.workload.fused_attention import is_fused
 
 SCHEDULES = (("1f1b", 1), ("zero-bubble", 1), ("interleaved", 2), ("interleaved", 4))
 """Schedules and their chunks that are tried; `gpipe` is not: it takes as long as 1f1b and holds more."""
@@ -116,7 +116,7 @@ class Divisible:
     def of(cls, model: Model) -> Divisible:
         """Return what of a model may be divided; sequences from `LONG_TOKENS` on.
 
-        >>> from clustersim.workload import load_model
+        >>> from clustersim.model import load_model
         >>> Divisible.of(load_model("mixtral-8x7b"))
         Divisible(experts=8, tokens=4096, in_rings=True)
         """

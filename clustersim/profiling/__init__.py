@@ -2,5 +2,5 @@
 
 Standard library and torch only, and nothing of the other rooms: `pack` writes this room into one file that runs on a
 node where nothing but torch is installed. torch is loaded when something is measured. Reading a profile
-for a forecast is `clustersim.workload`'s business.
+for a forecast is `clustersim.kernels`'s business.
 """

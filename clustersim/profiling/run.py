@@ -30,7 +30,7 @@ from clustersim.profiling.timer import Timer
 from clustersim.profiling.trouble import ProfilingError, is_out_of_memory
 from clustersim.profiling.whole import measure_whole
 
-Tell = Callable[[float, str], None]
+OnProgress = Callable[[float, str], None]
 """Is told which share of the campaign is done, 0 to 1, and what is being measured."""
 
 
@@ -41,7 +41,9 @@ class OutOfTime(Exception):
     """The campaign's time is used up; what is measured is kept."""
 
 
-def run_campaign(campaign: Campaign, folder: Path, tell: Tell, compact: bool = False) -> tuple[Path, dict[str, Any]]:
+def run_campaign(
+    campaign: Campaign, folder: Path, tell: OnProgress, compact: bool = False
+) -> tuple[Path, dict[str, Any]]:
     """Measure what the ledger in a folder does not have yet; return the profile's file and the profile itself.
 
     The profile is written anew after each point, so it always holds whole points. A point that does not
@@ -59,7 +61,7 @@ def run_campaign(campaign: Campaign, folder: Path, tell: Tell, compact: bool = F
 class _Run:
     """A campaign while it runs."""
 
-    def __init__(self, campaign: Campaign, device: Device, timer: Timer, folder: Path, tell: Tell, compact: bool):
+    def __init__(self, campaign: Campaign, device: Device, timer: Timer, folder: Path, tell: OnProgress, compact: bool):
         self.campaign, self.device, self.timer, self.tell, self.compact = campaign, device, timer, tell, compact
         self.end = time.monotonic() + campaign.max_s
         self.flags = {

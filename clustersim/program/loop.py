@@ -1,4 +1,4 @@
-"""What of a program comes again: laps, in which passes of other micro-batches go as those of the lap before."""
+"""What of a program comes again: cycles, in which passes of other micro-batches go as those of the cycle before."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 
 from clustersim.program.ops import Call, Compute, Copy, HostUpdate, Key, Op, Pass, Program, Read, Ready, Send, Wait
 
-_MOST_TRIED = 64  # lengths of a lap
+_MOST_TRIED = 64  # lengths of a cycle
 
 
 class Loop(NamedTuple):
-    """Passes that come again: the same `num_parts` of a program in `num_laps`, each lap `step` micro-batches on.
+    """Passes that come again: the same `num_parts` of a program in `num_cycles`, each cycle `step` micro-batches on.
 
     `first` is how many parts of the program come before them.
     """
 
     first: int
     num_parts: int
-    num_laps: int
+    num_cycles: int
     step: int
 
     @property
     def end(self) -> int:
         """How many parts of the program come before what follows."""
-        return self.first + self.num_laps * self.num_parts
+        return self.first + self.num_cycles * self.num_parts
 
-    def lap(self, number: int) -> range:
-        """Return which parts of the program are in a lap."""
+    def cycle(self, number: int) -> range:
+        """Return which parts of the program are in a cycle."""
         first = self.first + number * self.num_parts
         return range(first, first + self.num_parts)
 
@@ -41,7 +41,7 @@ def loop_of(program: Program) -> Loop | None:
     >>> one, other = (Compute("a", 1.0, "forward", 0),), (Compute("a", 2.0, "backward", 0),)
     >>> passes = [each for number in range(5) for each in (Pass(one, number + 1), Pass(other, number))]
     >>> loop_of(Program(0, (Pass(one, 0), *passes, Pass(other, 5))))
-    Loop(first=1, num_parts=2, num_laps=5, step=1)
+    Loop(first=1, num_parts=2, num_cycles=5, step=1)
     """
     bodies, numbers = _columns(program)
     passes = np.flatnonzero(bodies >= 0)
@@ -51,7 +51,7 @@ def loop_of(program: Program) -> Loop | None:
     lengths = np.flatnonzero(bodies[middle + 1 :] == bodies[middle])[:_MOST_TRIED] + 1
     found = [_around(bodies, numbers, middle, length) for length in lengths.tolist()]
     loops = [loop for loop in found if loop.step > 0]
-    return max(loops, key=lambda loop: (loop.num_laps * loop.num_parts, -loop.num_parts), default=None)
+    return max(loops, key=lambda loop: (loop.num_cycles * loop.num_parts, -loop.num_parts), default=None)
 
 
 def _columns(program: Program) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +66,7 @@ def _columns(program: Program) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _around(bodies: np.ndarray, numbers: np.ndarray, middle: int, length: int) -> Loop:
-    """Return the loop around a part, whose laps have so many parts."""
+    """Return the loop around a part, whose cycles have so many parts."""
     steps = numbers[length:] - numbers[:-length]
     step = int(steps[middle])
     differs = np.flatnonzero((bodies[length:] != bodies[:-length]) | (steps != step))
@@ -76,18 +76,18 @@ def _around(bodies: np.ndarray, numbers: np.ndarray, middle: int, length: int) -
     return Loop(first, length, (end - first) // length + 1, step)
 
 
-def early_laps(program: Program, loop: Loop, first_late: int) -> Loop:
-    """Return a loop without the laps in which something is sent of a micro-batch from `first_late` on."""
+def early_cycles(program: Program, loop: Loop, first_late: int) -> Loop:
+    """Return a loop without the cycles in which something is sent of a micro-batch from `first_late` on."""
     passes = _passes(program, loop)
     sent = [each.micro_batch for each in passes if any(isinstance(op, Send) for op in each.body)]
     if not sent:
         return loop
     most = (first_late - 1 - max(sent)) // loop.step + 1
-    return loop._replace(num_laps=max(0, min(loop.num_laps, most)))
+    return loop._replace(num_cycles=max(0, min(loop.num_cycles, most)))
 
 
-def after_laps(program: Program, loop: Loop, num_left_out: int) -> Iterator[Op]:
-    """Go through what follows a loop, as it is after so many laps fewer: later micro-batches have lower numbers.
+def after_cycles(program: Program, loop: Loop, num_left_out: int) -> Iterator[Op]:
+    """Go through what follows a loop, as it is after so many cycles fewer: later micro-batches have lower numbers.
 
     Waits at the end for what each micro-batch has begun are left out for those that are no more. What is of the whole
     iteration has number 0, and keeps it.
@@ -124,5 +124,5 @@ def _renumbered(op: Op, first: int, shift: int) -> Op:
 
 
 def _passes(program: Program, loop: Loop) -> list[Pass]:
-    """Return the passes of the first lap."""
-    return [part for number in loop.lap(0) if isinstance(part := program.parts[number], Pass)]
+    """Return the passes of the first cycle."""
+    return [part for number in loop.cycle(0) if isinstance(part := program.parts[number], Pass)]

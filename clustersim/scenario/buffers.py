@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustersim.communicator.algorithm import NCCL, num_channels
 from clustersim.hardware import load_transport
 from clustersim.parallelism import AXES, Grid, Parallelism
 from clustersim.program import Copies
@@ -11,7 +12,6 @@ from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers,
 from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.point import Point
 from clustersim.strategies import Strategy
-from clustersim.strategies.algorithm import NCCL, num_channels
 
 _MOST_HOSTS = 2
 """From these on NCCL holds no more for more of them (NVIDIA/nccl, issue 864)."""

@@ -11,6 +11,11 @@ import numpy as np
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.hardware.sheet import Gpu
+from clustersim.kernels import memory_overflow, read_profile
+from clustersim.kernels.programs.channels_last import refuse_layout
+from clustersim.kernels.programs.huggingface import HUGGINGFACE_2021
+from clustersim.model import LayerTime, Model, load_workload
+from clustersim.model.precision import PRECISIONS, precision_on
 from clustersim.reading.tree import Place
 from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.layout import layout_of, work_of
@@ -29,10 +34,6 @@ from clustersim.strategies import Servers
 from clustersim.topology import Topology, place
 from clustersim.topology.through_adapters import through_adapters
 from clustersim.units import format_size
-from clustersim.workload import LayerTime, Model, load_workload, memory_overflow, read_profile
-from clustersim.workload.channels_last import refuse_layout
-from clustersim.workload.huggingface import HUGGINGFACE_2021
-from clustersim.workload.precision import PRECISIONS, precision_on
 
 
 def check_point(point: Point, is_cluster_known: bool = True) -> list[Mistake]:

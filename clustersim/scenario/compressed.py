@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clustersim.kernels import Compression, moved_s
+from clustersim.model import Workload
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.parallelism import LaidOut
 from clustersim.parallelism.gradient_kernels import AUTOGRADS
@@ -16,7 +18,6 @@ from clustersim.parallelism.plan import StagePlan, iteration_of
 from clustersim.program import Bucket, Codec, Copies, Wire, with_codec_ops
 from clustersim.scenario.memory import compression_of
 from clustersim.scenario.point import Point
-from clustersim.workload import Compression, Workload, moved_s
 
 
 def wire_of(point: Point, compression: Compression, gradient_bytes: float, num_workers: int) -> Wire:

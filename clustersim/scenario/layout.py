@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clustersim.hardware.sheet import Gpu
+from clustersim.kernels import build_workload
+from clustersim.model import LayerTime, Model, Workload
 from clustersim.parallelism import LaidOut, Training, lay_out
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.compressed import with_compression
 from clustersim.scenario.point import Point
 from clustersim.scenario.variability import at_pace, slowest_of
-from clustersim.workload import LayerTime, Model, Workload, build_workload
 
 
 def work_of(

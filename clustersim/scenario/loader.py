@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from clustersim.arguments import check_texts, check_type
 from clustersim.errors import InputError, Mistake, in_order
+from clustersim.model import load_workload
 from clustersim.reading import (
     Node,
     Problem,
@@ -33,7 +34,6 @@ from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
 from clustersim.scenario.told_once import told_once
 from clustersim.topology import read_topology
-from clustersim.workload import load_workload
 
 _ROUNDS = 4  # of judging what is right beside what is wrong
 _CROSSING = {"num_gpus", "batch"}  # keys that others are judged by

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from clustersim.errors import Mistake
 from clustersim.hardware.sheet import Gpu
+from clustersim.kernels import Compression, NoCompression, memory_overflow, memory_per_gpu
+from clustersim.model import Model
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.planned import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
-from clustersim.workload import Compression, Model, NoCompression, memory_overflow, memory_per_gpu
 
 
 def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str, float]:

@@ -13,6 +13,10 @@ from clustersim.devices import Input
 from clustersim.errors import InputError, Mistake
 from clustersim.failures import Failures
 from clustersim.hardware import TRANSPORTS
+from clustersim.kernels.compression import COMPRESSIONS, Compression, NoCompression
+from clustersim.kernels.compute_time import ComputeSpec
+from clustersim.kernels.optimizer import OptimizerSpec
+from clustersim.model.precision import PRECISIONS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
 from clustersim.scenario.blocking import blocking_mistakes
@@ -26,10 +30,6 @@ from clustersim.strategies import STRATEGIES, Strategy
 from clustersim.topology import AnyTopology, Placement
 from clustersim.topology.placement import Block
 from clustersim.units import Duration
-from clustersim.workload.compression import COMPRESSIONS, Compression, NoCompression
-from clustersim.workload.compute_time import ComputeSpec
-from clustersim.workload.optimizer import OptimizerSpec
-from clustersim.workload.precision import PRECISIONS
 
 if TYPE_CHECKING:
     AnyStraggler = Straggler

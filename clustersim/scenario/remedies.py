@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
+from clustersim.model import LayerTime, Model
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.pointwise import POINTWISE
 from clustersim.parallelism.spec import Sharding
@@ -17,7 +18,6 @@ from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.planned import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
-from clustersim.workload import LayerTime, Model
 
 Changes = Mapping[str, Any]
 

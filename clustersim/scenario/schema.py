@@ -11,9 +11,9 @@ from typing import Any
 
 from clustersim.data import shipped_files
 from clustersim.hardware import TRANSPORTS
+from clustersim.model.catalogue import MODELS
+from clustersim.model.precision import PRECISIONS
 from clustersim.scenario.point import Point
-from clustersim.workload.catalogue import MODELS
-from clustersim.workload.precision import PRECISIONS
 
 Schema = dict[str, Any]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clustersim.hardware.sheet import Gpu
+from clustersim.model import LayerTime, Workload
 from clustersim.scenario.point import Point
 from clustersim.stragglers import Awaited, slowest
-from clustersim.workload import LayerTime, Workload
 
 
 def variability_of(point: Point, gpu: Gpu, given_times: Sequence[LayerTime | None] | None) -> float:

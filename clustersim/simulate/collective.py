@@ -9,13 +9,13 @@ import numpy as np
 import simpy
 
 from clustersim.collectives import Schedule, busbw_factor
+from clustersim.communicator.algorithm import schedule_collective
+from clustersim.communicator.extra_ranks import extra_ranks
+from clustersim.communicator.pauses import pauses_s
 from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment
 from clustersim.simulate.play import network_over
-from clustersim.strategies.algorithm import schedule_collective
-from clustersim.strategies.further_ranks import further_ranks
-from clustersim.strategies.pauses import pauses_s
 from clustersim.topology import Node, Topology, load_topology, place
 from clustersim.topology.placement import Block
 
@@ -86,7 +86,7 @@ def play_collective(
     network = network_over(env, cluster, library, exact)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
-        env.run(network.play(schedule, [*own, *further_ranks(schedule, cluster, gpus)], delay_s=delay_s))
+        env.run(network.play(schedule, [*own, *extra_ranks(schedule, cluster, gpus)], delay_s=delay_s))
         return float(env.now)
     host = [Node(node) for node in cluster.memory[gpus]]
     for src, dst in ((own, host), (host, own)):

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from clustersim.errors import InputError
+from clustersim.execution.job import OnProgress
 from clustersim.results import Run
 from clustersim.scenario import Point, Scenario, load_scenario
-from clustersim.simulate.easily_missed import easily_missed
 from clustersim.simulate.garbage import seldom_collected
 from clustersim.simulate.jobs import play_together, setups_of, told_of_jobs
 from clustersim.simulate.long_run import with_failures
+from clustersim.simulate.notes import notes_of
 from clustersim.simulate.outcome import Outcome
-from clustersim.simulate.play import Tell, play
+from clustersim.simulate.play import play
 from clustersim.simulate.run_of import run_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.without_effect import without_effect
@@ -56,7 +57,7 @@ def forecast(
     axes: Mapping[str, Any] | None = None,
     *,
     exact: bool = False,
-    tell: Tell = lambda share: None,
+    tell: OnProgress = lambda share: None,
     workloads: Workloads | None = None,
     detail: bool = True,
 ) -> Forecast:
@@ -127,7 +128,7 @@ def _warnings(setup: Setup, run: Run) -> tuple[str, ...]:
             "NCCL does with several rings at once (transport nccl), is faster than this forecast"
         )
     told = without_effect(setup.point, setup.reference.model.layers)
-    return (*warnings, *strategy.warnings(), *told, *easily_missed(setup.point, run))
+    return (*warnings, *strategy.warnings(), *told, *notes_of(setup.point, run))
 
 
 def _missed_spells(setup: Setup, outcomes: list[Outcome]) -> list[str]:

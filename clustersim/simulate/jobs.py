@@ -12,20 +12,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from clustersim.devices import SharedRate
+from clustersim.execution import Job, Window
+from clustersim.execution.job import ENDLESS, OnProgress
+from clustersim.execution.layout_executor import LayoutExecutor
+from clustersim.execution.worker import Process
 from clustersim.network import Environment, Network
 from clustersim.results import JobRun
 from clustersim.scenario import JobOfMany, Point
-from clustersim.simulate.laid_out import joined
+from clustersim.simulate.layout_jobs import joined
 from clustersim.simulate.outcome import Outcome, outcome_of
-from clustersim.simulate.play import Tell, crew_of, job_on, network_over
+from clustersim.simulate.play import executor_of, job_on, network_over
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.trouble import disturb_links
 from clustersim.simulate.workloads import Workloads
 from clustersim.stragglers import delayed, has_given_times
-from clustersim.strategies import Job, Window
-from clustersim.strategies.crew import Crew
-from clustersim.strategies.day import Process
-from clustersim.strategies.job import ENDLESS
 
 _TOLD = (
     "{num} jobs share the cluster. What counts begins when all have found their pace, and until the last has done its "
@@ -48,7 +48,7 @@ def told_of_jobs(point: Point) -> tuple[str, ...]:
 
 
 def play_together(
-    jobs: Sequence[JobOfMany], setups: Sequence[Setup], replicate: int, exact: bool, tell: Tell
+    jobs: Sequence[JobOfMany], setups: Sequence[Setup], replicate: int, exact: bool, tell: OnProgress
 ) -> Outcome:
     """Play one replicate of all jobs; return what the first gave, with the figures of all.
 
@@ -163,9 +163,9 @@ class _Stage:
         self._hosts_in_use |= job.hosts_in_use
         job.hosts_in_use, job.server_hosts = self._hosts_in_use, list(server_hosts)
         job.host_rates = self._host_rates
-        jobs, crew = ([job], None) if setup.laid_out is None else crew_of(setup, job, None)
+        jobs, executor = ([job], None) if setup.laid_out is None else executor_of(setup, job, None)
         self._network.env.process(_started(setup, jobs, one.start_s))
-        return _Part(one, setup, job.gpus, jobs, crew)
+        return _Part(one, setup, job.gpus, jobs, executor)
 
     def until(self, is_over: Callable[[], bool]) -> None:
         """Let the jobs go on until something is so."""
@@ -210,16 +210,17 @@ def _started(setup: Setup, jobs: Sequence[Job], start_s: float) -> Process:
 
 @dataclass
 class _Part:
-    """A job on the stage. Of one that marches in step the iterations `first` to `last` count, in whole rounds.
+    """A job on the stage. Of one that is_vectorized in step the iterations `first` to `last` count, in whole rounds.
 
-    Where a copy of its model lies on several GPUs, it is played as `jobs`, one for each place of a copy, by a `crew`.
+    Where a copy of its model lies on several GPUs, it is played as `jobs`, one for each place of a copy, by an
+    `executor`.
     """
 
     one: JobOfMany
     setup: Setup
     gpus: np.ndarray  # [num_ranks]
     jobs: list[Job]
-    crew: Crew | None
+    executor: LayoutExecutor | None
     first: int = field(default=0, init=False)
     last: int = field(default=0, init=False)
     updates_before: int = field(default=0, init=False)  # those that count, of a job that does not
@@ -280,8 +281,8 @@ class _Part:
             begun = min(int((job.times.begin_s < now_s).all(axis=0).sum()) for job in self.jobs)
             more = max(0, begun - self.first - self.num_iterations)
             self.last = self.first + self.num_iterations + self._whole_rounds(more)
-            if self.crew is not None:
-                self.crew.diary.last_noted = self.last - 1
+            if self.executor is not None:
+                self.executor.recorder.last_noted = self.last - 1
         else:
             self.window.close()
 
@@ -295,9 +296,9 @@ class _Part:
         """Return what counts of the job."""
         for job in self.jobs if self.window is None else ():
             job.num_warm_up, job.num_after, job.times = self.first, 0, job.times.select(slice(0, self.last))
-        if self.crew is None or self.setup.laid_out is None:
+        if self.executor is None or self.setup.laid_out is None:
             return outcome_of(self.jobs[0])
-        return joined(self.jobs, self.setup.laid_out, self.crew, self.gpus)
+        return joined(self.jobs, self.setup.laid_out, self.executor, self.gpus)
 
     def _ended_s(self, num_iterations: int) -> float | None:
         last_s = 0.0

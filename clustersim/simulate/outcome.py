@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from clustersim.execution import Job, Window
 from clustersim.results import EVERYBODY, JobRun, Spans, Timesheet, Update, UpdateLog, parts
 from clustersim.simulate.own_updates import come_again
-from clustersim.strategies import Job, Window
 
 
 @dataclass(frozen=True)

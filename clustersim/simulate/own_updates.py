@@ -6,12 +6,12 @@ from array import array
 
 import numpy as np
 
+from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.parallelism import LaidOut
 from clustersim.results import WEIGHT_VERSIONS, UpdateLog
-from clustersim.strategies.crew import Crew
 
 
-def own_updates(crew: Crew, laid_out: LaidOut, first: int, num_iterations: int) -> UpdateLog | None:
+def own_updates(executor: LayoutExecutor, laid_out: LaidOut, first: int, num_iterations: int) -> UpdateLog | None:
     """Return every rank's updates in so many iterations from the `first` on; None where all ranks update together.
 
     Version n + 1 of the model is what micro-batch n makes, stage by stage: its ranks all write that version, each when
@@ -22,7 +22,7 @@ def own_updates(crew: Crew, laid_out: LaidOut, first: int, num_iterations: int) 
         staleness = laid_out.plans[laid_out.grid.stage(rank)].program.staleness
         if staleness is None:
             return None
-        time_s = np.array(crew.updated_s(rank))
+        time_s = np.array(executor.updated_s(rank))
         written = np.arange(len(time_s)) - staleness + 1
         own = np.stack([time_s, np.full(len(time_s), rank), written - 1 - staleness, written])
         rows.append(own[:, first * each : (first + num_iterations) * each])

@@ -9,28 +9,25 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
+from clustersim.communicator.algorithm import as_seen
 from clustersim.devices import InputStage
 from clustersim.errors import InputError
+from clustersim.execution.job import Job, OnProgress
+from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment, Network
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration
 from clustersim.results import Timesheet
-from clustersim.simulate.laid_out import jobs_of, joined, kept_together, note_for_all
+from clustersim.shortcuts.identical_iterations import is_ever_alone, period_s, second_like_the_first
+from clustersim.simulate.layout_jobs import jobs_of, joined, kept_together, note_for_all
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.steady import is_ever_alone, period_s, second_like_the_first
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
-from clustersim.strategies import Job
-from clustersim.strategies.algorithm import as_seen
-from clustersim.strategies.among_themselves import AmongThemselves
-from clustersim.strategies.crew import Crew
+from clustersim.strategies.collective_strategy import CollectiveStrategy
 from clustersim.topology import Topology
 from clustersim.topology.through_adapters import through_adapters
-
-Tell = Callable[[float], None]
-"""Told which share of the work is done, 0 to 1."""
 
 _STEADY_ITERATIONS = 2
 _STEADY = "steady iterations multiplied: {played} of {num} were played, and the last two were the same to 1e-9"
@@ -38,7 +35,7 @@ _FIRST = "the first iteration counts: the next one would be the same, with nothi
 _ALONE = "steady iterations multiplied: 1 of {num} was played, with nothing on its way before it or after it"
 
 
-def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
+def play(setup: Setup, replicate: int, exact: bool, tell: OnProgress) -> Outcome:
     """Play the job of one replicate; a deterministic one only until its iterations repeat."""
     num_iterations = setup.point.num_iterations
     steady = setup.point.strategy.is_periodic and are_steady(setup.point.stragglers) and setup.point.input is None
@@ -57,7 +54,7 @@ def play(setup: Setup, replicate: int, exact: bool, tell: Tell) -> Outcome:
     return outcome.repeated(num_iterations, cycle_s, _STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations))
 
 
-def _one_for_all(setup: Setup, replicate: int, tell: Tell) -> Outcome | None:
+def _one_for_all(setup: Setup, replicate: int, tell: OnProgress) -> Outcome | None:
     """Return the outcome of one iteration that stands for all of a steady job; None where the others may differ.
 
     It is the first where the next one would be the same, and else the second.
@@ -76,7 +73,7 @@ def _one_for_all(setup: Setup, replicate: int, tell: Tell) -> Outcome | None:
     return None if alone_s is None else outcome.repeated(num, alone_s, _ALONE.format(num=num))
 
 
-def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: Tell) -> Outcome:
+def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: OnProgress) -> Outcome:
     zero_s = 0.0
     if has_given_times(setup.point.stragglers):
         zero_s = _measured_from_s(_played(setup, replicate, 1, exact, float("inf"), lambda share: None))
@@ -84,11 +81,11 @@ def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, te
 
 
 class _Played(NamedTuple):
-    """A job that has been played: as several, and by a crew, where a copy of the model lies on several GPUs."""
+    """A job that has been played: as several, and by a executor, where a copy of the model lies on several GPUs."""
 
     gpus: np.ndarray
     jobs: list[Job]
-    crew: Crew | None
+    executor: LayoutExecutor | None
 
 
 def _played(
@@ -97,7 +94,7 @@ def _played(
     num_iterations: int,
     exact: bool,
     zero_s: float,
-    tell: Tell,
+    tell: OnProgress,
     may_end_early: bool = False,
 ) -> _Played:
     """Return a job that has been played; the scenario's times count from `zero_s` on.
@@ -118,49 +115,49 @@ def _played(
         return network_over(Environment(), setup.topology, setup.transport, exact)
 
     do_the_same = not exact and not setup.point.stragglers and setup.point.input is None
-    if do_the_same and isinstance(strategy, AmongThemselves):
+    if do_the_same and isinstance(strategy, CollectiveStrategy):
         for folds in (True, False):
-            played = _played_by_crew(setup, job, again, tell, folds, may_end_early)
+            played = _played_by_executor(setup, job, again, tell, folds, may_end_early)
             if _has_kept_together(played, setup.laid_out):
                 return played
             job = job_on(again(), setup, replicate, num_iterations, zero_s)
             if not played.jobs[0].plays_as_one:
                 break
-    return _played_by_crew(setup, job, None, tell, may_end_early=may_end_early)
+    return _played_by_executor(setup, job, None, tell, may_end_early=may_end_early)
 
 
 def _has_kept_together(played: _Played, laid_out: LaidOut) -> bool:
     """Say whether ranks that were taken to do the same at the same time did so, as far as is known."""
-    if played.crew is None or not played.crew.has_kept_together:
-        return played.crew is None
+    if played.executor is None or not played.executor.has_kept_together:
+        return played.executor is None
     return not played.jobs[0].plays_as_one or kept_together(played.jobs, laid_out)
 
 
-def _played_by_crew(
+def _played_by_executor(
     setup: Setup,
     job: Job,
     again: Callable[[], Network] | None,
-    tell: Tell,
+    tell: OnProgress,
     folds: bool = True,
     may_end_early: bool = False,
 ) -> _Played:
     """Return a laid out job that has been played: with shortcuts where `again` is given, as `jobs_of` says."""
     strategy = setup.point.strategy
-    jobs, crew = crew_of(setup, job, again, folds)
+    jobs, executor = executor_of(setup, job, again, folds)
     over = strategy.start_places(jobs, tell)
     if jobs[0].num_after:
-        crew.diary.last_noted = jobs[0].num_warm_up + jobs[0].num_iterations - 1
-    if may_end_early and _first_is_enough(jobs, setup, crew):
-        return _Played(job.gpus, jobs, crew)
+        executor.recorder.last_noted = jobs[0].num_warm_up + jobs[0].num_iterations - 1
+    if may_end_early and _first_is_enough(jobs, setup, executor):
+        return _Played(job.gpus, jobs, executor)
     job.env.run(over)
     if jobs[0].window is None:
-        job.env.run(job.env.all_of(crew.under_way()))
+        job.env.run(job.env.all_of(executor.under_way()))
     for each in jobs:
-        each.times = _whole(each, each.times, crew)
-    return _Played(job.gpus, jobs, crew)
+        each.times = _whole(each, each.times, executor)
+    return _Played(job.gpus, jobs, executor)
 
 
-def _first_is_enough(jobs: list[Job], setup: Setup, crew: Crew | None = None) -> bool:
+def _first_is_enough(jobs: list[Job], setup: Setup, executor: LayoutExecutor | None = None) -> bool:
     """Run jobs until their first iteration is over; keep that alone, and say so, if the next one would be the same.
 
     Nothing that they do later than that has been begun by then, as far as it goes over links.
@@ -172,30 +169,32 @@ def _first_is_enough(jobs: list[Job], setup: Setup, crew: Crew | None = None) ->
         job.first_over = first_over
     for first_over in firsts_over:
         first_over.env.run(first_over)
-    firsts = [_whole(job, job.times.select(slice(0, 1)), crew) for job in jobs]
+    firsts = [_whole(job, job.times.select(slice(0, 1)), executor) for job in jobs]
     seconds = second_like_the_first(jobs, firsts, setup.laid_out)
     if seconds is None:
         return False
     cycle_s = max(float(first.end_s.max()) for first in firsts)
     for job, job.times in zip(jobs, seconds, strict=True):
         job.num_warm_up = 0
-        if crew is not None and job.ranks is not None:
+        if executor is not None and job.ranks is not None:
             for rank, begin_s in zip(job.ranks.tolist(), job.times.begin_s[:, 0].tolist(), strict=True):
-                crew.diary.come_again(rank, cycle_s, begin_s)
+                executor.recorder.come_again(rank, cycle_s, begin_s)
     return True
 
 
-def _whole(job: Job, times: Timesheet, crew: Crew | None) -> Timesheet:
-    """Return the times of all ranks of a job with what was left out, of those that its crew has played."""
-    if crew is not None and (left_out := crew.course.left_out):
+def _whole(job: Job, times: Timesheet, executor: LayoutExecutor | None) -> Timesheet:
+    """Return the times of all ranks of a job with what was left out, of those that its executor has played."""
+    if executor is not None and (left_out := executor.course.left_out):
         times = times.put_off([gap.at_s for gap in left_out], [gap.seconds for gap in left_out])
     if job.plays_as_one:
         note_for_all(times)
     return times
 
 
-def crew_of(setup: Setup, job: Job, again: Callable[[], Network] | None, folds: bool = True) -> tuple[list[Job], Crew]:
-    """Return a job for each place of a copy of a laid out model, and their crew; as `jobs_of`."""
+def executor_of(
+    setup: Setup, job: Job, again: Callable[[], Network] | None, folds: bool = True
+) -> tuple[list[Job], LayoutExecutor]:
+    """Return a job for each place of a copy of a laid out model, and their executor; as `jobs_of`."""
     assert setup.laid_out is not None
     is_grid = setup.point.parallelism.kind == "grid"  # others exchange more than gradients among copies
     algorithm = getattr(setup.point.strategy, "algorithm", "auto") if is_grid else "auto"
@@ -203,9 +202,9 @@ def crew_of(setup: Setup, job: Job, again: Callable[[], Network] | None, folds: 
 
 
 def _outcome(played: _Played, laid_out: LaidOut | None) -> Outcome:
-    if laid_out is None or played.crew is None:
+    if laid_out is None or played.executor is None:
         return outcome_of(played.jobs[0])
-    return joined(played.jobs, laid_out, played.crew, played.gpus)
+    return joined(played.jobs, laid_out, played.executor, played.gpus)
 
 
 def _measured_from_s(played: _Played) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.errors import InputError
+from clustersim.model import PRECISIONS, Layer
 from clustersim.parallelism import AXES, COLLECTIVE_AXES, PEERS, REPLICAS, SHARERS, Grid
 from clustersim.parallelism.plan import Part, StagePlan
 from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Node, Task, Work, tags_of, tasks_of
@@ -15,7 +16,6 @@ from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Comput
 from clustersim.program.plain import plain_program
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.setup import Setup
-from clustersim.workload import PRECISIONS, Layer
 
 _AXES = (*AXES, *COLLECTIVE_AXES, SHARERS, PEERS)
 

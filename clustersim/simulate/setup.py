@@ -11,6 +11,10 @@ import numpy as np
 from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
 from clustersim.hardware.sheet import Sheet, Transport
+from clustersim.kernels import Compression, check_memory
+from clustersim.model import LayerTime, Workload, load_workload, parameter_tensors
+from clustersim.model.casts import casts_of
+from clustersim.model.shared_weights import by_row, shared_weights
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration, Wire, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
@@ -24,16 +28,6 @@ from clustersim.spec import Spec
 from clustersim.topology import Topology, place
 from clustersim.topology.processes import Threads, with_processes
 from clustersim.units import format_size
-from clustersim.workload import (
-    Compression,
-    LayerTime,
-    Workload,
-    check_memory,
-    load_workload,
-    parameter_tensors,
-)
-from clustersim.workload.casts import casts_of
-from clustersim.workload.shared_weights import by_row, shared_weights
 
 
 class Setup:

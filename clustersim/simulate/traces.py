@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import simpy
 
+from clustersim.communicator.algorithm import schedule_collective
+from clustersim.communicator.extra_ranks import extra_ranks
+from clustersim.communicator.pauses import pauses_s
 from clustersim.devices import GpuDevice
 from clustersim.errors import SimulationError
 from clustersim.hardware import load_transport
@@ -17,9 +20,6 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Environment, Network
 from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Node, in_order
 from clustersim.simulate.play import network_over
-from clustersim.strategies.algorithm import schedule_collective
-from clustersim.strategies.further_ranks import further_ranks
-from clustersim.strategies.pauses import pauses_s
 from clustersim.topology import Node as Place
 from clustersim.topology import Topology, load_topology, place
 from clustersim.topology.placement import Block
@@ -119,7 +119,7 @@ class _Stage:
         ends = topology.memory[gpus] if self.is_staged else topology.gpus[gpus]
         nodes: list[Hashable] = [Place(end) for end in ends.tolist()]
         delay_s = pauses_s(schedule, topology, gpus, self.library.library, node.op, node.algorithm)
-        collective = self.network.begin(schedule, [*nodes, *further_ranks(schedule, topology, gpus)], delay_s)
+        collective = self.network.begin(schedule, [*nodes, *extra_ranks(schedule, topology, gpus)], delay_s)
         others = range(len(gpus), schedule.num_ranks)
         if others:
             collective.enter_each(others, [float(self.env.now)] * len(others))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from clustersim.model import Layer
+from clustersim.model.shared_weights import shared_weights
 from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.recomputation import recomputed
 from clustersim.scenario import Point
-from clustersim.workload import Layer
-from clustersim.workload.shared_weights import shared_weights
 
 _BY_THE_GPU = ("pytorch", "pytorch-view")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from clustersim.workload import Workload
+from clustersim.model import Workload
 
 _MOST_WORKLOADS = 64
 

@@ -10,16 +10,13 @@ from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.backup import Backup
 from clustersim.strategies.bounded_staleness import BoundedStaleness
 from clustersim.strategies.data_parallel import DataParallel
-from clustersim.strategies.desk import Exchange
 from clustersim.strategies.gossip import Gossip
 from clustersim.strategies.hierarchical import Hierarchical
-from clustersim.strategies.job import Job
 from clustersim.strategies.local import Local
 from clustersim.strategies.server import Server
 from clustersim.strategies.servers import Servers
 from clustersim.strategies.softsync import Softsync
 from clustersim.strategies.strategy import Strategy
-from clustersim.strategies.window import Window
 
 STRATEGIES: Registry[type[Strategy]] = Registry(
     "strategy",
@@ -37,4 +34,4 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
     },
 )
 
-__all__ = ["STRATEGIES", "AllReduce", "DataParallel", "Exchange", "Job", "Server", "Servers", "Strategy", "Window"]
+__all__ = ["STRATEGIES", "AllReduce", "Async", "DataParallel", "Server", "Servers", "Strategy"]

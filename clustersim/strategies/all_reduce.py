@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
 from clustersim.program import COPIES, Copies
-from clustersim.strategies.among_themselves import AmongThemselves
+from clustersim.strategies.collective_strategy import CollectiveStrategy
 
 
-class AllReduce(AmongThemselves):
+class AllReduce(CollectiveStrategy):
     """Workers add their gradients among themselves, by a collective algorithm.
 
     One bucket follows the other, as on the one communication stream of NCCL or DistributedDataParallel.
@@ -73,5 +73,5 @@ class AllReduce(AmongThemselves):
         return super().warnings()
 
     @property
-    def marches(self) -> bool:
+    def is_vectorized(self) -> bool:
         return True

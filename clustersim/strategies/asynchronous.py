@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from clustersim.strategies.rule import Rule
-from clustersim.strategies.served import Stale
+from clustersim.strategies.server_strategy import StaleServerStrategy
+from clustersim.strategies.update_rule import UpdateRule
 
 
-class Async(Stale):
+class Async(StaleServerStrategy):
     """A server applies every gradient when it arrives, to whatever version it then has (Dean et al., 2012).
 
     Nobody waits for anybody; with n workers of one speed a gradient is n - 1 versions old when it is applied.
@@ -16,5 +16,5 @@ class Async(Stale):
 
     kind: Literal["async"] = "async"
 
-    def rule(self, num_workers: int) -> Rule:
-        return Rule(gradients_per_update=1)
+    def rule(self, num_workers: int) -> UpdateRule:
+        return UpdateRule(gradients_per_update=1)

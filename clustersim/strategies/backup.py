@@ -10,15 +10,14 @@ import simpy
 from pydantic import Field
 
 from clustersim.errors import Mistake
+from clustersim.execution.job import Job, OnProgress
 from clustersim.stragglers import Awaited
-from clustersim.strategies.job import Job
-from clustersim.strategies.rule import Gradient, Rule
-from clustersim.strategies.served import Served
 from clustersim.strategies.server import Server
-from clustersim.strategies.strategy import Tell
+from clustersim.strategies.server_strategy import ServerStrategy
+from clustersim.strategies.update_rule import Gradient, UpdateRule
 
 
-class Backup(Served):
+class Backup(ServerStrategy):
     """Synchronous servers that do not wait for the slowest workers (Chen et al., 2016).
 
     An update takes the first gradients of its version, from all but `backups` of the workers (or from a `fraction`
@@ -51,16 +50,16 @@ class Backup(Served):
     def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
         return Awaited(num_workers - self._num_backups(num_workers), num_workers)
 
-    def rule(self, num_workers: int) -> Rule:
-        return FirstOnes(num_workers - self._num_backups(num_workers))
+    def rule(self, num_workers: int) -> UpdateRule:
+        return FirstGradients(num_workers - self._num_backups(num_workers))
 
-    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
+    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
         """Let every worker go round until what counts is done; without backups in step, as the synchronous server."""
         if self._num_backups(job.num_ranks):
             return super().start(job, tell)
         return Server(servers=self.servers, overlap=self.overlap, buckets=self.buckets).start(job, tell)
 
-    def start_places(self, jobs: Sequence[Job], tell: Tell = lambda share: None) -> simpy.Event:
+    def start_places(self, jobs: Sequence[Job], tell: OnProgress = lambda share: None) -> simpy.Event:
         """Let every copy of the model go round as one worker does; without backups in step."""
         if self._num_backups(jobs[0].num_ranks):
             return super().start_places(jobs, tell)
@@ -72,7 +71,7 @@ class Backup(Served):
         return 1 if self.backups is None else self.backups
 
 
-class FirstOnes(Rule):
+class FirstGradients(UpdateRule):
     """An update takes the first gradients of its version, and none of an older one; workers wait for it.
 
     The servers agree on whose gradients these are: the first ones of which any part has its turn at any server. So

@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import Field
 
 from clustersim.stragglers import Awaited
-from clustersim.strategies.rule import Gradient, Rule, Shard
-from clustersim.strategies.served import Stale
+from clustersim.strategies.server_strategy import StaleServerStrategy
+from clustersim.strategies.update_rule import Gradient, Shard, UpdateRule
 
 
-class BoundedStaleness(Stale):
+class BoundedStaleness(StaleServerStrategy):
     """A worker is at most `bound` iterations ahead of the slowest, and waits where it would be more (Ho et al., 2013).
 
     A worker's clock is the number of its gradients that are in the model. Its iteration c, from 0 on, begins when
@@ -25,11 +25,11 @@ class BoundedStaleness(Stale):
     def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
         return Awaited(num_workers, num_workers)  # a slower GPU stays slower, until the bound is reached
 
-    def rule(self, num_workers: int) -> Rule:
-        return Clocks(self.bound)
+    def rule(self, num_workers: int) -> UpdateRule:
+        return SlowestWorker(self.bound)
 
 
-class Clocks(Rule):
+class SlowestWorker(UpdateRule):
     """Every gradient is applied when it arrives; a worker reads when the slowest is at most `bound` clocks behind."""
 
     def __init__(self, bound: int):

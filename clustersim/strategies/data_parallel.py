@@ -10,12 +10,12 @@ from pydantic import Field
 
 from clustersim.collectives import Schedule, Step
 from clustersim.collectives.schedule import Relays
+from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import Mistake
+from clustersim.execution.job import Job
+from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.program import COPIES, Caps, Copies
 from clustersim.program.buckets import FusionBuffer
-from clustersim.strategies.algorithm import schedule_collective
-from clustersim.strategies.desk import Desk, Exchange
-from clustersim.strategies.job import Job
 from clustersim.strategies.synchronous import Synchronous
 from clustersim.topology import Topology
 from clustersim.units import Size
@@ -57,7 +57,7 @@ class DataParallel(Synchronous):
         return False
 
     @property
-    def marches(self) -> bool:
+    def is_vectorized(self) -> bool:
         return True
 
     def bucket_caps(self, gradient_bytes: float, num_copies: int, sharding: str | None) -> Caps:
@@ -85,12 +85,12 @@ class DataParallel(Synchronous):
         )
         return [Mistake(message, key="kind", got=self.kind, allowed="GPUs of one host, or all-reduce")]
 
-    def desk(self, job: Job) -> Desk:
+    def rendezvous(self, job: Job) -> Rendezvous:
         """Return where buckets are added and handed out, the first behind what is scattered and gathered."""
         exchanges = [self.exchange(job, bucket.num_bytes) for bucket in job.buckets]
         if exchanges and job.num_ranks > 1:
             exchanges[0] = self._behind_the_rest(exchanges[0], job.num_ranks)
-        return Desk(job, exchanges)
+        return Rendezvous(job, exchanges)
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule a reduction to the first worker and a broadcast from it."""

@@ -10,16 +10,15 @@ from pydantic import Field, WithJsonSchema, field_validator
 
 from clustersim.collectives import Schedule, Step
 from clustersim.errors import InputError, Mistake
+from clustersim.execution.job import Job, OnProgress
+from clustersim.execution.rendezvous import Exchange, Rendezvous
+from clustersim.execution.window import Window, updates_before
+from clustersim.execution.worker import BucketSender, Process, compute, update
 from clustersim.results import Update
 from clustersim.stragglers import Awaited
-from clustersim.strategies.day import Outbox, Process, compute, update
-from clustersim.strategies.desk import Desk, Exchange
 from clustersim.strategies.graphs import GRAPHS, Edge, diameter, mixing_matrix, neighbours, spectral_gap
-from clustersim.strategies.job import Job
 from clustersim.strategies.pairs import Pairs
-from clustersim.strategies.strategy import Tell
 from clustersim.strategies.synchronous import Synchronous
-from clustersim.strategies.window import Window, updates_before
 
 _PAIR = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
 _Pair = Annotated[Edge, WithJsonSchema(_PAIR)]  # in words that old editors know
@@ -114,22 +113,22 @@ class Gossip(Synchronous):
         steps = [Step.of(src, dst, num_bytes, reduce=True)] if src else []
         return Exchange(Schedule.from_steps(job.num_ranks, steps), job.buffer_nodes(), "gossip", len(steps))
 
-    def desk(self, job: Job) -> Desk:
+    def rendezvous(self, job: Job) -> Rendezvous:
         exchanges = [self.exchange(job, bucket.num_bytes) for bucket in job.buckets]
-        return Desk(job, exchanges, neighbours=self.neighbours(job.num_ranks))
+        return Rendezvous(job, exchanges, neighbours=self.neighbours(job.num_ranks))
 
-    def iterate(self, job: Job, desk: Desk | Pairs, rank: int, iteration: int) -> Process:
+    def iterate(self, job: Job, rendezvous: Rendezvous | Pairs, rank: int, iteration: int) -> Process:
         """Average the copy with those of neighbours, compute a gradient on it, update."""
-        outbox = Outbox(job, desk, rank, iteration)
+        sender = BucketSender(job, rendezvous, rank, iteration)
         if self.overlap:
-            outbox.send_all()
+            sender.send_all()
         yield from compute(job, rank, iteration)
         if not self.overlap:
-            outbox.send_all()
-        yield from outbox.emptied()
+            sender.send_all()
+        yield from sender.emptied()
         yield from update(job, rank, iteration)
 
-    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
+    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
         """Let the workers gossip in step, or each at its own pace."""
         if not self.asynchronous:
             return super().start(job, tell)

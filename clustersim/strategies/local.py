@@ -8,13 +8,13 @@ from typing import Literal
 from pydantic import Field
 
 from clustersim.errors import Mistake
-from clustersim.strategies.among_themselves import AmongThemselves
-from clustersim.strategies.day import Outbox, Process, compute, update
-from clustersim.strategies.desk import Desk
-from clustersim.strategies.job import Job
+from clustersim.execution.job import Job
+from clustersim.execution.rendezvous import Rendezvous
+from clustersim.execution.worker import BucketSender, Process, compute, update
+from clustersim.strategies.collective_strategy import CollectiveStrategy
 
 
-class Local(AmongThemselves):
+class Local(CollectiveStrategy):
     """Every worker updates its own copy of the model; every `steps` iterations the copies are averaged (Stich, 2019).
 
     Averaging is an all-reduce of all weights after the update. Whole rounds of `steps` iterations are simulated.
@@ -42,12 +42,12 @@ class Local(AmongThemselves):
         """Return one round, and that round and as many as hold all the iterations that count."""
         return self.steps, (1 + ceil(job.num_iterations / self.steps)) * self.steps
 
-    def iterate(self, job: Job, desk: Desk, rank: int, iteration: int) -> Process:
+    def iterate(self, job: Job, rendezvous: Rendezvous, rank: int, iteration: int) -> Process:
         """Go forward and backward, update the own copy, and average with the others at the end of a round."""
         yield from compute(job, rank, iteration)
         yield from update(job, rank, iteration)
         job.times.computed_s[rank, iteration] = job.times.exchanged_s[rank, iteration] = job.env.now
         if (iteration + 1) % self.steps == 0:
-            outbox = Outbox(job, desk, rank, iteration)
-            outbox.send_all()
-            yield from outbox.emptied()
+            sender = BucketSender(job, rendezvous, rank, iteration)
+            sender.send_all()
+            yield from sender.emptied()

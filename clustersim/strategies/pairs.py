@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import simpy
 
+from clustersim.execution.job import Job
+from clustersim.execution.worker import Process, Where, fire
 from clustersim.program import Bucket
 from clustersim.seeding import stream
-from clustersim.strategies.day import Process, Where, fire
-from clustersim.strategies.job import Job
 
 
 class Pairs:

@@ -10,17 +10,17 @@ import numpy as np
 from pydantic import Field
 
 from clustersim.collectives import Schedule, Step
+from clustersim.communicator.algorithm import by_host
+from clustersim.communicator.receive_cost import with_receive_cost
 from clustersim.errors import Mistake
+from clustersim.execution.job import Job
+from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
-from clustersim.strategies.algorithm import by_host
-from clustersim.strategies.desk import Desk, Exchange
-from clustersim.strategies.job import Job
+from clustersim.strategies.copy_stream_rendezvous import CopyStreamRendezvous, in_one_stream
 from clustersim.strategies.local_sums import parts_of
-from clustersim.strategies.patient_desk import PatientDesk, Share
+from clustersim.strategies.server_rendezvous import ServerRendezvous, ServerShare
 from clustersim.strategies.servers import Servers, update_s
-from clustersim.strategies.stream_desk import StreamDesk, in_one_stream
 from clustersim.strategies.synchronous import Synchronous
-from clustersim.strategies.taking_in import with_taking_in
 from clustersim.topology import Node
 
 
@@ -44,7 +44,7 @@ class Server(Synchronous):
         return self.servers.on not in ("gpu0", "gpus")
 
     @property
-    def marches(self) -> bool:
+    def is_vectorized(self) -> bool:
         return True
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
@@ -59,7 +59,7 @@ class Server(Synchronous):
             mistakes.append(Mistake(message, key="servers.update_on", got="workers", allowed="servers"))
         return mistakes
 
-    def desk(self, job: Job) -> Desk:
+    def rendezvous(self, job: Job) -> Rendezvous:
         """Return where workers exchange buckets: at servers that hand out at once, or that take their time."""
         sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
         places = self.servers.holders(sizes, [bucket.name for bucket in job.buckets], job.bytes_per_number)
@@ -70,17 +70,17 @@ class Server(Synchronous):
         }
         exchanges = [known[kind] for kind in kinds]
         if not self.servers.is_patient:
-            return Desk(job, exchanges)
+            return Rendezvous(job, exchanges)
         shares = [
-            [Share(number, self._update_s(job, nodes[number], size / len(numbers))) for number in numbers]
+            [ServerShare(number, self._update_s(job, nodes[number], size / len(numbers))) for number in numbers]
             for numbers, size in kinds
         ]
         ways, together = self.servers, self.servers.pull == "together"
         if not ways.one_stream:
-            return PatientDesk(job, exchanges, shares, ways.one_core, together)
+            return ServerRendezvous(job, exchanges, shares, ways.one_core, together)
         ranks = [] if ways.update_on == "workers" else ways.gpu_ranks(job)
         receivers = [[ranks[number] for number in numbers if ranks] for numbers in places]
-        return StreamDesk(job, exchanges, shares, together, receivers)
+        return CopyStreamRendezvous(job, exchanges, shares, together, receivers)
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Schedule push and pull of one bucket of which every server has a share."""
@@ -104,7 +104,7 @@ class Server(Synchronous):
         topology, places = job.network.topology, [*self.servers.worker_nodes(job), *nodes * num_ends]
         pulls = in_one_stream(pull, places, len(nodes)) if self.servers.one_stream else [pull]
         steps = [up, push, *pulls, down] if len(parts.giver) else [push, *pulls]
-        taken_in, threads = with_taking_in(steps, [topology.node(place) for place in places], topology)
+        taken_in, threads = with_receive_cost(steps, [topology.node(place) for place in places], topology)
         places += map(Node, threads)
         schedule = Schedule.from_steps(len(places), list(chain(*taken_in)), granularity=parts.granularity)
         pulling = sum(map(len, taken_in[: 2 if len(parts.giver) else 1]))
@@ -116,8 +116,8 @@ class Server(Synchronous):
     def _num_ends(self) -> int:
         """Return how many ranks of an exchange a server is."""
         if self.servers.one_stream:
-            return StreamDesk.num_ends
-        return PatientDesk.num_ends if self.servers.is_patient else 1
+            return CopyStreamRendezvous.num_ends
+        return ServerRendezvous.num_ends if self.servers.is_patient else 1
 
     def _groups(self, job: Job) -> list[list[int]]:
         """Return the ranks whose gradients are pushed as one."""

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
+from clustersim.execution.job import Job
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.spec import Spec
-from clustersim.strategies.job import Job
 from clustersim.topology import Node
 
 _HASH = 9973  # times the number of an array, as MXNet has it

@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import Field
 
 from clustersim.errors import Mistake
-from clustersim.strategies.rule import Rule
-from clustersim.strategies.served import Stale
+from clustersim.strategies.server_strategy import StaleServerStrategy
+from clustersim.strategies.update_rule import UpdateRule
 
 
-class Softsync(Stale):
+class Softsync(StaleServerStrategy):
     """A server updates after every floor(workers / n) gradients, whoever's they are (Zhang et al., 2016).
 
     Nobody waits: a worker that has pushed pulls what is there. n = 1 gathers as many gradients as a synchronous
@@ -27,5 +27,5 @@ class Softsync(Stale):
         message = f"{num_workers} workers hand in {num_workers} gradients a round, too few for {self.n} updates"
         return [Mistake(message, key="n", got=str(self.n), allowed=f"1 to {num_workers}")]
 
-    def rule(self, num_workers: int) -> Rule:
-        return Rule(gradients_per_update=num_workers // self.n)
+    def rule(self, num_workers: int) -> UpdateRule:
+        return UpdateRule(gradients_per_update=num_workers // self.n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,11 @@ import simpy
 from pydantic import Field, field_validator
 
 from clustersim.errors import Mistake
+from clustersim.execution.job import Job, OnProgress
 from clustersim.program import Caps, Copies, bucket_caps
 from clustersim.spec import Spec
 from clustersim.stragglers import Awaited
-from clustersim.strategies.job import Job
 from clustersim.topology import Topology
-
-Tell = Callable[[float], None]
-"""Told which share of the work is done, 0 to 1."""
 
 
 class Strategy(Spec):
@@ -129,7 +126,7 @@ class Strategy(Spec):
         """Return figures of the strategy itself, which need no simulation."""
         return {}
 
-    def start_places(self, jobs: Sequence[Job], tell: Tell = lambda share: None) -> simpy.Event:
+    def start_places(self, jobs: Sequence[Job], tell: OnProgress = lambda share: None) -> simpy.Event:
         """Put the workers of all `jobs` on the clock, one job for each place of a copy of the model; as `start`.
 
         Rank r of each job is part of copy r. Here the ranks of a place meet by themselves.
@@ -138,5 +135,5 @@ class Strategy(Spec):
         return jobs[0].env.all_of(over)
 
     @abstractmethod
-    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
+    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
         """Put the workers of a job on the clock; return an event that fires when what counts is done."""

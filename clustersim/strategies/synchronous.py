@@ -6,13 +6,13 @@ from abc import abstractmethod
 
 import simpy
 
+from clustersim.execution.job import Job, OnProgress
+from clustersim.execution.rendezvous import Exchange, Rendezvous
+from clustersim.execution.vectorized_sm_sharing import VectorizedWorkersSharingSms
+from clustersim.execution.vectorized_workers import VECTORIZED, VectorizedWorkers, can_vectorize
+from clustersim.execution.worker import BucketSender, Process, compute, update
 from clustersim.stragglers import Awaited
-from clustersim.strategies.day import Outbox, Process, compute, update
-from clustersim.strategies.desk import Desk, Exchange
-from clustersim.strategies.job import Job
-from clustersim.strategies.march import MARCHED, March, may_march
-from clustersim.strategies.shared_march import SharedMarch
-from clustersim.strategies.strategy import Strategy, Tell
+from clustersim.strategies.strategy import Strategy
 
 
 class Synchronous(Strategy):
@@ -26,8 +26,8 @@ class Synchronous(Strategy):
         return Awaited(num_workers, num_workers)
 
     @property
-    def marches(self) -> bool:
-        """Whether a worker's day is `iterate` below, in which only its own buckets hold it up: a `March` knows it."""
+    def is_vectorized(self) -> bool:
+        """Whether a worker's iteration is `iterate` below, so that `VectorizedWorkers` compute the same times."""
         return False
 
     def iterations(self, job: Job) -> tuple[int, int]:
@@ -46,39 +46,41 @@ class Synchronous(Strategy):
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
         """Say how a bucket of this size is exchanged."""
 
-    def desk(self, job: Job) -> Desk:
+    def rendezvous(self, job: Job) -> Rendezvous:
         """Return where the workers of a job meet."""
         sizes = [bucket.num_bytes for bucket in job.buckets]
         known = {size: self.exchange(job, size) for size in dict.fromkeys(sizes)}
-        return Desk(job, [known[size] for size in sizes])
+        return Rendezvous(job, [known[size] for size in sizes])
 
-    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
+    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
         """Let every worker play its iterations, in step with the others; as processes only where that is needed."""
-        desk = self.desk(job)
-        job.algorithms = desk.algorithms
+        rendezvous = self.rendezvous(job)
+        job.algorithms = rendezvous.algorithms
         job.num_warm_up, num_played = self.iterations(job)
         job.num_after = self.num_after(job)
-        if self.marches and may_march(job, desk):
-            job.shortcuts = (MARCHED,)
-            march = SharedMarch if desk.holds else March
-            return march(job, desk, num_played, self.updates_on_gpu, tell).start()
+        if self.is_vectorized and can_vectorize(job, rendezvous):
+            job.shortcuts = (VECTORIZED,)
+            march = VectorizedWorkersSharingSms if rendezvous.holds else VectorizedWorkers
+            return march(job, rendezvous, num_played, self.updates_on_gpu, tell).start()
         ranks = range(1 if job.plays_as_one else job.num_ranks)
-        workers = [job.env.process(self._worker(job, desk, rank, num_played + job.num_after, tell)) for rank in ranks]
+        workers = [
+            job.env.process(self._worker(job, rendezvous, rank, num_played + job.num_after, tell)) for rank in ranks
+        ]
         return job.env.process(_all(workers))
 
-    def _worker(self, job: Job, desk: Desk, rank: int, num_iterations: int, tell: Tell) -> Process:
+    def _worker(self, job: Job, rendezvous: Rendezvous, rank: int, num_iterations: int, tell: OnProgress) -> Process:
         """Train on one GPU, iteration after iteration."""
         for iteration in range(num_iterations):
-            yield from self.iterate(job, desk, rank, iteration)
+            yield from self.iterate(job, rendezvous, rank, iteration)
             job.note_end(rank, iteration, job.env.now)
             if rank == 0:
                 tell((iteration + 1) / num_iterations)
 
-    def iterate(self, job: Job, desk: Desk, rank: int, iteration: int) -> Process:
+    def iterate(self, job: Job, rendezvous: Rendezvous, rank: int, iteration: int) -> Process:
         """Go forward, backward with buckets on their way, wait for them, update."""
-        outbox = Outbox(job, desk, rank, iteration)
-        yield from compute(job, rank, iteration, outbox.send)
-        yield from outbox.emptied()
+        sender = BucketSender(job, rendezvous, rank, iteration)
+        yield from compute(job, rank, iteration, sender.send)
+        yield from sender.emptied()
         if self.updates_on_gpu:
             yield from update(job, rank, iteration)
 

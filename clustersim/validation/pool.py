@@ -10,10 +10,12 @@ from clustersim.scenario.files import read_scenario
 from clustersim.sweep.pool import Pool
 from clustersim.validation.question import Answer, Question, answer
 
-Tell = Callable[[float, str], None]
+OnProgress = Callable[[float, str], None]
 
 
-def answer_all(questions: Sequence[Question], tell: Tell = lambda share, what: None, workers: int = 0) -> list[Answer]:
+def answer_all(
+    questions: Sequence[Question], tell: OnProgress = lambda share, what: None, workers: int = 0
+) -> list[Answer]:
     """Return the answer of each question, in their order whoever is done first.
 
     `workers` is how many processes take part, as many as there are cores where it is 0.

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from clustersim.errors import InputError, Mistake
-from clustersim.network.at_hand import kernels_at_hand
+from clustersim.network.at_hand import numba_loaded
 from clustersim.reading.explain import explain
 from clustersim.reading.tree import Node
 from clustersim.results import Run
@@ -67,7 +67,7 @@ class Answer:
     failure: str = ""
 
 
-@kernels_at_hand()
+@numba_loaded()
 @seldom_collected()
 def answer(question: Question) -> Answer:
     """Simulate one question. Nothing is raised for what its input or the simulation can cause."""

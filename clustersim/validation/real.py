@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from clustersim import __version__
 from clustersim.errors import ClustersimError
-from clustersim.validation.pool import Tell
+from clustersim.validation.pool import OnProgress
 from clustersim.validation.real_cluster import Cluster, cluster_of
 from clustersim.validation.real_file import RealRun, read_real_run
 from clustersim.validation.real_jobs import Answered, Asker
@@ -26,7 +26,7 @@ class RealVerdict:
     notes: tuple[str, ...]
 
 
-def validate_real(path: str | Path, tell: Tell = lambda share, what: None) -> RealVerdict:
+def validate_real(path: str | Path, tell: OnProgress = lambda share, what: None) -> RealVerdict:
     """Simulate what a run file (`clustersim.real-run/1`) has measured, and compare.
 
     Compute times are those of the run's compute-only phase, and a link that nothing else tells of is fitted to its

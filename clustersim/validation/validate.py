@@ -10,12 +10,12 @@ from clustersim.errors import InputError, Mistake
 from clustersim.validation.case import Case, load_cases
 from clustersim.validation.measured import Measured
 from clustersim.validation.metrics import simulated
-from clustersim.validation.pool import Tell, answer_all
+from clustersim.validation.pool import OnProgress, answer_all
 from clustersim.validation.question import Answer, Question
 from clustersim.validation.verdict import CaseVerdict, Compared, Skipped, Verdict, worst_first
 
 
-def validate(names: Sequence[str] = (), tell: Tell = lambda share, what: None, workers: int = 0) -> Verdict:
+def validate(names: Sequence[str] = (), tell: OnProgress = lambda share, what: None, workers: int = 0) -> Verdict:
     """Simulate every point of these cases (names or folders; all shipped ones where none is named) and compare.
 
     Wrong input is raised with every mistake; what fails in the simulation is told under `skipped`, and everything else

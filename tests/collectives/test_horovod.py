@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import clustersim
 from clustersim.collectives import ALL_REDUCE, IN_HOST_MEMORY, play
+from clustersim.communicator.algorithm import schedule_collective
+from clustersim.communicator.extra_ranks import extra_ranks
+from clustersim.communicator.pauses import pauses_s
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu, load_transport
 from clustersim.simulate import time_collective
-from clustersim.strategies.algorithm import schedule_collective
-from clustersim.strategies.further_ranks import further_ranks
-from clustersim.strategies.pauses import pauses_s
 from clustersim.topology import load_topology
 from tests.simulate.two_ways import check_is_exact
 
@@ -64,7 +64,7 @@ def test_hosts_of_one_gpu_take_the_copies_and_a_ring_that_adds_on_a_core() -> No
     }
     assert found["ideal"]["time_s"] == pytest.approx(2 * num_bytes / pcie + ring_s, rel=1e-3)
     assert found["nccl"]["time_s"] - found["ideal"]["time_s"] == pytest.approx(sums_s, rel=1e-2)
-    assert [cluster.node_kinds[node] for node in further_ranks(schedule, cluster, gpus)] == ["memory"] * 4
+    assert [cluster.node_kinds[node] for node in extra_ranks(schedule, cluster, gpus)] == ["memory"] * 4
 
 
 def test_ranks_of_one_memory_share_its_rate_when_they_add() -> None:

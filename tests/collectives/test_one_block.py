@@ -7,11 +7,11 @@ import pytest
 
 import clustersim
 from clustersim.collectives.nccl_1 import block_moves
+from clustersim.communicator.algorithm import schedule_collective
+from clustersim.communicator.pauses import pauses_s
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_link
 from clustersim.simulate import time_collective
-from clustersim.strategies.algorithm import schedule_collective
-from clustersim.strategies.pauses import pauses_s
 from clustersim.topology import load_topology
 
 HOST = {"template": "dual-socket", "gpu": "k80", "num_gpus": 8, "plx_per_socket": 2, "cpu": "xeon-e5-2680-v3"}

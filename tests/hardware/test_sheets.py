@@ -81,7 +81,7 @@ def values(sheet: Sheet) -> dict[str, object]:
 
 
 def test_an_h100_at_500_w_has_the_clock_that_its_limit_leaves_tensor_cores() -> None:
-    """Power that follows the clock goes with its cube; the rest is from products on two H100 (docs/physics/index.md)."""
+    """Power that follows the clock goes with its cube; the rest is from products on two H100."""
     sxm_w, sxm_num, pcie_w, pcie_num = 700.0, 132, 350.0, 114
     each = [(797.51 * 719.72) ** 0.5 / sxm_num, (492.84 * 471.79) ** 0.5 / pcie_num]
     moving = pcie_num / sxm_num * (each[1] / each[0]) ** 3

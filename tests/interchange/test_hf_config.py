@@ -11,7 +11,7 @@ import pytest
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.interchange.hf_config import FAMILIES, import_hf
-from clustersim.workload import Layer, Model, load_model, read_workload_file
+from clustersim.model import Layer, Model, load_model, read_workload_file
 
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 LLAMA_3 = {"vocab_size": 128_256, "intermediate_size": 14_336, "num_key_value_heads": 8}

@@ -13,7 +13,7 @@ import pytest
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.interchange.kineto import import_kineto
-from clustersim.workload import read_profile
+from clustersim.kernels import read_profile
 
 CONV = {"Input Dims": [[8, 3, 32, 32], [16, 3, 3, 3]], "Input type": ["float", "float"]}
 LINEAR = {"Input Dims": [[8, 100], [10, 100], [10]], "Input type": ["float", "float", "float"]}
@@ -154,7 +154,7 @@ def test_what_the_trace_does_not_say_can_be_given(tmp_path: Path) -> None:
 
 
 def test_layers_take_the_names_of_a_model_where_their_numbers_agree(tmp_path: Path) -> None:
-    from clustersim.workload.catalogue import load_model
+    from clustersim.model.catalogue import load_model
 
     recorder = Recorder()
     names = [layer.name for layer in load_model("alexnet").layers if layer.op == "convolution"]

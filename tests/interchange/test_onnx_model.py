@@ -15,7 +15,7 @@ from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.interchange.imported import Imported
 from clustersim.interchange.onnx_model import import_onnx
-from clustersim.workload import Layer, Model, load_model, read_workload_file
+from clustersim.model import Layer, Model, load_model, read_workload_file
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 Sides = Sequence[int | str | None]

@@ -12,7 +12,7 @@ import pytest
 
 from clustersim.interchange.imported import Imported
 from clustersim.interchange.torch_model import import_torch, parse_input
-from clustersim.workload import MODELS, Layer, Model, load_model
+from clustersim.model import MODELS, Layer, Model, load_model
 from tests.interchange.traced import traced_in
 
 pytestmark = pytest.mark.torch
@@ -116,7 +116,7 @@ class build(nn.Module):
 
 def test_resnet50_as_people_write_it_forecasts_like_the_catalogues(traced: Any, tmp_path: Path) -> None:
     import clustersim
-    from clustersim.workload.write_workload import write_workload_file
+    from clustersim.model.write_workload import write_workload_file
 
     model = traced(RESNET50, "3,224,224").model
     assert model.num_parameters == 25_557_032

@@ -13,7 +13,7 @@ import pytest
 
 from clustersim.cli import main
 from clustersim.interchange.torch_model import import_torch, parse_input
-from clustersim.workload import read_workload_file
+from clustersim.model import read_workload_file
 from tests.interchange.traced import HEAD
 
 pytestmark = pytest.mark.torch

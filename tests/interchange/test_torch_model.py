@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clustersim.workload import Layer, Model
+from clustersim.model import Layer, Model
 from tests.interchange.traced import traced_in
 
 pytestmark = pytest.mark.torch

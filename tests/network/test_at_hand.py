@@ -7,9 +7,9 @@ import pytest
 
 from clustersim.collectives import ALL_REDUCE
 from clustersim.network import Environment, Network
-from clustersim.network.at_hand import kernels_at_hand, most_plain_messages
-from clustersim.network.compiled.side import CompiledSide
-from clustersim.network.plain import PlainSide
+from clustersim.network.at_hand import most_plain_messages, numba_loaded
+from clustersim.network.numba_engine.engine import NumbaEngine
+from clustersim.network.python_engine.engine import PythonEngine
 
 NUM_HOSTS = 8
 
@@ -26,22 +26,22 @@ def played(num_rounds: int) -> tuple[Network, np.ndarray]:
 
 def test_they_go_over_after_fewer_messages_and_tell_the_same_times() -> None:
     plain, plain_s = played(40)
-    with kernels_at_hand():
+    with numba_loaded():
         compiled, compiled_s = played(40)
-    assert isinstance(plain.side, PlainSide)
-    assert isinstance(compiled.side, CompiledSide)
+    assert isinstance(plain.side, PythonEngine)
+    assert isinstance(compiled.side, NumbaEngine)
     assert compiled_s.tolist() == plain_s.tolist()
 
 
 def test_little_work_stays_where_it_is() -> None:
-    with kernels_at_hand():
+    with numba_loaded():
         network, _ = played(1)
-    assert isinstance(network.side, PlainSide)
+    assert isinstance(network.side, PythonEngine)
 
 
 def test_afterwards_it_is_as_before_whatever_happens() -> None:
     def fail() -> None:
-        with kernels_at_hand():
+        with numba_loaded():
             assert most_plain_messages() < 10_000
             raise ValueError("wrong")
 

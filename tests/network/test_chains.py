@@ -63,7 +63,7 @@ def test_they_are_if_the_compiled_side_takes_over_while_they_are_under_way(monke
     )
     network = make_network(star(NUM_RANKS), exact=True)
     assert play_after_one_another(network, schedules) == pytest.approx(in_steps, rel=1e-12)
-    assert type(network.side).__name__ == "CompiledSide"
+    assert type(network.side).__name__ == "NumbaEngine"
 
 
 def test_rows_of_the_compiled_side_do_not_grow_with_the_pieces():

@@ -13,11 +13,11 @@ import pytest
 
 import clustersim
 
-KERNELS = Path("clustersim/network/compiled")
+KERNELS = Path("clustersim/network/numba_engine")
 # `_folder` and `_keeping_in` are used on a tiny kernel of the test's own: the real ones take long to compile.
 TINY = """
 import json, numba
-from clustersim.network.compiled import jit
+from clustersim.network.numba_engine import jit
 def double(number):
     return 2 * number
 double = jit.kernel(double)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from clustersim.collectives import ALL_REDUCE, Schedule, Transfer
 from clustersim.errors import SimulationError
 from clustersim.network import FlowRate, Network
-from clustersim.network.compiled.side import CompiledSide
-from clustersim.network.plain import PlainSide
+from clustersim.network.numba_engine.engine import NumbaEngine
+from clustersim.network.python_engine.engine import PythonEngine
 
 from . import random_work
 from .clusters import line, link_between, make_network, star
@@ -24,8 +24,8 @@ from .random_work import Work, assert_same, duration_s, watched
 def most_plain() -> Iterator[Callable[[int], None]]:
     """Return what sets the number of messages above which a network compiles."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clustersim.network.shortcut._FEWEST_MESSAGES", 0)
-        patch.setattr("clustersim.network.shortcut._MOST_PASSED", 0)
+        patch.setattr("clustersim.network.uncontended.shortcut._FEWEST_MESSAGES", 0)
+        patch.setattr("clustersim.network.uncontended.shortcut._MOST_PASSED", 0)
         patch.setattr("clustersim.network.network._MESSAGES_PER_SENT", 0)  # whoever sent them
         yield lambda number: patch.setattr("clustersim.network.network.MOST_PLAIN_MESSAGES", number)
 
@@ -33,7 +33,7 @@ def most_plain() -> Iterator[Callable[[int], None]]:
 def switching(network: Network, time_s: float, switch: Callable[[int], None]) -> Iterator[object]:
     """Let the network go over to its compiled side as soon as it can from a time on."""
     yield network.env.timeout(time_s)
-    assert isinstance(network.side, PlainSide)
+    assert isinstance(network.side, PythonEngine)
     switch(-1)
     network.before_acting()
     network._look_at_work()
@@ -55,7 +55,7 @@ def test_switching_at_any_time_changes_nothing(most_plain, work, when, exact):
     plain = random_work.play(work, span_s, exact=True, side="plain")
     switched = play_switched(work, span_s, when, most_plain, exact=exact)
     assert_same(plain, switched)
-    assert isinstance(switched.network.side, CompiledSide) or work.costs["eager_bytes"]
+    assert isinstance(switched.network.side, NumbaEngine) or work.costs["eager_bytes"]
 
 
 @given(work=random_work.works(eager=False), most=st.integers(0, 60), exact=st.booleans())
@@ -124,18 +124,18 @@ def test_a_network_with_eager_messages_switches_between_collectives_only(most_pl
 
     most_plain(-1)
     network.env.run(network.env.process(train()))
-    assert seen == [PlainSide, PlainSide, CompiledSide, CompiledSide]
+    assert seen == [PythonEngine, PythonEngine, NumbaEngine, NumbaEngine]
 
 
 def test_small_work_stays_plain_and_much_of_it_does_not(most_plain):
     most_plain(4 * 6 - 1)
     network = make_network(star(4), exact=True)
     network.env.run(network.play(ALL_REDUCE["ring"](4, 4e6), range(4)))
-    assert isinstance(network.side, CompiledSide)
+    assert isinstance(network.side, NumbaEngine)
     most_plain(2 * 4 * 6)
     network = make_network(star(4), exact=True)
     network.env.run(network.play(ALL_REDUCE["ring"](4, 4e6), range(4)))
-    assert isinstance(network.side, PlainSide)
+    assert isinstance(network.side, PythonEngine)
 
 
 def test_who_is_stuck_is_told_alike_after_switching(most_plain):
@@ -176,7 +176,7 @@ def test_what_began_on_one_side_is_cancelled_on_the_other(most_plain):
     network.env.process(switching(network, 1.0, most_plain))
     network.env.process(after(network, 2.0, lambda: network.cancel(called_off)))
     network.env.run()
-    assert isinstance(network.side, CompiledSide)
+    assert isinstance(network.side, NumbaEngine)
     assert called_off.value[1:] == pytest.approx((2.0, 1e9), rel=1e-12)
     assert other.value.end_s == pytest.approx(3.0, rel=1e-12)
     assert network.link_bytes[link_between(network, "switch", "gpu2")] == pytest.approx(3e9, rel=1e-12)

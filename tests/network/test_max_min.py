@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clustersim.network import max_min_rates
 from clustersim.network.flow import Flow, Link, Path
-from clustersim.network.max_min import MaxMin
+from clustersim.network.python_engine.max_min import MaxMin
 
 
 class Nobody:

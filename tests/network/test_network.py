@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.collectives import ALL_REDUCE, Schedule, Transfer, closed_form
+from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu
 from clustersim.network import FlowRate, Network, max_min_rates
-from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import load_topology
 
 from .clusters import line, star, time_schedule

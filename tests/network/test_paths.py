@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from clustersim.network import Network
-from clustersim.network.plain import PlainSide
+from clustersim.network.python_engine.engine import PythonEngine
 
 from .clusters import line, link_between, make_network
 
 
 def links(network: Network) -> list[set[int]]:
     """Return the numbers of the links that the plain side tells apart."""
-    assert isinstance(network.side, PlainSide)
+    assert isinstance(network.side, PythonEngine)
     return [set(link.rates) for link in dict.fromkeys(network.side.paths.links.values())]
 
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import SimulationError
-from clustersim.network import FlowRate, max_min_rates, proportional
-from clustersim.network.proportional import proportional_rates
+from clustersim.network import FlowRate, max_min_rates
+from clustersim.network.python_engine import proportional
+from clustersim.network.python_engine.proportional import proportional_rates
 
 from .clusters import line, link_between, make_network, star
 

@@ -9,8 +9,8 @@ import pytest
 
 from clustersim.collectives import COLLECTIVES, Schedule, Transfer
 from clustersim.collectives.nccl import Ranks, nccl_latency_us
+from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
-from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import Topology, load_topology
 
 from .clusters import make_network

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from clustersim.model import Layer
 from clustersim.parallelism.gathered import bytes_in_use
-from clustersim.workload import Layer
 
 
 def block(num_parameters: int, attends: bool = True) -> list[Layer]:

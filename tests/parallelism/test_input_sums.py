@@ -8,12 +8,12 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.model import load_model
 from clustersim.parallelism.input_sums import with_each_sum
 from clustersim.parallelism.pieces import calls_bytes
 from clustersim.parallelism.split import split_model
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
-from clustersim.workload import load_model
 
 LLAMA, TOKENS, FEATURES, BLOCKS = "llama-2-7b", 4096, 4096, 32
 

@@ -8,13 +8,14 @@ import pytest
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
+from clustersim.kernels import OptimizerSpec
+from clustersim.kernels.compute_time import ComputeSpec, build_workload
+from clustersim.model import Model, load_model
+from clustersim.model.builder import Builder, Tensor
 from clustersim.parallelism import LaidOut, Parallelism, Training, lay_out
-from clustersim.parallelism.borders import Tiles
-from clustersim.parallelism.local_fields import tile_pieces
+from clustersim.parallelism.historical.borders import Tiles
+from clustersim.parallelism.historical.local_fields import tile_pieces
 from clustersim.program.ops import Call, Compute, Ready, Receive, Send
-from clustersim.workload import Model, OptimizerSpec, load_model
-from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.compute_time import ComputeSpec, build_workload
 
 BATCH = 16
 

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clustersim.kernels import OptimizerSpec, memory_per_gpu
+from clustersim.model import Layer, Model, load_model
+from clustersim.model.catalogue.gpt import gpt
 from clustersim.parallelism.memory import (
     HeldPart,
     HeldRules,
@@ -19,8 +22,6 @@ from clustersim.parallelism.memory import (
 )
 from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.split import Piece, split_model
-from clustersim.workload import Layer, Model, OptimizerSpec, load_model, memory_per_gpu
-from clustersim.workload.catalogue.gpt import gpt
 
 ADAM = OptimizerSpec(kind="adam")
 TOKENS, FEATURES, HEADS = 64, 128, 4

@@ -8,11 +8,12 @@ import pytest
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
+from clustersim.kernels import OptimizerSpec
+from clustersim.kernels.compute_time import ComputeSpec, build_workload
+from clustersim.model import load_model
 from clustersim.parallelism import LaidOut, Parallelism, Training, lay_out
-from clustersim.parallelism.one_weird_trick import MOVED_ALONG, Trick, trick_pieces
+from clustersim.parallelism.historical.one_weird_trick import MOVED_ALONG, Trick, trick_pieces
 from clustersim.program.ops import Call, Compute, Ready, Wait
-from clustersim.workload import OptimizerSpec, load_model
-from clustersim.workload.compute_time import ComputeSpec, build_workload
 
 SCHEMES = ("gathered", "one-by-one", "in-shares")
 SAMPLE_BYTES = 9216 * 4.0

@@ -7,9 +7,9 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+from clustersim.model import Layer
+from clustersim.model.tensors import weights_and_biases
 from clustersim.parallelism.owned_runs import runs_of, slices_of
-from clustersim.workload import Layer
-from clustersim.workload.tensors import weights_and_biases
 
 
 def product(inputs: int, outputs: int, count: int = 1) -> Layer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import clustersim
+from clustersim.kernels import OptimizerSpec
+from clustersim.model import load_model
 from clustersim.parallelism.memory import HeldPart, HeldRules, kept_by_layer, stage_memory
 from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.split import split_model
-from clustersim.workload import OptimizerSpec, load_model
 
 SCENARIO = {
     "model": "gpt-2x256x4-seq128-fused",

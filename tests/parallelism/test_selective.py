@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from clustersim.kernels import OptimizerSpec
+from clustersim.model import load_model
 from clustersim.parallelism.memory import HeldPart, HeldRules, kept_by_layer
 from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.split import split_model
-from clustersim.workload import OptimizerSpec, load_model
 
 ADAM = OptimizerSpec(kind="adam")
 FEATURES, WIDE, KEYS, TOKENS = 4096, 14_336, 1024, 8192

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
+from clustersim.model import Layer, Model, load_model
+from clustersim.model.builder import Builder, Tensor
+from clustersim.model.catalogue.gpt import gpt
 from clustersim.parallelism.pieces import part_of
 from clustersim.parallelism.split import CLASS_BYTES, GroupCall, Piece, calls_bytes, split_model
-from clustersim.workload import Layer, Model, load_model
-from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.catalogue.gpt import gpt
 
 MODELS = ("alexnet", "alexnet-caffe", "vgg16", "resnet50", "gpt2-small", "bert-base", "lstm-lm", "googlenet-aux")
 BYTES = 2.0

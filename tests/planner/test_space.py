@@ -6,6 +6,7 @@ from math import prod
 
 import pytest
 
+from clustersim.model import load_model
 from clustersim.planner.space import (
     DOES_NOT_DIVIDE,
     NO_ROUNDS,
@@ -14,7 +15,6 @@ from clustersim.planner.space import (
     Space,
     divisors,
 )
-from clustersim.workload import load_model
 
 
 def every(space: Space) -> list[Choice]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clustersim.workload.catalogue import load_model
+from clustersim.model.catalogue import load_model
 
 pytestmark = pytest.mark.torch
 

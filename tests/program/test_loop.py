@@ -1,4 +1,4 @@
-"""Laps of programs: what comes again, and what follows it with fewer of them."""
+"""MicroBatchCycles of programs: what comes again, and what follows it with fewer of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.parallelism.schedules import SCHEDULES, Slot
-from clustersim.program.loop import Loop, after_laps, early_laps, loop_of
+from clustersim.program.loop import Loop, after_cycles, early_cycles, loop_of
 from clustersim.program.ops import BACKWARD, Call, Compute, Key, Op, Pass, Program, Send, Wait
 
 
@@ -27,7 +27,7 @@ def program_of(slots: list[Slot]) -> Program:
     st.integers(4, 12),
     st.integers(0, 3),
 )
-def test_a_schedule_goes_in_laps_of_as_many_micro_batches_as_it_takes_at_a_time(
+def test_a_schedule_goes_in_cycles_of_as_many_micro_batches_as_it_takes_at_a_time(
     schedule: str, num_stages: int, rounds: int, stage: int
 ) -> None:
     num_chunks = 2 if schedule == "interleaved" else 1
@@ -40,19 +40,19 @@ def test_a_schedule_goes_in_laps_of_as_many_micro_batches_as_it_takes_at_a_time(
     step = num_stages if schedule == "interleaved" else 1
     for program, loop in zip(stages, loops, strict=True):
         assert loop is not None
-        for lap in range(1, loop.num_laps):
-            for before, after in zip(loop.lap(lap - 1), loop.lap(lap), strict=True):
+        for cycle in range(1, loop.num_cycles):
+            for before, after in zip(loop.cycle(cycle - 1), loop.cycle(cycle), strict=True):
                 one, other = program.parts[before], program.parts[after]
                 assert isinstance(one, Pass)
                 assert isinstance(other, Pass)
                 assert (one.body, one.micro_batch + loop.step) == (other.body, other.micro_batch)
     if rounds >= 8:
         assert {loop.step for loop in loops if loop} == {step}
-        assert min(loop.num_laps for loop in loops if loop) >= rounds - (4 if step > 1 else 2 * num_stages)
+        assert min(loop.num_cycles for loop in loops if loop) >= rounds - (4 if step > 1 else 2 * num_stages)
 
 
 @given(st.sampled_from([1, 2, 4]), st.integers(0, 3), st.integers(12, 20), st.integers(0, 4))
-def test_fewer_laps_are_the_program_of_fewer_micro_batches(
+def test_fewer_cycles_are_the_program_of_fewer_micro_batches(
     num_stages: int, stage: int, num_micro: int, num_left_out: int
 ) -> None:
     def ops_of(num_micro: int) -> Program:
@@ -62,10 +62,10 @@ def test_fewer_laps_are_the_program_of_fewer_micro_batches(
     loop = loop_of(whole)
     assert loop is not None
     before = [op for part in whole.parts[: loop.end - num_left_out * loop.num_parts] for op in part.ops()]  # type: ignore[union-attr]
-    assert [*before, *after_laps(whole, loop, num_left_out)] == list(fewer.ops())
+    assert [*before, *after_cycles(whole, loop, num_left_out)] == list(fewer.ops())
 
 
-def test_without_passes_that_come_again_there_are_no_laps() -> None:
+def test_without_passes_that_come_again_there_are_no_cycles() -> None:
     assert loop_of(Program(0, (Compute("layer", 1.0, BACKWARD, 0),))) is None
     body = (Compute("layer", 1.0, BACKWARD, 0),)
     assert loop_of(Program(0, (Pass(body, 0), Pass((Compute("other", 1.0, BACKWARD, 0),), 0)))) is None
@@ -74,11 +74,11 @@ def test_without_passes_that_come_again_there_are_no_laps() -> None:
     assert loop_of(Program(0, backwards[::-1], staleness=1)) is None
 
 
-@pytest.mark.parametrize(("first_late", "num_laps"), [(9, 8), (8, 8), (5, 5), (0, 0)])
-def test_laps_that_send_something_late_are_none(first_late: int, num_laps: int) -> None:
+@pytest.mark.parametrize(("first_late", "num_cycles"), [(9, 8), (8, 8), (5, 5), (0, 0)])
+def test_cycles_that_send_something_late_are_none(first_late: int, num_cycles: int) -> None:
     body: tuple[Op, ...] = (Compute("layer", 1.0, BACKWARD, 0), Send(Key("activations", 0, 1), 1, 8.0))
     program = Program(0, tuple(Pass(body, number) for number in range(8)))
-    assert early_laps(program, Loop(0, 1, 8, 1), first_late).num_laps == num_laps
+    assert early_cycles(program, Loop(0, 1, 8, 1), first_late).num_cycles == num_cycles
 
 
 def test_of_waits_at_the_end_those_for_what_is_left_out_are_missing() -> None:
@@ -97,7 +97,7 @@ def test_of_waits_at_the_end_those_for_what_is_left_out_are_missing() -> None:
     loop = loop_of(program)
     assert loop == Loop(0, 1, 7, 1)
     seventh = Key("shares", 4, 0)
-    assert list(after_laps(program, loop, 3)) == [
+    assert list(after_cycles(program, loop, 3)) == [
         Call(seventh, "reduce-scatter", "replicas", 8.0),
         Call(Key("sums", 4, 0), "all-reduce", "replicas", 8.0, after=seventh),
         *(Wait(key) for key in [*calls[:4], Key("sums", 4, 0)]),

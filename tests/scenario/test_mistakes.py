@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from clustersim.errors import InputError, Mistake
+from clustersim.kernels import OptimizerSpec, memory_per_gpu
+from clustersim.model import load_model
 from clustersim.scenario import Scenario, build_topology, load_scenario
 from clustersim.units import format_size, parse
-from clustersim.workload import OptimizerSpec, load_model, memory_per_gpu
 
 Load = Callable[..., Scenario]
 Mistakes = Callable[..., list[Mistake]]

@@ -1,6 +1,6 @@
 """What goes beside a layout, along its copies: laws that hold it to plain training, and one way of playing to another.
 
-A layout of one stage with all layers of a model is plain training in other words, which is played by a crew.
+A layout of one stage with all layers of a model is plain training in other words, which is played by a executor.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.kernels import COMPRESSIONS
+from clustersim.model import load_model
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.long_run import written_bytes
 from clustersim.simulate.setup import Setup
-from clustersim.workload import COMPRESSIONS, load_model
 
 STAR = {"kind": "star", "num_hosts": 8, "gpu": "p100", "link": "10 Gbit/s", "hop": "1 us"}
 DGX = {"kind": "star", "num_hosts": 2, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}

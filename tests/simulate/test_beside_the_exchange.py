@@ -8,16 +8,16 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.execution.vectorized_workers import VECTORIZED
+from clustersim.model import write_workload_file
+from clustersim.model.builder import Builder
 from clustersim.results import Run
 from clustersim.scenario import load_scenario
 from clustersim.simulate.play import play as play_point
 from clustersim.simulate.setup import Setup
-from clustersim.strategies.march import MARCHED
-from clustersim.workload import write_workload_file
-from clustersim.workload.builder import Builder
+from tests.execution.test_vectorized_workers import assert_same_times
 from tests.simulate.nccl_sheet import sheet
 from tests.simulate.two_ways import check_folded_is_exact
-from tests.strategies.test_march import assert_same_times
 
 SMALL_S, LONG_S = 0.001, 0.05
 A100 = {"kind": "star", "num_hosts": 2, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
@@ -138,7 +138,7 @@ def test_ranks_in_a_march_are_slowed_as_processes_are(stragglers):
     )
     setup = Setup(load_scenario(asked).points()[0].point)
     marched, played = (play_point(setup, 0, exact, lambda share: None) for exact in (False, True))
-    assert (MARCHED in marched.shortcuts) == (stragglers != "pauses")
+    assert (VECTORIZED in marched.shortcuts) == (stragglers != "pauses")
     assert_same_times(marched.times.select(slice(-1, None)), played.times.select(slice(-1, None)), 1e-9)
     assert marched.times.slowed_s.all()
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from clustersim.collectives import closed_form
+from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
 from clustersim.simulate import time_collective
-from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import load_topology, place
 from clustersim.topology.hosted_spec import _planned
 from clustersim.topology.placement import Block

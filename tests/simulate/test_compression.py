@@ -7,7 +7,8 @@ import pytest
 import clustersim
 from clustersim.collectives import closed_form
 from clustersim.hardware import load_gpu
-from clustersim.workload import COMPRESSIONS, load_model
+from clustersim.kernels import COMPRESSIONS
+from clustersim.model import load_model
 
 RATE, HOP, HOSTS = 1.25e9, 1e-6, 9
 PARAMETERS = float(load_model("squeezenet-1.0").num_parameters)

@@ -10,11 +10,11 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu, load_gpu
+from clustersim.kernels import moved_s
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.programs import programs_of
 from clustersim.simulate.setup import Setup
-from clustersim.workload import moved_s
 
 LAYERS, BYTES = 3, 40e6
 WORKLOAD = "name: layers\nlayers:\n" + "".join(

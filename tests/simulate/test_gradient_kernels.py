@@ -9,11 +9,11 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.kernels.kernel_constants import constants_of
+from clustersim.kernels.programs.launches import WAITED_S, num_tensors
+from clustersim.model import load_model
 from clustersim.parallelism.gradient_kernels import SUMS_CAST, moved_bytes
 from clustersim.program.ops import Call
-from clustersim.workload import load_model
-from clustersim.workload.kernel_constants import constants_of
-from clustersim.workload.launches import WAITED_S, num_tensors
 from tests.simulate.test_sharding_copies import COPIES, scenario, setup_of
 from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 

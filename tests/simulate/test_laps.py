@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
+from clustersim.execution.folded_layout_executor import FoldedLayoutExecutor
+from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.results import Timesheet
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import Forecast, forecast
-from clustersim.strategies.crew import Crew
-from clustersim.strategies.folded_crew import FoldedCrew
 from tests.simulate.two_ways import check_shortcut_is_exact
 
 TOLD = "micro-batches multiplied"
@@ -72,17 +72,17 @@ def test_so_it_is_where_ranks_are_not_played_as_one(layout: dict[str, Any]) -> N
 
 
 def in_both_ways(told: dict[str, Any]) -> tuple[Forecast, Forecast]:
-    """Return forecasts with laps left out and with all of them played, other shortcuts being taken in both."""
+    """Return forecasts with cycles left out and with all of them played, other shortcuts being taken in both."""
     point = load_scenario(told).points()[0].point
     quick = forecast(point)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Crew, "_loops", lambda self: [])
-        patch.setattr(FoldedCrew, "_loops", lambda self: [])
+        patch.setattr(LayoutExecutor, "_loops", lambda self: [])
+        patch.setattr(FoldedLayoutExecutor, "_loops", lambda self: [])
         return quick, forecast(point)
 
 
 def check_both_ways(told: dict[str, Any]) -> bool:
-    """Check that laps left out change nothing, timelines included; return whether any were."""
+    """Check that cycles left out change nothing, timelines included; return whether any were."""
     quick, whole = in_both_ways(told)
     slack_s = 1e-9 * whole.run.iteration_s
     assert quick.run.iteration_s == pytest.approx(whole.run.iteration_s, rel=1e-9)

@@ -187,7 +187,7 @@ def test_one_weird_trick_moves_every_sample_to_all_others_and_its_gradient_back(
 def test_gathering_exposes_every_move_and_passes_hide_most_of_it() -> None:
     """Of K passes there and back only the first of one and the last of the other have no pass beside them.
 
-    Gathering exposes (K - 1) b E over the rate both ways, the partial sums, and at most all gradients.
+    LayoutCollectives exposes (K - 1) b E over the rate both ways, the partial sums, and at most all gradients.
     """
     box = {**STAR, "link": "6 GB/s", "host": {"gpu": "k20"}}
     runs = [clustersim.simulate({**trick(scheme, 4), "topology": box, "batch": {"per_gpu": 128}}) for scheme in SCHEMES]
@@ -301,13 +301,13 @@ def test_some_layouts_are_folded_and_an_exact_run_is_not(model: str) -> None:
 def test_a_layout_in_which_nobody_does_the_same_is_played_once(monkeypatch) -> None:
     """Groups of two on hosts of three GPUs: some lie in one host, and some in two."""
     played: list[int] = []
-    by_crew = play._played_by_crew
+    by_executor = play._played_by_executor
 
     def counted(setup, job, *how, **more):
         played.append(job.num_iterations)
-        return by_crew(setup, job, *how, **more)
+        return by_executor(setup, job, *how, **more)
 
-    monkeypatch.setattr(play, "_played_by_crew", counted)
+    monkeypatch.setattr(play, "_played_by_executor", counted)
     threes = {**BOX, "host": {**BOX["host"], "num_gpus": 3}}
     layout = {"tensor": 2, "data": 2, "pipeline": 2}
     asked = scenario("gpt2-small", 8, layout, topology=threes, transport="nccl", memory_check=False)

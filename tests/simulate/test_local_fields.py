@@ -10,12 +10,12 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.model.builder import Builder
+from clustersim.model.write_workload import write_workload_file
 from clustersim.program.ops import Send
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
-from clustersim.workload.builder import Builder
-from clustersim.workload.write_workload import write_workload_file
 
 STAR = {"kind": "star", "num_hosts": 9, "host": {"gpu": "gtx-680"}, "link": "6 GB/s", "hop": "1 ns"}
 IDEAL = {**STAR, "link": "1000 GB/s"}

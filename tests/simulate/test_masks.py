@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import clustersim
+from clustersim.model import Layer, load_model
 from clustersim.parallelism.masks import FRESH_BYTES_PER_S, mask_seconds
-from clustersim.workload import Layer, load_model
 from tests.simulate.test_sharding_copies import scenario, setup_of
 from tests.simulate.two_ways import check_is_exact, check_traces_are_exact
 

@@ -9,11 +9,12 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.kernels import memory_per_gpu
+from clustersim.model import load_model
 from clustersim.parallelism import LaidOut
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
-from clustersim.workload import load_model, memory_per_gpu
 
 SWITCHED = {"kind": "star", "num_hosts": 1, "host": "dgx-a100", "link": "infiniband-hdr"}
 FAR = {"kind": "star", "num_hosts": 4, "host": {"gpu": "v100"}, "link": "10 GB/s", "hop": "1 us"}

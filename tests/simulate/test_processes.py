@@ -9,8 +9,8 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.hardware import load_transport
+from clustersim.model import load_model
 from clustersim.simulate.collective import time_collective
-from clustersim.workload import load_model
 
 HOST = {"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "nics": 1, "cpu": "xeon-e5-2680-v3"}
 SCENARIO: dict[str, Any] = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from clustersim.model.builder import Builder, Tensor
+from clustersim.model.layer import Model
+from clustersim.model.write_workload import write_workload_file
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.layer import Model
-from clustersim.workload.write_workload import write_workload_file
 
 GIB = 2.0**30
 OUTSIDE = ("context", "communicators")

@@ -10,6 +10,12 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
+from clustersim.kernels import OptimizerSpec
+from clustersim.kernels.kernel_constants import constants_of
+from clustersim.kernels.memory import SLACK
+from clustersim.model.builder import Builder, Tensor
+from clustersim.model.load import load_workload
+from clustersim.model.write_workload import write_workload_file
 from clustersim.parallelism.context import along_context
 from clustersim.parallelism.memory import HeldPart, HeldRules, part_activations
 from clustersim.parallelism.pieces import Piece
@@ -17,12 +23,6 @@ from clustersim.parallelism.ring import in_ring, moved_elements
 from clustersim.scenario import load_scenario
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
-from clustersim.workload import OptimizerSpec
-from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.kernel_constants import constants_of
-from clustersim.workload.load import load_workload
-from clustersim.workload.memory import SLACK
-from clustersim.workload.write_workload import write_workload_file
 from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 
 TOKENS, WIDTH, HEADS, KEY_HEADS, BATCH, BYTES = 6144, 64, 32, 2, 2, 2

@@ -11,11 +11,11 @@ import clustersim
 from clustersim import hardware
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
+from clustersim.model import Workload
+from clustersim.model.layer import Model
 from clustersim.scenario import layout, load_scenario
 from clustersim.simulate import Workloads, forecast
 from clustersim.simulate.setup import Setup
-from clustersim.workload import Workload
-from clustersim.workload.layer import Model
 
 SCENARIO = {
     "name": "small",

@@ -8,10 +8,10 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.model.shared_weights import shared_weights
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
-from clustersim.workload.shared_weights import shared_weights
 
 WORDS, FEATURES = 1000, 64
 MATRIX = 4.0 * WORDS * FEATURES

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from clustersim.execution import layout_collectives
 from clustersim.network import Network
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
-from clustersim.strategies import gathering
 from tests.simulate.two_ways import check_folded_is_exact, check_is_exact, check_shortcut_is_exact
 
 FIRST = "the first iteration counts"
@@ -82,7 +82,7 @@ def test_all_is_played_where_a_collective_has_not_brought_ranks_together(monkeyp
     told["topology"]["host"] = {"template": "dgx-a100", "nics": 4}
     point = load_scenario(told).points()[0].point
     kept_together = forecast(point)
-    monkeypatch.setattr(gathering, "are_one", lambda instants_s: False)
+    monkeypatch.setattr(layout_collectives, "are_one", lambda instants_s: False)
     apart = forecast(point)
     assert any(TIMED in shortcut for shortcut in kept_together.shortcuts)
     assert not any(TIMED in shortcut for shortcut in apart.shortcuts)

@@ -11,6 +11,8 @@ import clustersim
 from clustersim.collectives import closed_form
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
+from clustersim.model.builder import Builder, Tensor
+from clustersim.model.write_workload import write_workload_file
 from clustersim.parallelism import LaidOut
 from clustersim.parallelism.work import piece_times
 from clustersim.planner.bound import least_iteration_s
@@ -20,8 +22,6 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
-from clustersim.workload.builder import Builder, Tensor
-from clustersim.workload.write_workload import write_workload_file
 from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 
 TOKENS, FEATURES, HIDDEN, HEADS, BATCH, BYTES = 2048, 1024, 65536, 16, 2, 2

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
 from clustersim.hardware import load_transport
 from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Node
@@ -19,7 +20,6 @@ from clustersim.simulate.play import _played
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.traces import play_traces
-from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import load_topology
 from tests.simulate.nccl_sheet import sheet
 

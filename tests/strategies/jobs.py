@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import simpy
 
+from clustersim.execution import Job
 from clustersim.hardware import load_transport
 from clustersim.network import Network
 from clustersim.program import plan_iteration
 from clustersim.simulate.outcome import Outcome, outcome_of
-from clustersim.strategies import Job, Strategy
+from clustersim.strategies import Strategy
 from clustersim.topology import load_topology
 
 RATE = 1e9

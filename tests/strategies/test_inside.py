@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clustersim
+from clustersim.execution.job import INSIDE, Job
 from clustersim.network import Network
 from clustersim.results import Timesheet
 from clustersim.strategies import Servers
@@ -17,7 +18,6 @@ from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.backup import Backup
 from clustersim.strategies.bounded_staleness import BoundedStaleness
 from clustersim.strategies.gossip import Gossip
-from clustersim.strategies.job import INSIDE, Job
 from clustersim.strategies.softsync import Softsync
 from tests.strategies.jobs import MB, play
 

@@ -8,17 +8,18 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.execution import Job
 from clustersim.results import parts
-from clustersim.strategies import STRATEGIES, AllReduce, Job, Server, Servers
+from clustersim.strategies import STRATEGIES, AllReduce, Server, Servers
 from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.backup import Backup
 from clustersim.strategies.bounded_staleness import BoundedStaleness
 from clustersim.strategies.gossip import Gossip
 from clustersim.strategies.hierarchical import Hierarchical
 from clustersim.strategies.local import Local
-from clustersim.strategies.served import Served
+from clustersim.strategies.server_strategy import ServerStrategy
 from clustersim.strategies.softsync import Softsync
-from clustersim.strategies.strategy import Tell
+from clustersim.strategies.strategy import OnProgress
 from tests.strategies.jobs import HOP, INSTANT, MB, RATE, play, result
 
 WHOLE = {"buckets": "whole", "overlap": False}
@@ -119,8 +120,8 @@ def test_no_backup_worker_is_the_synchronous_server(num_ranks, knobs, num_server
 class TakesAll(Backup):
     """Backup workers' own way of playing, without any."""
 
-    def start(self, job: Job, tell: Tell = lambda share: None) -> simpy.Event:
-        return Served.start(self, job, tell)
+    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
+        return ServerStrategy.start(self, job, tell)
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 6])

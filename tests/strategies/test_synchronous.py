@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.collectives import closed_form, server_seconds
+from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
+from clustersim.execution import Job
+from clustersim.model import load_model
+from clustersim.model.tensors import parameter_tensors
 from clustersim.results import parts
-from clustersim.strategies import STRATEGIES, AllReduce, Job, Server, Servers
-from clustersim.strategies.algorithm import schedule_collective
+from clustersim.strategies import STRATEGIES, AllReduce, Server, Servers
 from clustersim.strategies.hierarchical import Hierarchical
 from clustersim.strategies.local_sums import parts_of
 from clustersim.strategies.synchronous import Synchronous
-from clustersim.workload import load_model
-from clustersim.workload.tensors import parameter_tensors
 from tests.strategies.jobs import HOP, MB, RATE, play, result, star
 
 

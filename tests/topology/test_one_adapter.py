@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import simpy
 
+from clustersim.communicator.algorithm import schedule_collective
 from clustersim.hardware import load_transport
 from clustersim.simulate.play import network_over
-from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import Topology, load_topology
 from clustersim.topology.one_adapter import one_adapter_a_socket
 

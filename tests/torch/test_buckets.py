@@ -50,7 +50,7 @@ def test_a_bucket_closes_exactly_at_its_cap(excess: int) -> None:
 
 
 def test_real_networks_fall_into_the_same_buckets() -> None:
-    from clustersim.workload.catalogue import load_model
+    from clustersim.model.catalogue import load_model
 
     for name in ("alexnet", "googlenet"):
         layers = load_model(name).layers

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from clustersim.workload.builder import Builder
-from clustersim.workload.catalogue import MODELS, load_model
-from clustersim.workload.fused_attention import is_fused
-from clustersim.workload.layer import Layer
+from clustersim.kernels.fused_attention import is_fused
+from clustersim.model.builder import Builder
+from clustersim.model.catalogue import MODELS, load_model
+from clustersim.model.layer import Layer
 
 pytestmark = pytest.mark.torch
 
@@ -139,7 +139,7 @@ def test_any_fully_connected_layer(bias: bool) -> None:
 def test_output_sizes_of_pooling_are_those_of_torch() -> None:
     import torch
 
-    from clustersim.workload.builder import pooled_size
+    from clustersim.model.builder import pooled_size
 
     for size in range(5, 40):
         for kernel, stride, pad in [(2, 2, 0), (3, 2, 0), (3, 2, 1), (3, 1, 1), (5, 3, 2)]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clustersim.workload.catalogue import load_model
-from clustersim.workload.layer import Model
-from clustersim.workload.memory import activation_bytes, kept_bytes, weight_copy_bytes
+from clustersim.kernels.memory import activation_bytes, kept_bytes, weight_copy_bytes
+from clustersim.model.catalogue import load_model
+from clustersim.model.layer import Model
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clustersim.workload import OptimizerSpec, load_model, memory_per_gpu
+from clustersim.kernels import OptimizerSpec, memory_per_gpu
+from clustersim.model import load_model
 
 if TYPE_CHECKING:
     import torch

@@ -76,7 +76,7 @@ def compute(forward_s: float = 0.1, backward_s: float = 0.2, update_s: float = 0
 
 
 def _names() -> list[str]:
-    from clustersim.workload import load_workload
+    from clustersim.model import load_workload
 
     return [layer.name for layer in load_workload("alexnet")[0].layers]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from clustersim.errors import InputError
+from clustersim.model import load_workload
 from clustersim.program import PYTORCH_CAPS, assign_buckets
 from clustersim.simulate import simulate
 from clustersim.validation.real import RealVerdict, validate_real
 from clustersim.validation.real_cluster import cluster_of
 from clustersim.validation.real_file import read_real_run
 from clustersim.validation.verdict import Compared
-from clustersim.workload import load_workload
 from tests.validation import real_runs as made
 
 MATRIX = "\n".join(

@@ -59,7 +59,7 @@ def test_a_target_half_as_long_leaves_half_of_the_decoder_s_work(tool: ModuleTyp
 
 
 def test_a_batch_of_mlperf_holds_as_many_pairs_as_its_logs_say(tool: ModuleType, drawn: np.ndarray) -> None:
-    """10,240 words hold 327 sentences (clustersim/workload/catalogue/transformer_big.py), which was not fitted to."""
+    """10,240 words hold 327 sentences (clustersim/model/catalogue/transformer_big.py), which was not fitted to."""
     batches = tool.make_batches(drawn, 10240)[:-1]
     assert sum(map(len, batches)) / len(batches) == pytest.approx(327, rel=0.01)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clustersim.strategies.window import updates_before
+from clustersim.execution.window import updates_before
 from validate.lab.case import Case, Measured, line_s
 from validate.lab.cluster import Cluster
 from validate.lab.collectives import Call, time_calls

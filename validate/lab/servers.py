@@ -75,7 +75,7 @@ class _Taken:
     workers: list[int] = field(default_factory=list)
 
 
-class FirstOnes(Book):
+class FirstGradients(Book):
     """An update takes the first gradients of its version: all but `backups` of them."""
 
     def __init__(self, num_workers: int, num_updates: int, backups: int):
@@ -124,7 +124,7 @@ def open_book(mode: Mode, num_workers: int, num_updates: int) -> Book:
     (True, 1, False)
     """
     if mode.kind in ("server", "backup"):
-        return FirstOnes(num_workers, num_updates, mode.backups)
+        return FirstGradients(num_workers, num_updates, mode.backups)
     return EveryOne(num_workers, num_updates, mode.bound if mode.kind == "bounded-staleness" else None)
 
 

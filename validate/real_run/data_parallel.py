@@ -10,18 +10,18 @@ import torch
 import torch.distributed as dist
 
 from real_run.clock import Mark, clock_of
-from real_run.diary import Diary, as_columns, iteration_seconds, kind_seconds
-from real_run.exchanges import AfterBackward, Alone, Exchange, Overlapped
+from real_run.diary import TraceRecorder, as_columns, iteration_seconds, kind_seconds
+from real_run.exchanges import AfterBackward, Exchange, Overlapped, SingleWorker
 from real_run.layer_split import split_layers
 from real_run.ranks import Ranks
 from real_run.training import Job, Trainee
 
-Make = Callable[[Ranks, Trainee, Diary], Exchange]
+Make = Callable[[Ranks, Trainee, TraceRecorder], Exchange]
 
 
 def compute_only(ranks: Ranks, job: Job) -> dict[str, Any]:
     """Train without sending anything; return seconds of forward, backward and update, and how layers share them."""
-    trainee, exchange, diary = _trained(ranks, job, Alone)
+    trainee, exchange, diary = _trained(ranks, job, SingleWorker)
     found = _gathered(ranks, diary)
     if found:
         found |= {f"{kind}_s": kind_seconds(found["rows"], kind) for kind in ("forward", "backward", "update")}
@@ -40,7 +40,7 @@ def communication_only(ranks: Ranks, job: Job, buckets: list[int]) -> dict[str, 
     """All-reduce a model's buckets one after the other, without any compute."""
     clock = clock_of(ranks.device.torch)
     flat = [torch.zeros(size // 4, device=ranks.device.torch) for size in buckets]
-    diary = Diary(ranks, clock)
+    diary = TraceRecorder(ranks, clock)
     ranks.meet()
     for iteration in range(-job.num_warm_up, job.num_iterations):
         begin = clock.mark()
@@ -52,9 +52,9 @@ def communication_only(ranks: Ranks, job: Job, buckets: list[int]) -> dict[str, 
     return _finished(_gathered(ranks, diary), {"buckets": buckets})
 
 
-def _trained(ranks: Ranks, job: Job, make: Make) -> tuple[Trainee, Exchange, Diary]:
+def _trained(ranks: Ranks, job: Job, make: Make) -> tuple[Trainee, Exchange, TraceRecorder]:
     trainee = Trainee(ranks, job)
-    diary = Diary(ranks, trainee.clock)
+    diary = TraceRecorder(ranks, trainee.clock)
     exchange = make(ranks, trainee, diary)
     ranks.meet()
     begin = trainee.clock.mark()
@@ -64,7 +64,9 @@ def _trained(ranks: Ranks, job: Job, make: Make) -> tuple[Trainee, Exchange, Dia
     return trainee, exchange, diary
 
 
-def iterate(trainee: Trainee, exchange: Exchange, diary: Diary, iteration: int, begin: Mark, factor: float) -> Mark:
+def iterate(
+    trainee: Trainee, exchange: Exchange, diary: TraceRecorder, iteration: int, begin: Mark, factor: float
+) -> Mark:
     """Go once forward, backward, exchange and update from `begin` on; return when it has ended.
 
     A straggler sleeps after each part. With overlap the sleep after backward comes when buckets have long set off, so
@@ -91,7 +93,7 @@ def iterate(trainee: Trainee, exchange: Exchange, diary: Diary, iteration: int, 
     return end
 
 
-def _gathered(ranks: Ranks, diary: Diary) -> dict[str, Any]:
+def _gathered(ranks: Ranks, diary: TraceRecorder) -> dict[str, Any]:
     """Return the rows of all ranks on rank 0, with what iterations took; nothing on the others."""
     rows = [row for own in ranks.gather(diary.rows()) for row in own]
     if not rows:

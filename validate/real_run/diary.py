@@ -11,7 +11,7 @@ from real_run.ranks import Ranks
 _COLUMNS = ("kind", "rank", "iteration", "start_s", "end_s", "name")
 
 
-class Diary:
+class TraceRecorder:
     """Spans of this rank. `kind` is forward, backward, update, communication (one bucket), copy or exposed."""
 
     def __init__(self, ranks: Ranks, clock: HostClock):

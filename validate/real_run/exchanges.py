@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from real_run.clock import Mark
-from real_run.diary import Diary
+from real_run.diary import TraceRecorder
 from real_run.ranks import Ranks
 from real_run.training import Trainee
 
@@ -23,7 +23,7 @@ CAPS = (2**20, 25 * 2**20)
 class Exchange:
     """Wraps a model so that its gradients meet. `buckets` are the bytes of each, in the order in which they travel."""
 
-    def __init__(self, trainee: Trainee, diary: Diary):
+    def __init__(self, trainee: Trainee, diary: TraceRecorder):
         self.module: torch.nn.Module = trainee.graph
         self.buckets: list[int] = []
         self.iteration = -1
@@ -38,10 +38,10 @@ class Exchange:
         """Do what is left to do when backward has ended."""
 
 
-class Alone(Exchange):
+class SingleWorker(Exchange):
     """DDP with a hook that sends nothing: what a rank does when nobody else has a say."""
 
-    def __init__(self, ranks: Ranks, trainee: Trainee, diary: Diary):
+    def __init__(self, ranks: Ranks, trainee: Trainee, diary: TraceRecorder):
         super().__init__(trainee, diary)
         self.module = _ddp(ranks, trainee)
         self.module.register_comm_hook(None, lambda state, bucket: self._keep(bucket))
@@ -56,7 +56,7 @@ class Alone(Exchange):
 class Overlapped(Exchange):
     """DDP as it comes: a bucket is all-reduced as soon as its gradients are there."""
 
-    def __init__(self, ranks: Ranks, trainee: Trainee, diary: Diary):
+    def __init__(self, ranks: Ranks, trainee: Trainee, diary: TraceRecorder):
         super().__init__(trainee, diary)
         self._size = ranks.size
         self.module = _ddp(ranks, trainee)
@@ -79,7 +79,7 @@ class Overlapped(Exchange):
 class AfterBackward(Exchange):
     """The same buckets, one after the other, when backward has ended."""
 
-    def __init__(self, ranks: Ranks, trainee: Trainee, diary: Diary):
+    def __init__(self, ranks: Ranks, trainee: Trainee, diary: TraceRecorder):
         super().__init__(trainee, diary)
         self._size = ranks.size
         in_order = trainee.parameters[::-1]

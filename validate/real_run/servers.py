@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from real_run.diary import Diary, as_columns, iteration_seconds
+from real_run.diary import TraceRecorder, as_columns, iteration_seconds
 from real_run.ranks import Ranks
 from real_run.training import Job, Trainee
 
@@ -31,7 +31,7 @@ def server_training(ranks: Ranks, job: Job, wait_for_all: bool) -> dict[str, Any
     Without waiting, what counts is the time from the first update after the warm-up to the last.
     """
     trainee = Trainee(ranks, job)
-    diary = Diary(ranks, trainee.clock)
+    diary = TraceRecorder(ranks, trainee.clock)
     size = sum(each.numel() for each in trainee.parameters)
     ranks.meet()
     log: Log = []
@@ -52,7 +52,7 @@ def server_training(ranks: Ranks, job: Job, wait_for_all: bool) -> dict[str, Any
     return {**found, "spans": as_columns(rows)}
 
 
-def _work(ranks: Ranks, job: Job, trainee: Trainee, diary: Diary) -> None:
+def _work(ranks: Ranks, job: Job, trainee: Trainee, diary: TraceRecorder) -> None:
     """Train until the server says that it is enough."""
     clock, factor = trainee.clock, job.factor(ranks.rank)
     mail = _Mail(trainee, ranks.device.is_cuda)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.pieces import Net, feed_forward, token_head
-from clustersim.workload.builder import Tensor
-from clustersim.workload.catalogue.transformer import attention
+from clustersim.model.builder import Tensor
+from clustersim.model.catalogue.transformer import attention
 
 _PADDED = 2  # positions of RoBERTa that no token takes: they are counted from after the padding's number
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.pieces import Net, feed_forward
-from clustersim.workload.builder import Tensor
-from clustersim.workload.catalogue.transformer import attention
+from clustersim.model.builder import Tensor
+from clustersim.model.catalogue.transformer import attention
 
 
 def gpt2(net: Net, config: Config) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.pieces import Grouped, Net, gated_feed_forward, grouped_attention, op_of
-from clustersim.workload.builder import Tensor
+from clustersim.model.builder import Tensor
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clustersim.workload.builder import Builder, Tensor
+from clustersim.model.builder import Builder, Tensor
 
 _GELU = {"gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh", "quick_gelu", "gelu_accurate"}
 _OPS = {"swish": "silu"} | dict.fromkeys(_GELU, "gelu")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.pieces import Net, feed_forward, gated_feed_forward, plain_attention
-from clustersim.workload.builder import Tensor
+from clustersim.model.builder import Tensor
 
 
 @dataclass(frozen=True)

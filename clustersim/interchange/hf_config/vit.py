@@ -7,7 +7,7 @@ from dataclasses import replace
 from clustersim.errors import InputError
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.pieces import Net, feed_forward, plain_attention
-from clustersim.workload.builder import Tensor
+from clustersim.model.builder import Tensor
 
 
 def vit(net: Net, config: Config) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from clustersim.interchange.kineto.layers import PHASES, Attributed, TracedLayer, all_children, attribute
 from clustersim.interchange.kineto.trace import Event, Trace, read_trace
-from clustersim.workload import load_model
+from clustersim.model import load_model
 
 _PRECISIONS = {"float": "fp32", "c10::BFloat16": "amp-bf16", "c10::Half": "amp-fp16"}
 _FIRST = ("convolution", "fully-connected", "embedding")  # layers whose input says how large a batch is

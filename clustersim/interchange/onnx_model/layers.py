@@ -20,7 +20,7 @@ from clustersim.interchange.onnx_model.operators import (
     elementwise,
     is_parameter,
 )
-from clustersim.workload import Layer, Model
+from clustersim.model import Layer, Model
 
 
 def model_of(graph: Graph, name: str) -> Imported:

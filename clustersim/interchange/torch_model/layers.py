@@ -16,7 +16,7 @@ from clustersim.interchange.torch_model.names import layer_names
 from clustersim.interchange.torch_model.passes import Forward, backward, forward, settle
 from clustersim.interchange.torch_model.target import quiet_code
 from clustersim.interchange.torch_model.work import NUM_IMAGES, Work
-from clustersim.workload import Layer, Model
+from clustersim.model import Layer, Model
 
 _BATCH = 2
 """The smaller batch; batch normalisation refuses to train on 1."""

@@ -1,4 +1,4 @@
-"""The models that can be profiled, as torch runs them; layers are called as in `clustersim.workload.catalogue`.
+"""The models that can be profiled, as torch runs them; layers are called as in `clustersim.model.catalogue`.
 
 A test holds the two together: names, parameters and FLOP of every layer.
 """

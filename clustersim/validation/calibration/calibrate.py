@@ -15,7 +15,7 @@ from clustersim.topology import load_topology
 from clustersim.validation.calibration.constants import Fit
 from clustersim.validation.calibration.fit import fit_transport
 from clustersim.validation.calibration.from_log import experiments
-from clustersim.validation.calibration.problem import Tell
+from clustersim.validation.calibration.problem import OnProgress
 
 CALIBRATION_SCHEMA = "clustersim.calibration/1"
 
@@ -70,7 +70,7 @@ def calibrate(
     topology: str,
     transport: str,
     num_gpus: int | None = None,
-    tell: Tell = lambda share, what: None,
+    tell: OnProgress = lambda share, what: None,
 ) -> Calibration:
     """Fit a transport's constants to benchmark logs of one cluster.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
 from clustersim.interchange.benchmark_logs import Collective
 from clustersim.network import Environment
 from clustersim.simulate.collective import play_collective
 from clustersim.simulate.play import network_over
-from clustersim.strategies.algorithm import schedule_collective
 from clustersim.topology import Node, Topology, place
 from clustersim.topology.placement import Block
 from clustersim.validation.calibration.experiment import Experiment, Simulate

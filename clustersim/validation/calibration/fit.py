@@ -10,7 +10,7 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
 from clustersim.validation.calibration.constants import CONSTANTS, HELD, UNKNOWN, Constant, Fit, Residual
 from clustersim.validation.calibration.experiment import Experiment
-from clustersim.validation.calibration.problem import Problem, Solution, Tell
+from clustersim.validation.calibration.problem import OnProgress, Problem, Solution
 
 _LEAST_EFFECT = 1e-4
 """A constant that changes no time by more than this share, where it is halved, is not determined."""
@@ -24,7 +24,7 @@ def fit_transport(
     start: Transport,
     keys: Sequence[str] | None = None,
     equal_sources: bool = False,
-    tell: Tell = lambda share, what: None,
+    tell: OnProgress = lambda share, what: None,
 ) -> Fit:
     """Fit a transport's constants to measured times, beginning with those of its sheet.
 

@@ -15,7 +15,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.validation.calibration.constants import CONSTANTS, FITTED, LIMIT
 from clustersim.validation.calibration.experiment import Experiment
 
-Tell = Callable[[float, str], None]
+OnProgress = Callable[[float, str], None]
 
 _STEP = 1e-4
 _NEAR = 1e-3  # of a limit: nearer than this share a constant counts as at it
@@ -41,7 +41,7 @@ class Problem:
     as long as the same ranks stay the last ones, times are linear in these.
     """
 
-    def __init__(self, points: Sequence[Experiment], start: Transport, equal_sources: bool, tell: Tell):
+    def __init__(self, points: Sequence[Experiment], start: Transport, equal_sources: bool, tell: OnProgress):
         self.points, self.start, self.tell = points, start, tell
         self._calls = 0
         self._measured_s = np.array([point.measured_s for point in points])

@@ -24,7 +24,7 @@ from clustersim.validation.calibration.collectives import collective_on
 from clustersim.validation.calibration.constants import CONSTANTS, FITTED, Fit
 from clustersim.validation.calibration.experiment import Experiment
 from clustersim.validation.calibration.fit import fit_transport
-from clustersim.validation.calibration.problem import Tell
+from clustersim.validation.calibration.problem import OnProgress
 from clustersim.validation.calibration.sheet_text import sheet_text
 from clustersim.validation.case import Case
 from clustersim.validation.left_out import SHEETS, before_any_fit
@@ -68,7 +68,7 @@ def microbenchmarks(cases: Sequence[Case]) -> dict[str, list[Experiment]]:
 
 
 def fit_shipped(
-    cases: Sequence[Case], transport: str | None = None, tell: Tell = lambda share, what: None
+    cases: Sequence[Case], transport: str | None = None, tell: OnProgress = lambda share, what: None
 ) -> tuple[ShippedFit, ...]:
     """Fit every transport that these cases have microbenchmarks of, or the one that is named.
 
@@ -113,7 +113,7 @@ def store(fit: ShippedFit, folder: Path = SHEETS, sheets: Path | None = None) ->
     return written
 
 
-def _fit(name: str, points: Sequence[Experiment], tell: Tell) -> ShippedFit:
+def _fit(name: str, points: Sequence[Experiment], tell: OnProgress) -> ShippedFit:
     start = before_any_fit(name)
     free = fit_transport(points, start, equal_sources=True, tell=tell)
     keys = [key for key in CONSTANTS if start.sources.get(key, "").startswith("assumed")]
@@ -126,7 +126,7 @@ def _fit(name: str, points: Sequence[Experiment], tell: Tell) -> ShippedFit:
     return replace(fit, without={case: _assumed(left, start, keys, tell) for case, left in others.items()})
 
 
-def _assumed(points: Sequence[Experiment], start: Transport, keys: Sequence[str], tell: Tell) -> Fit | None:
+def _assumed(points: Sequence[Experiment], start: Transport, keys: Sequence[str], tell: OnProgress) -> Fit | None:
     return fit_transport(points, start, keys, equal_sources=True, tell=tell) if points else None
 
 

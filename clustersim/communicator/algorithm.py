@@ -1,0 +1,280 @@
+"""Which algorithm a collective runs on a cluster, and with which options of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
+from clustersim.collectives.horovod import HOROVOD
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, Rates, ring_plateau
+from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
+from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
+from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
+from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
+from clustersim.collectives.pipeline import PIECE_BYTES
+from clustersim.communicator.extra_ranks import nodes_in_host
+from clustersim.communicator.memo import kept, known_of_gpus
+from clustersim.errors import InputError
+from clustersim.hardware import load_gpu, load_transport
+from clustersim.topology import Topology
+from clustersim.topology.channels import Channels, channels
+from clustersim.topology.one_adapter import one_adapter_a_socket
+
+_OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
+
+CHOICES = ("auto", *OF_NCCL_1, NCCL_2_4, *_OPEN_MPI)
+"""What is no algorithm, and chooses one by size."""
+
+NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
+"""Transports whose rings and trees are several at once, one for each way out of a host, but for `ONE_WAY`."""
+
+ONE_WAY = "nccl-omni-path"
+"""NCCL on adapters of Omni-Path, which it takes for one: there is one channel, by an adapter that others' take too."""
+
+_ITS_TRANSPORTS = dict.fromkeys((*OF_NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
+    _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
+)
+"""The library that each choice is of, and the transports that it may have."""
+
+
+@kept
+def schedule_collective(
+    op: str,
+    algorithm: str,
+    topology: Topology,
+    gpus: np.ndarray,
+    num_bytes: float,
+    transport: str,
+    dims: tuple[int, ...] | None = None,
+) -> tuple[str, Schedule]:
+    """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
+
+    `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017, `nccl-1-processes` the
+    same with a process for each GPU, `nccl-2.4` what it did in 2019, `open-mpi-4.0` what Open MPI did until 2020,
+    `open-mpi-4.1` what it did then. Algorithms that go host by host learn which ranks share a host, and those that go
+    along a torus its dimensions, or `dims` where given. With NCCL, rings and double trees are as many as there are
+    channels (`clustersim.topology.channels`), and a chain that all channels of one host go along has a piece of each at
+    a time (`clustersim.collectives.chain`). Ranks that the schedule has beyond those of the GPUs are the nodes that
+    `extra_ranks` gives, and what holds ranks up beside messages is what `pauses_s` says.
+    """
+    check_algorithm(op, algorithm, topology, gpus, transport, dims)
+    groups = by_host(topology.gpu_hosts[gpus])
+    name = algorithm_name(op, algorithm, topology, gpus, num_bytes, transport)
+    member = algorithms_of(op)[name]
+    known: dict[str, Any] = {"groups": groups}
+    if "dims" in options_of(member):
+        known["dims"] = _dims(topology, len(gpus), dims)
+    if transport in NCCL and len(gpus) > 1:
+        if algorithm in OF_NCCL_1:
+            known |= {"rings": nccl_1_ring(gpus)[None]}
+        else:
+            found = _found_with(transport)(topology, gpus)
+            known |= {"rings": found.rings(), "chains": found.paths}
+            if len(found.paths) == len(groups) == 1:
+                known["piece_bytes"] = PIECE_BYTES * num_channels(topology, gpus, transport)
+    schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
+    if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
+        plateau = ring_plateau(*_architectures(topology, gpus))
+        schedule = replace(schedule, relays=schedule.relays._replace(times=schedule.relays.times * plateau))
+    return name, schedule
+
+
+def algorithm_name(
+    op: str, algorithm: str, topology: Topology, gpus: np.ndarray, num_bytes: float, transport: str
+) -> str:
+    """Return the name of the algorithm that a collective runs: for `auto` what the transport's library would choose."""
+    if algorithm not in (*CHOICES, HOROVOD):
+        return algorithm
+    if algorithm in _OPEN_MPI and op == "all-reduce":
+        return _OPEN_MPI[algorithm](num_bytes, len(gpus))
+    if algorithm in OF_NCCL_1 and "ring" in algorithms_of(op):
+        return "ring"
+    groups = by_host(topology.gpu_hosts[gpus])
+    if algorithm == HOROVOD:
+        return "ring" if len(groups) == 1 else algorithm
+    if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
+        num_ways = len(_found_with(transport)(topology, gpus).paths)
+        return nccl_2_4_choice(num_bytes, len(gpus), len(groups), num_ways, _has_nvlink(topology, gpus))
+    rates = _rates_with(transport)(topology, gpus) if transport in NCCL else ()
+    return choose(op, transport, len(gpus), num_bytes, max(map(len, groups), default=1), *rates)
+
+
+def as_seen(topology: Topology, transport: str) -> Topology:
+    """Return a cluster as a transport's library goes through it."""
+    return one_adapter_a_socket(topology) if transport == ONE_WAY else topology
+
+
+def _found_with(transport: str) -> Callable[[Topology, np.ndarray], Channels]:
+    """Return what finds NCCL's channels with a transport."""
+    return _one_channel if transport == ONE_WAY else channels
+
+
+@known_of_gpus
+def _one_channel(topology: Topology, gpus: np.ndarray) -> Channels:
+    """Return NCCL's channels where all go the way of the first between hosts."""
+    found = channels(topology, gpus)
+    return found if len(by_host(topology.gpu_hosts[gpus])) == 1 else Channels(found.paths[:1])
+
+
+def check_algorithm(
+    op: str,
+    algorithm: str,
+    topology: Topology,
+    gpus: np.ndarray,
+    transport: str,
+    dims: tuple[int, ...] | None = None,
+) -> None:
+    """Refuse an algorithm that cannot be run among these GPUs [num_ranks] of a cluster, before any schedule is made."""
+    if algorithm in _ITS_TRANSPORTS:
+        library, transports = _ITS_TRANSPORTS[algorithm]
+        if load_transport(transport).library not in transports:
+            message = (
+                f"{algorithm} is how {library} chooses; with the transport {transport} write auto, or an algorithm"
+            )
+            raise InputError(message, got=transport, allowed=", ".join(transports), key="algorithm")
+    num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
+    if algorithm in OF_NCCL_1 and num_hosts > 1:
+        message = f"NCCL 1 is for the GPUs of one host, and the {len(gpus)} GPUs are on {num_hosts}; write auto"
+        raise InputError(message, got=algorithm, allowed="GPUs of one host, or another algorithm", key="algorithm")
+    if algorithm in CHOICES:
+        return
+    if "dims" in options_of(algorithms_of(op)[algorithm]):
+        _dims(topology, len(gpus), dims)
+    if len(gpus) > 1 and op in IN_SWITCH and algorithm in IN_SWITCH[op]:
+        _adding_switch(algorithm, topology, gpus, transport)
+    if op in IN_HOST_MEMORY and algorithm in IN_HOST_MEMORY[op] and load_transport(transport).buffers == "host":
+        allowed = ", ".join((*NCCL, "ideal"))
+        message = (
+            f"{algorithm} copies between GPUs and host memory by itself, and with the transport {transport} all "
+            f"messages begin in host memory; take one of: {allowed}"
+        )
+        raise InputError(message, got=transport, allowed=allowed, key="algorithm")
+
+
+def _adding_switch(algorithm: str, topology: Topology, gpus: np.ndarray, transport: str) -> None:
+    """Refuse to add in a switch where there is none between all of these GPUs that can."""
+    why = why_no_adding_switch(topology, gpus)
+    if why is None and load_transport(transport).buffers == "host":
+        why = f"the transport {transport} has its messages in host memory, and not in the GPUs'", transport
+    if why is not None:
+        reason, got = why
+        allowed = "GPUs of one host with NVSwitch, Hopper or newer, as in dgx-h100"
+        message = f"{algorithm} adds in the switch between the GPUs of a host: {reason}; take {allowed}, or another one"
+        raise InputError(message, got=got, allowed=allowed, key="algorithm")
+
+
+def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str] | None:
+    """Return why no switch adds for all of these GPUs [num_ranks], and what there is; None where one does."""
+    hosts = np.unique(topology.gpu_hosts[gpus]).tolist()
+    if len(hosts) > 1:
+        return f"the {len(gpus)} GPUs are on {len(hosts)} hosts, and the switch is in one", f"{len(hosts)} hosts"
+    if not nodes_in_host(topology, hosts[0], "nvswitch"):
+        return f"the hosts of '{topology.name}' have no NVSwitch", "no NVSwitch"
+    sheets = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
+    for name in sheets:
+        if name is None or load_gpu(name).architecture not in NVLS_EFFICIENCY:
+            return f"the NVSwitches of {name or 'a GPU without a sheet'} do not add", str(name)
+    return None
+
+
+def _has_nvlink(topology: Topology, gpus: np.ndarray) -> bool:
+    """Say whether the first GPU has an NVLink, to another one or to a switch."""
+    own = np.flatnonzero(topology.links.src == topology.gpus[gpus[0]])
+    return any(topology.links.kind[link].startswith("nvlink") for link in own.tolist())
+
+
+def by_host(hosts: np.ndarray) -> list[list[int]]:
+    """Return the ranks of each host, hosts in the order of their first rank; `hosts` [num_ranks].
+
+    >>> by_host(np.array([7, 3, 7]))
+    [[0, 2], [1]]
+    """
+    ranks: dict[int, list[int]] = {}
+    for rank, host in enumerate(hosts.tolist()):
+        ranks.setdefault(host, []).append(rank)
+    return list(ranks.values())
+
+
+def _rates_with(transport: str) -> Callable[[Topology, np.ndarray], Rates]:
+    """Return what finds the rates by which NCCL chooses with a transport."""
+    return _rates_one_way if transport == ONE_WAY else _rates
+
+
+@known_of_gpus
+def _rates(topology: Topology, gpus: np.ndarray) -> Rates:
+    return _rates_of(topology, gpus, channels(topology, gpus).rings())
+
+
+@known_of_gpus
+def _rates_one_way(topology: Topology, gpus: np.ndarray) -> Rates:
+    return _rates_of(topology, gpus, _one_channel(topology, gpus).rings())
+
+
+def _rates_of(topology: Topology, gpus: np.ndarray, rings: np.ndarray) -> Rates:
+    """Return what NCCL chooses by: bus rates of all rings, of their hops inside hosts and of a switch; its channels.
+
+    In one turn of the rings every link passes as many shares as hops go over it, of as many as there are rings.
+    """
+    nodes = topology.gpus[gpus[rings]]
+    src, dst = nodes.ravel(), np.roll(nodes, -1, axis=1).ravel()
+    inside = topology.node_hosts[src] == topology.node_hosts[dst]
+
+    def bus(hops: np.ndarray) -> float:
+        links, num_hops = np.unique(topology.routes(src[hops], dst[hops]).links, return_counts=True)
+        return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
+
+    whole, architectures = bus(np.full(len(src), True)), _architectures(topology, gpus)
+    num_hosts = len(by_host(topology.gpu_hosts[gpus]))
+    return Rates(
+        whole,
+        bus(inside),
+        _switch_bytes_per_s(topology, gpus),
+        ring_plateau(*architectures),
+        found_channels(len(rings), whole / len(rings), num_hosts, *architectures)[0],
+        compute_capability(*architectures),
+    )
+
+
+def _architectures(topology: Topology, gpus: np.ndarray) -> list[str]:
+    """Return the architectures of GPUs [num_ranks], each kind's once."""
+    names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
+    return ["other" if name is None else load_gpu(name).architecture for name in names]
+
+
+def num_channels(topology: Topology, gpus: np.ndarray, transport: str = "nccl") -> int:
+    """Return how many channels NCCL runs a collective among GPUs [num_ranks] on."""
+    num_ways = len(_found_with(transport)(topology, gpus).paths)
+    num_hosts = len(by_host(topology.gpu_hosts[gpus]))
+    rate = _rates_with(transport)(topology, gpus).bytes_per_s / num_ways
+    return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
+
+
+def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:
+    """Return what NCCL counts on of the first GPU's link to a switch that adds for all of these; None without any."""
+    if len(gpus) < 2 or why_no_adding_switch(topology, gpus) is not None:
+        return None
+    gpu = int(gpus[0])
+    (switch, *_) = nodes_in_host(topology, int(topology.gpu_hosts[gpu]), "nvswitch")
+    link = topology.route(int(topology.gpus[gpu]), switch)
+    sheet = topology.gpu_sheets[gpu]
+    assert sheet is not None
+    return float(topology.links.bytes_per_s[link].min()) * NVLS_EFFICIENCY[load_gpu(sheet).architecture]
+
+
+def _dims(topology: Topology, num_ranks: int, given: tuple[int, ...] | None) -> tuple[int, ...]:
+    dims = given or topology.torus_dims
+    if dims is None or prod(dims) != num_ranks:
+        shown = "none" if dims is None else " x ".join(map(str, dims))
+        raise InputError(
+            f"rings along a torus need the ranks along each dimension, whose product is {num_ranks} (got {shown}); "
+            "in a scenario they are strategy.dims",
+            got=shown,
+            allowed=f"dims whose product is {num_ranks}",
+            key="algorithm" if given is None else "dims",
+        )
+    return dims

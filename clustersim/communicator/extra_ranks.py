@@ -1,0 +1,26 @@
+"""The ranks that a schedule has beyond those of its GPUs: a switch that adds, or the memories of the GPUs' hosts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clustersim.collectives import Schedule
+from clustersim.topology import Node, Topology
+
+
+def extra_ranks(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> list[Node]:
+    """Return the nodes of the ranks that a schedule has beyond those of the GPUs [num_ranks].
+
+    That is one for the switch that adds, or as many as there are GPUs, the memory of each one's host.
+    """
+    num_further = schedule.num_ranks - len(gpus)
+    if not num_further:
+        return []
+    if num_further == len(gpus):
+        return [Node(node) for node in topology.memory[gpus].tolist()]
+    return [Node(node) for node in nodes_in_host(topology, int(topology.gpu_hosts[gpus[0]]), "nvswitch")]
+
+
+def nodes_in_host(topology: Topology, host: int, kind: str) -> list[int]:
+    """Return the nodes of one kind in a host."""
+    return [node for node in np.flatnonzero(topology.node_hosts == host).tolist() if topology.node_kinds[node] == kind]

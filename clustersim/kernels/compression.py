@@ -1,0 +1,213 @@
+"""Gradient compression: bytes on the wire, the time to encode and decode, and whether what is sent can be added.
+
+Encoding and decoding are bound by the GPU's memory: each formula counts the bytes that a kernel reads and writes for
+a parameter, whose gradient has `gradient_bytes`. A sum or a scale over a group of parameters stays on the chip. What
+compression does to convergence is not modelled.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal
+
+from pydantic import Field
+
+from clustersim.hardware.sheet import Gpu
+from clustersim.kernels.kernel_constants import moved_s
+from clustersim.registry import Registry
+from clustersim.spec import Spec
+from clustersim.units import Bandwidth
+
+FLOAT_BYTES = 4.0
+INDEX_BYTES = 4.0
+
+
+class Compression(Spec):
+    """A way to make gradients smaller before they are sent."""
+
+    kind: str
+
+    @property
+    def adds_on_the_way(self) -> bool:
+        """Whether two compressed gradients can be added without decoding them."""
+        return False
+
+    @property
+    def residual_bytes_per_parameter(self) -> float:
+        """Bytes of error feedback kept per parameter: what was not sent is added to the next gradient."""
+        return 0.0
+
+    @abstractmethod
+    def wire_bytes(self, gradient_bytes: float) -> float:
+        """Return the bytes of a parameter's gradient on the wire."""
+
+    @abstractmethod
+    def encode_moved(self, gradient_bytes: float) -> float:
+        """Return the bytes moved to encode a parameter's gradient."""
+
+    @abstractmethod
+    def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
+        """Return the bytes moved to decode so many workers' gradients of a parameter into their sum."""
+
+    def encode_s(self, num_parameters: float, gradient_bytes: float, gpu: Gpu) -> float:
+        """Return the seconds to encode a bucket of gradients: bytes moved / memory rate, and a launch."""
+        return moved_s(num_parameters * self.encode_moved(gradient_bytes), gpu)
+
+    def decode_s(self, num_parameters: float, gradient_bytes: float, num_gradients: int, gpu: Gpu) -> float:
+        """Return the seconds to decode and add a bucket of so many workers: bytes moved / memory rate, and a launch."""
+        moved = self.decode_moved(gradient_bytes, num_gradients) if num_gradients else 0.0
+        return moved_s(num_parameters * moved, gpu)
+
+    def added_moved(self, gradient_bytes: float) -> float:
+        """Return the bytes that a server moves to add a parameter's compressed gradient to a sum."""
+        return self.wire_bytes(gradient_bytes) + 2 * gradient_bytes
+
+
+class NoCompression(Compression):
+    """Gradients as they are."""
+
+    kind: Literal["none"] = "none"
+
+    @property
+    def adds_on_the_way(self) -> bool:
+        return True
+
+    def wire_bytes(self, gradient_bytes: float) -> float:
+        return gradient_bytes
+
+    def encode_moved(self, gradient_bytes: float) -> float:
+        return 0.0
+
+    def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
+        return 0.0
+
+
+class HalfPrecision(Compression):
+    """Gradients as 16-bit floats, which are added as such: 2 bytes. Gradients of 2 bytes are sent as they are."""
+
+    kind: Literal["fp16"] = "fp16"
+
+    @property
+    def adds_on_the_way(self) -> bool:
+        return True
+
+    def wire_bytes(self, gradient_bytes: float) -> float:
+        return min(gradient_bytes, 2.0)
+
+    def encode_moved(self, gradient_bytes: float) -> float:
+        """Read the gradient, write it short."""
+        return gradient_bytes + 2.0 if gradient_bytes > 2 else 0.0
+
+    def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
+        """Read the short sum, write it long."""
+        return self.encode_moved(gradient_bytes)
+
+
+class Custom(Compression):
+    """A compression whose kernels' rates may have been measured."""
+
+    encode_bytes_per_s: Bandwidth | None = Field(
+        default=None,
+        gt=0,
+        description="gradient bytes that a GPU encodes a second, as measured; what its memory allows if not given",
+    )
+    decode_bytes_per_s: Bandwidth | None = Field(
+        default=None,
+        gt=0,
+        description="gradient bytes that a GPU decodes and adds a second, each worker's counted; what its memory "
+        "allows if not given",
+    )
+
+    def encode_s(self, num_parameters: float, gradient_bytes: float, gpu: Gpu) -> float:
+        if self.encode_bytes_per_s is None:
+            return super().encode_s(num_parameters, gradient_bytes, gpu)
+        return num_parameters * gradient_bytes / self.encode_bytes_per_s
+
+    def decode_s(self, num_parameters: float, gradient_bytes: float, num_gradients: int, gpu: Gpu) -> float:
+        if self.decode_bytes_per_s is None:
+            return super().decode_s(num_parameters, gradient_bytes, num_gradients, gpu)
+        return num_gradients * num_parameters * gradient_bytes / self.decode_bytes_per_s
+
+
+class EightBit(Custom):
+    """Gradients rounded at random to 8 bits, with a scale for each group (QSGD; Alistarh et al., 2017).
+
+    1 + 4 / group bytes. Groups of two workers have different scales, so what is sent cannot be added.
+    """
+
+    kind: Literal["int8"] = "int8"
+    group: int = Field(default=512, ge=1, description="parameters that share a scale")
+
+    def wire_bytes(self, gradient_bytes: float) -> float:
+        return 1.0 + FLOAT_BYTES / self.group
+
+    def encode_moved(self, gradient_bytes: float) -> float:
+        """Read the gradient, write the code."""
+        return gradient_bytes + self.wire_bytes(gradient_bytes)
+
+    def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
+        """Read every worker's code, write the sum."""
+        return num_gradients * self.wire_bytes(gradient_bytes) + gradient_bytes
+
+
+class OneBit(Custom):
+    """The sign of each gradient and, for each group, what the two signs stand for (Seide et al., 2014).
+
+    1 / 8 + 8 / group bytes. The rounding error is kept and added to the next gradient. Signs cannot be added.
+    """
+
+    kind: Literal["one-bit"] = "one-bit"
+    group: int = Field(
+        default=512, ge=1, description="parameters that share two values; the paper's are a column of a weight matrix"
+    )
+
+    @property
+    def residual_bytes_per_parameter(self) -> float:
+        return FLOAT_BYTES
+
+    def wire_bytes(self, gradient_bytes: float) -> float:
+        return 1 / 8 + 2 * FLOAT_BYTES / self.group
+
+    def encode_moved(self, gradient_bytes: float) -> float:
+        """Read the gradient and the residual, write the code and the new residual."""
+        return gradient_bytes + 2 * FLOAT_BYTES + self.wire_bytes(gradient_bytes)
+
+    def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
+        """Read every worker's code, write the sum."""
+        return num_gradients * self.wire_bytes(gradient_bytes) + gradient_bytes
+
+
+class TopK(Custom):
+    """The largest gradients with their places, the others kept for later (Deep Gradient Compression; Lin et al., 2018).
+
+    density (gradient_bytes + 4) bytes: value and index. Two workers choose different places, so what they send is
+    gathered and not added. The threshold comes from a small sample, as in the paper; its cost is left out.
+    """
+
+    kind: Literal["top-k"] = "top-k"
+    density: float = Field(default=0.001, gt=0, le=1, description="share of the gradients that are sent")
+
+    @property
+    def residual_bytes_per_parameter(self) -> float:
+        return FLOAT_BYTES
+
+    def wire_bytes(self, gradient_bytes: float) -> float:
+        return self.density * (gradient_bytes + INDEX_BYTES)
+
+    def encode_moved(self, gradient_bytes: float) -> float:
+        """Add the gradient to the residual (read both, write one), read that and pick, write what is sent."""
+        return gradient_bytes + 3 * FLOAT_BYTES + self.wire_bytes(gradient_bytes)
+
+    def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
+        """Write zeros; read every worker's values and places, and read and write the sum there."""
+        return gradient_bytes + num_gradients * self.added_moved(gradient_bytes)
+
+    def added_moved(self, gradient_bytes: float) -> float:
+        """Read values and places, read and write the sum there."""
+        return self.wire_bytes(gradient_bytes) + self.density * 2 * gradient_bytes
+
+
+COMPRESSIONS: Registry[type[Compression]] = Registry(
+    "compression",
+    {"none": NoCompression, "fp16": HalfPrecision, "int8": EightBit, "one-bit": OneBit, "top-k": TopK},
+)

@@ -1,0 +1,72 @@
+"""The first and the last product of a language model, where a code makes them otherwise than the layers between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from clustersim.errors import InputError
+from clustersim.hardware.sheet import Gpu
+from clustersim.kernels.layer_times import Library, estimate_layers
+from clustersim.kernels.memo import once
+from clustersim.model.layer import Layer, LayerTime, Model
+
+EmbeddingKind = Literal["lookup", "product"]
+HeadPrecision = Literal["as-others", "tf32"]
+
+
+@once(16)
+def with_products(model: Model) -> Model:
+    """Return the model whose embedding is a product of one-hot rows, one for each token, with its tables.
+
+    So with MaxText's `use_iota_embed` (`jnp.dot(one_hot, embedding)`, layers/embeddings.py) and Praxis's `lookup_style`
+    "matmul" (`project_last_dim(one_hot_ids, emb_var)`, layers/embedding_softmax.py), positions' table too: 2 T R F
+    FLOP for T tokens, R rows in all tables and F features, and as many for the gradient of the tables. Left out:
+    writing the one-hot rows.
+
+    >>> from clustersim.model.catalogue import load_model
+    >>> layer = with_products(load_model("llama-2-7b")).layers[0]
+    >>> layer.flop == 2 * 4096 * 32000 * 4096, layer.flop_backward_data
+    (True, 0.0)
+    """
+    if not any(layer.op == "embedding" for layer in model.layers):
+        message = f"embedding: product is how words are looked up, and {model.name} has no embedding"
+        raise InputError(message, got="product", allowed="lookup")
+    return replace(model, layers=tuple(_product(layer, model) for layer in model.layers))
+
+
+def _product(layer: Layer, model: Model) -> Layer:
+    """Return an embedding as a product, whose features are what the first product behind it reads of a token."""
+    if layer.op != "embedding":
+        return layer
+    features = next(each.shape["inputs"] for each in model.layers if each.op == "fully-connected")
+    rows, tokens = layer.num_parameters // features, int(layer.output_elements) // features
+    flop = 2.0 * tokens * rows * features
+    shape = {"rows": tokens, "inputs": rows, "outputs": features, "count": 1}
+    return replace(layer, flop=flop, flop_backward_weights=flop, shape=shape)
+
+
+def with_head_in(
+    precision: str, layers: Sequence[LayerTime], model: Model, gpu: Gpu, batch: int, library: Library
+) -> tuple[LayerTime, ...]:
+    """Return layer times of which the last product, that of logits, is multiplied in another precision.
+
+    MaxText casts both operands to fp32 (`logits_dot_in_fp32`, on by default in 2024), which JAX multiplies on tensor
+    cores in TF32. Left out: that its weights and gradients are so exchanged in 4 bytes.
+    """
+    number = _head(model)
+    kernel = model.layers[number]
+    alone = estimate_layers(replace(model, layers=(kernel,)), gpu, batch, precision, library=library, operator_s=0.0)
+    return tuple(
+        replace(alone.layers[0], provenance=time.provenance) if each == number else time
+        for each, time in enumerate(layers)
+    )
+
+
+def _head(model: Model) -> int:
+    for number, (layer, reader) in enumerate(zip(model.layers, model.layers[1:], strict=False)):
+        if layer.op == "fully-connected" and reader.op == "loss":
+            return number
+    message = f"head: tf32 is the precision of the product before the loss, and {model.name} has none"
+    raise InputError(message, got="tf32", allowed="as-others")

@@ -1,0 +1,86 @@
+"""Training rates of single GPUs that somebody published, from `published_rates.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log
+from pathlib import Path
+from typing import Any
+
+from clustersim.hardware import load_gpu
+from clustersim.hardware.sheet import Gpu
+from clustersim.kernels.programs.channels_last import Layout
+from clustersim.model.catalogue import MODELS, load_model
+from clustersim.model.layer import Model
+
+RATES_FILE = Path(__file__).with_name("published_rates.yaml")
+
+
+@dataclass(frozen=True)
+class RateCurve:
+    """What one GPU trains in samples per second, by batch, with one software that holds images in one `layout`."""
+
+    model: str
+    gpu: str
+    precision: str
+    software: str
+    source: str
+    samples_per_s: Mapping[int, float]
+    layout: Layout = "nchw"
+
+    def distance(self, batch: int) -> float:
+        """Return how far a batch is from the nearest published one, as |log| of their ratio; 0 between two."""
+        batches = sorted(self.samples_per_s)
+        if batches[0] <= batch <= batches[-1]:
+            return 0.0
+        return min(abs(log(batch / batches[0])), abs(log(batch / batches[-1])))
+
+
+@lru_cache(maxsize=1)
+def published_rates() -> tuple[RateCurve, ...]:
+    """Return every published curve."""
+    from ruamel.yaml import YAML
+
+    document: dict[str, Any] = YAML(typ="safe", pure=True).load(RATES_FILE.read_text(encoding="utf-8"))
+    return tuple(RateCurve(**curve) for curve in document["curves"])
+
+
+def find_curve(model: Model, gpu: Gpu, batch: int, precision: str) -> RateCurve | None:
+    """Return the curve of this model on this chip whose batches come nearest, the first of equals.
+
+    A model of the catalogue matches itself; one of the user's own, imported or written down, the model of the catalogue
+    that has the same products and convolutions, whatever either is called. A chip matches whatever its memory holds.
+    """
+    is_shipped = model.name in MODELS and load_model(model.name) == model
+    curves = [
+        curve
+        for curve in published_rates()
+        if (curve.model == model.name if is_shipped else _same_products(load_model(curve.model), model))
+        and curve.precision == precision
+        and _same_chip(load_gpu(curve.gpu), gpu, precision)
+    ]
+    return min(curves, key=lambda curve: curve.distance(batch), default=None)
+
+
+def _same_products(known: Model, model: Model) -> bool:
+    """Say whether two models multiply the same matrices, in any order, and hold as many parameters in as many bits."""
+    if (known.num_parameters, known.weight_share) != (model.num_parameters, model.weight_share):
+        return False
+    return _products(known) == _products(model)
+
+
+def _products(model: Model) -> list[tuple[object, ...]]:
+    rows = (
+        (one.flop, one.flop_backward_data, one.flop_backward_weights, sorted(one.shape.items())) for one in model.layers
+    )
+    return sorted(row for row in rows if row[0])
+
+
+def _same_chip(known: Gpu, gpu: Gpu, precision: str) -> bool:
+    if known.name == gpu.name:
+        return True
+    pairs = [(sheet.architecture, sheet.flop_per_s.get(precision), sheet.memory_bytes_per_s, sheet.num_multiprocessors)
+             for sheet in (known, gpu)]  # fmt: skip
+    return pairs[0] == pairs[1]

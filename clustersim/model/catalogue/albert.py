@@ -1,0 +1,37 @@
+"""ALBERT (Lan et al., 2020): a BERT whose layers share one set of weights, with narrow embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from clustersim.model.builder import Builder
+from clustersim.model.catalogue.bert import block, guess_words
+from clustersim.model.layer import Model
+
+_VOCABULARY, _POSITIONS, _SEGMENTS, _NARROW = 30_000, 512, 2, 128
+_SIZES = {"base": (12, 768, 12), "large": (24, 1024, 16)}  # layers, features, heads
+
+
+def albert_mlm(size: str, tokens: int) -> Callable[[], Model]:
+    """Return what builds ALBERT `base` or `large` with the head that guesses every word, on so many tokens.
+
+    The gradient of the shared weights is there when the first layer has gone backward, the last to do so.
+    """
+
+    def build() -> Model:
+        layers, features, heads = _SIZES[size]
+        title = f"ALBERT {size}, {tokens} tokens, guessing every word"
+        net = Builder(f"albert-{size}-mlm-seq{tokens}", title, sample="sequence", source="arXiv:1909.11942, section 3")
+        x = net.embedding("embeddings", tokens, _NARROW, rows=[_VOCABULARY, _POSITIONS, _SEGMENTS])
+        x = net.dropout("embeddings.drop", net.layer_norm("embeddings.norm", x))
+        x = net.linear("widen", x, features)
+        for number in range(layers):
+            first = len(net.layers)
+            x = block(net, f"layer.{number}", x, heads)
+            if number:
+                net.layers[first:] = [replace(layer, num_parameters=0) for layer in net.layers[first:]]
+        guess_words(net, x, _NARROW, _VOCABULARY)
+        return net.model()
+
+    return build

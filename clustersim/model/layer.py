@@ -1,0 +1,156 @@
+"""A model as a list of layers: what each computes, holds and passes on, per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from clustersim.hardware import Gpu
+from clustersim.model.casts import TORCHAO, Casts
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer. FLOP and elements are per sample; a multiply-add is 2 FLOP.
+
+    `shape` has what a kernel model needs. A convolution: channels, height, width (of the input), filters,
+    kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, groups, out_height, out_width; a pooling the same
+    without filters and groups. A matrix product: rows per sample, inputs, outputs, and count: how many
+    there are, beside each other (query, key and value; the heads of an attention, batched) or, in an lstm,
+    one after another. Halves of a fused attention whose kernel is not FlashAttention-2 say which: `flash: 1`, 3, or 9
+    for cuDNN's, and a softmax whose scores have no mask `unmasked: 1`. A layer of a workload file may have none.
+
+    `flop_backward_data` is 0 for a layer whose input needs no gradient, `flop_backward_weights` for a
+    product of two activations. `output_elements` is what the layer writes, `input_elements` what it reads, and
+    `kept_bytes` the bytes that it keeps for the backward pass besides those in any precision, such as masks and places,
+    where they are not what such layers usually keep.
+
+    `branch` names the path that a layer is on where a network branches: layers that follow one another with some name
+    or other lie between where it splits and where it joins, and those of one name are one path. `weights_of` names a
+    layer above whose weights it uses as well, as the second tower of a Siamese network does: it has none of its own.
+    """
+
+    name: str
+    op: str  # convolution, fully-connected, matmul, lstm, embedding, pooling, relu, gelu, softmax, batch-norm, ...
+    flop: float
+    flop_backward_data: float
+    flop_backward_weights: float
+    num_parameters: int
+    input_elements: float
+    output_elements: float
+    shape: Mapping[str, int] = field(default_factory=dict)
+    kept_bytes: float | None = None
+    branch: str = ""
+    weights_of: str = ""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the catalogue or of a workload file, layers in forward order.
+
+    `weight_share` is the bytes that its weights take beside those of 32-bit floats, where they are stored as something
+    shorter: half, clustered, pruned.
+    """
+
+    name: str
+    title: str
+    layers: tuple[Layer, ...]
+    sample: str = "image"  # what one sample is: image, sequence, ...
+    source: str = ""
+    weight_share: float = 1.0
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of one copy of the weights, as they are stored."""
+        return 4.0 * self.weight_share * self.num_parameters
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(layer.num_parameters for layer in self.layers)
+
+    @property
+    def flop(self) -> float:
+        """Forward FLOP of one sample."""
+        return sum(layer.flop for layer in self.layers)
+
+    @property
+    def flop_backward(self) -> float:
+        """Backward FLOP of one sample, to data and to weights."""
+        return sum(layer.flop_backward_data + layer.flop_backward_weights for layer in self.layers)
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class LayerTime:
+    """One layer's seconds for a whole batch on one GPU, and where they come from.
+
+    Nobody writes to them. That is not enforced, since frozen ones take three times as long to make, and each point of a
+    sweep has thousands.
+    """
+
+    layer: Layer
+    forward_s: float
+    backward_data_s: float
+    backward_weights_s: float
+    provenance: str  # measured, published, estimated
+
+    @property
+    def backward_s(self) -> float:
+        return self.backward_data_s + self.backward_weights_s
+
+    def scaled(self, factor: float, provenance: str | None = None) -> LayerTime:
+        return LayerTime(
+            self.layer,
+            self.forward_s * factor,
+            self.backward_data_s * factor,
+            self.backward_weights_s * factor,
+            provenance or self.provenance,
+        )
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One iteration's work on one GPU: layer times at this batch, what is exchanged, what must fit.
+
+    `layout` is the order of images in memory that its estimates stand on, `nchw` or `nhwc`. Where kernels are not
+    `queued` but `blocking`, layers have what the process waits for each of theirs (`launches`). `casts` are those
+    to 8 bits, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by kernels of their own.
+    """
+
+    model: Model
+    batch: int
+    precision: str
+    layers: tuple[LayerTime, ...]
+    optimizer_s: float
+    gradient_bytes_per_parameter: float
+    memory_bytes: Mapping[str, float]  # weights, gradients, optimizer, activations, ...
+    gpu: Gpu
+    assumptions: tuple[str, ...] = ()
+    layout: Literal["nchw", "nhwc"] = "nchw"
+    launch: Literal["queued", "blocking"] = "queued"
+    casts: Casts = TORCHAO
+    casts_back: bool = True
+
+    @property
+    def forward_s(self) -> float:
+        return sum(layer.forward_s for layer in self.layers)
+
+    @property
+    def backward_s(self) -> float:
+        return sum(layer.backward_s for layer in self.layers)
+
+    @property
+    def compute_s(self) -> float:
+        return self.forward_s + self.backward_s + self.optimizer_s
+
+    @property
+    def gradient_bytes(self) -> float:
+        return self.model.num_parameters * self.gradient_bytes_per_parameter
+
+    def provenance(self) -> dict[str, float]:
+        """Return which share of the compute time was measured, published or estimated."""
+        seconds = {"measured": 0.0, "published": 0.0, "estimated": 0.0}
+        for layer in self.layers:
+            seconds[layer.provenance] += layer.forward_s + layer.backward_s
+        total = sum(seconds.values())
+        return {name: value / total if total else 0.0 for name, value in seconds.items()}

@@ -1,0 +1,102 @@
+"""Conveyors: messages between the same nodes again and again, of which nobody waits for each by itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import simpy
+
+from clustersim.network.engine import Side
+from clustersim.network.flow import Flow
+
+
+class NetworkAccess(Protocol):
+    """What a conveyor needs of its network."""
+
+    env: simpy.Environment
+
+    @property
+    def side(self) -> Side: ...
+    def before_acting(self) -> None: ...
+    def after_acting(self) -> None: ...
+    def note_sent(self, num_messages: int) -> None: ...
+
+
+class QueuedCopy(NamedTuple):
+    """What a conveyor carries: between which pair, its size, the earliest time to set off, and what it is."""
+
+    pair: int
+    num_bytes: float
+    start_s: float
+    what: Hashable
+
+
+class CopyQueue:
+    """Messages between pairs of nodes [num_pairs], on belts that each carry one after another, as they came.
+
+    The pairs p, p + `num_belts`, p + 2 `num_belts` ... share a belt. `look(what, pairs)` is called on SimPy's clock as
+    something arrives over the pairs that it was sent over, once for those of one time.
+    """
+
+    def __init__(
+        self,
+        wires: NetworkAccess,
+        src: np.ndarray,
+        dst: np.ndarray,
+        num_belts: int,
+        look: Callable[[Any, list[int]], None],
+    ):
+        self.src, self.dst = src, dst
+        self._wires, self._look = wires, look
+        self._belts: list[deque[QueuedCopy]] = [deque() for _ in range(num_belts)]
+        self._event: simpy.Event | None = None  # of those who arrive at this time
+        self._arrived: list[int] = []
+
+    def send(self, pairs: Sequence[int], num_bytes: float, start_s: Sequence[float], what: Hashable) -> None:
+        """Send a message of so many bytes over each of some pairs, once its time is there and those before it are."""
+        free = []
+        for pair, time_s in zip(pairs, start_s, strict=True):
+            belt = self._belts[pair % len(self._belts)]
+            belt.append(QueuedCopy(pair, num_bytes, time_s, what))
+            if len(belt) == 1:
+                free.append(belt[0])
+        if free:
+            self._set_off(free)
+
+    def ended(self, flow: Flow) -> None:
+        """Note that a message has arrived."""
+        self.arrived([flow.message])
+
+    def arrived(self, pairs: list[int]) -> None:
+        """Note that the messages of pairs have arrived."""
+        if self._event is None or self._event.triggered:
+            self._event, self._arrived = self._wires.env.event(), []
+            self._event.callbacks.append(self._tell)
+            self._wires.side.told.append((self._event, self._arrived))
+        self._arrived += pairs
+
+    def _tell(self, event: simpy.Event) -> None:
+        """Let what is next on their belts set off behind messages that have arrived, and tell of these."""
+        assert isinstance(event.value, list)
+        arrived: dict[Hashable, list[int]] = {}
+        following = []
+        for pair in event.value:
+            belt = self._belts[pair % len(self._belts)]
+            arrived.setdefault(belt.popleft().what, []).append(pair)
+            if belt:
+                following.append(belt[0])
+        if following:
+            self._set_off(following)
+        for what, pairs in arrived.items():
+            self._look(what, pairs)
+
+    def _set_off(self, loads: list[QueuedCopy]) -> None:
+        wires = self._wires
+        wires.before_acting()
+        wires.note_sent(len(loads))
+        pairs, num_bytes, start_s, _ = zip(*loads, strict=True)
+        wires.side.convey(self, pairs, num_bytes, start_s)
+        wires.after_acting()

@@ -1,0 +1,97 @@
+"""Flows: from their sender through latency to their links, and away from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clustersim.network.numba_engine import tables
+from clustersim.network.numba_engine.heap import put
+from clustersim.network.numba_engine.jit import part
+from clustersim.network.numba_engine.seats import take_seats
+from clustersim.network.numba_engine.tables import ADDING, INFINITE, NONE, ON_THE_WAY, word
+
+
+@part
+def new_flow(state: Any, group: int, message: int, path: int, num_bytes: float, weight: float) -> int:
+    """Return the row of a new flow, which is nowhere yet."""
+    state.num_free -= 1
+    slot = word(tables.free(state)[state.num_free])
+    flow = tables.flow(state, slot)
+    flow.group, flow.message, flow.path = group, message, path
+    flow.num_bytes = flow.left_bytes = num_bytes
+    flow.weight = weight
+    flow.bytes_per_s = flow.level = 0.0
+    flow.bottleneck, flow.behind = NONE, NONE
+    flow.mark = 0
+    flow.stage = ON_THE_WAY
+    return slot
+
+
+@part
+def post(state: Any, slot: int, start_s: float) -> None:
+    """Send a flow at a time that is not before now: latency first, then the wire."""
+    flow = tables.flow(state, slot)
+    path = tables.path(state, flow.path)
+    flow.since_s = start_s + path.latency_s
+    if path.lane == NONE or start_s > state.now_s:
+        put(state.arrivals, slot, flow.since_s)
+        return
+    lane = tables.lane(state, path.lane)
+    if lane.first == NONE:
+        lane.first, lane.first_s = slot, flow.since_s
+    else:
+        tables.flow(state, lane.last).behind = slot
+    lane.last = slot
+
+
+@part
+def take_from_lane(state: Any, number: int) -> int:
+    """Remove the first message of a lane and return it; there must be one."""
+    lane = tables.lane(state, number)
+    slot = lane.first
+    set_first(state, number, tables.flow(state, slot).behind)
+    tables.flow(state, slot).behind = NONE
+    return slot
+
+
+@part
+def set_first(state: Any, number: int, slot: int) -> None:
+    """Let a message be the first of a lane, or none."""
+    lane = tables.lane(state, number)
+    lane.first = slot
+    lane.first_s = INFINITE if slot == NONE else tables.flow(state, slot).since_s
+
+
+@part
+def has_way(state: Any, slot: int) -> bool:
+    """Return whether a flow has bytes to move and links to move them over."""
+    flow = tables.flow(state, slot)
+    return flow.num_bytes > 0 and tables.path(state, flow.path).num_links > 0
+
+
+@part
+def put_on_links(state: Any, slot: int, stage: int) -> None:
+    """Let a flow take part in its links from now on."""
+    tables.flow(state, slot).stage = stage
+    take_seats(state, slot)
+    state.num_flows += 1
+
+
+@part
+def begin_adding(state: Any, slot: int, path: int, num_bytes: float) -> bool:
+    """Let what has arrived be added in memory; return whether that takes time."""
+    flow = tables.flow(state, slot)
+    flow.path, flow.num_bytes, flow.left_bytes = path, num_bytes, num_bytes
+    flow.bytes_per_s = flow.level = 0.0
+    if has_way(state, slot):
+        put_on_links(state, slot, ADDING)
+        return True
+    return False
+
+
+@part
+def drop_flow(state: Any, slot: int) -> None:
+    """Free the row of a flow that is nowhere any more."""
+    tables.flow(state, slot).group = NONE
+    tables.free(state)[state.num_free] = slot
+    state.num_free += 1

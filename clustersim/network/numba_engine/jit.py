@@ -1,0 +1,128 @@
+"""Compiles kernels, and keeps what has been compiled wherever that may be written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite.ir import Constant
+from numba.core import types
+from numba.core.cgutils import get_record_member
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from clustersim.network.engine import SAME_INSTANT
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+from clustersim.network.python_engine.max_min import FEW, FULL, SAME
+
+# nothing is allocated in kernels, so nobody need count who holds an array; no division is by zero
+_OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
+_FOR_PARTS: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a quarter less to compile
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that Python calls; what an earlier process has compiled is loaded instead."""
+    with _keeping_in(_folder()) as may_keep:
+        return cast(Function, numba.njit(cache=may_keep, **_OPTIONS)(function))
+
+
+def part(function: Function) -> Function:
+    """Compile a function that only kernels call, as a part of them."""
+    return cast(Function, numba.njit(**_FOR_PARTS)(function))
+
+
+@cache
+def _folder() -> Path | None:
+    """Return where compiled kernels are kept: by the sources, or else in the user's cache; None where neither works.
+
+    Kernels call each other across files, and numba looks at the date of one file only. So a digest of all of
+    them, in all rooms, is part of the name.
+    """
+    here = Path(__file__).parent
+    digest = sha256(f"{numba.__version__} {BYTES_MOVED_PER_ADDED} {FEW} {FULL} {SAME} {SAME_INSTANT}".encode())
+    sources = [*here.rglob("*.py"), *(here.parents[1] / "strategies" / "kernels").glob("*.py")]
+    for source in sorted(sources):
+        digest.update(source.read_bytes())
+    name = f"kernels-{digest.hexdigest()[:16]}"
+    own = os.environ.get("NUMBA_CACHE_DIR")
+    users = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "clustersim"
+    places = [Path(own)] if own else [here / "__pycache__", users]
+    return next((place / name for place in places if _is_writable(place / name)), None)
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _keeping_in(folder: Path | None) -> Iterator[bool]:
+    """Let numba use a folder for the functions that are decorated meanwhile."""
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = "" if folder is None else str(folder)
+    try:
+        yield folder is not None
+    finally:
+        config.CACHE_DIR = before
+
+
+def table(name: str, kind: np.dtype[Any]) -> Callable[[Any], Any]:
+    """Make what gives kernels the table whose address is in a field of a record; it knows no length.
+
+    An array that a kernel is given costs it seven words a call, and counting who holds it; this costs one load.
+    """
+    rows = types.Array(numba.from_dtype(kind), 1, "C")
+
+    @intrinsic
+    def view(context: Any, record: Any) -> Any:
+        """Return the type of the table, and what writes the code that finds it."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            """Load the address, and make an array of what is there."""
+            word = context.get_value_type(types.int64)
+            field = get_record_member(builder, arguments[0], signature.args[0].offset(name), word)
+            data = builder.inttoptr(builder.load(field), context.get_data_type(rows.dtype).as_pointer())
+            one, size = Constant(word, 1), Constant(word, kind.itemsize)
+            array = context.make_array(rows)(context, builder)
+            populate_array(array, data=data, shape=[one], strides=[size], itemsize=size, meminfo=None)
+            return array._getvalue()
+
+        return rows(record), generate
+
+    return cast(Callable[[Any], Any], view)
+
+
+def row(name: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
+    """Make what gives kernels a row of the table of records whose address is in a field of a record."""
+    found = numba.from_dtype(kind)
+
+    @intrinsic
+    def view(context: Any, record: Any, number: Any) -> Any:
+        """Return the type of a row, and what writes the code that finds it."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            """Load the address, and go on to the row."""
+            word = context.get_value_type(types.int64)
+            field = get_record_member(builder, arguments[0], signature.args[0].offset(name), word)
+            offset = builder.mul(arguments[1], Constant(word, kind.itemsize))
+            address = builder.add(builder.load(field), offset)
+            return builder.inttoptr(address, context.get_value_type(found))
+
+        return found(record, types.int64), generate
+
+    return cast(Callable[[Any, Any], Any], view)

@@ -1,0 +1,226 @@
+"""Collectives in unison: what goes step by step as it went before is skipped, up to where something else happens.
+
+They are in unison where nothing is under way but all messages of one step of each, and all have just been sent. What
+happens next then depends on these steps alone. So where the same collectives are in unison a second time, with the same
+messages, and nobody has acted, all goes on as it went between the two times, for as long as the messages stay the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clustersim.network.numba_engine import tables
+from clustersim.network.numba_engine.heap import entry, first_key
+from clustersim.network.numba_engine.jit import part
+from clustersim.network.numba_engine.tables import ALWAYS, FIRST, INFINITE, NEVER, NONE, word
+from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+
+MOST_NOTED = 64  # instants from one time in unison to the next
+
+
+@part
+def forget(state: Any) -> None:
+    """Forget when there was unison, since somebody acts."""
+    state.num_noted = 0
+
+
+@part
+def note(state: Any) -> None:
+    """Note how long after which of the instants since the last unison this one is, before it is played."""
+    number = state.num_noted
+    state.num_noted = 0
+    if number == 0 or number == MOST_NOTED:
+        return
+    after_s = _after_s(state)
+    for origin in range(number):
+        if tables.noted(state, origin).time_s + after_s == state.now_s:
+            instant = tables.noted(state, number)
+            instant.time_s, instant.origin, instant.after_s = state.now_s, origin, after_s
+            state.num_noted = number + 1
+            return
+
+
+@part
+def _after_s(state: Any) -> float:
+    """Return how long what is first due now has taken."""
+    if first_key(state.ends) == state.now_s:
+        flow = tables.flow(state, entry(state.ends, 0).item)
+        return flow.left_bytes / flow.bytes_per_s
+    for number in range(state.num_lanes):
+        lane = tables.lane(state, number)
+        if lane.first_s == state.now_s:
+            return _latency_s(state, lane.first)
+    return INFINITE
+
+
+@part
+def _latency_s(state: Any, slot: int) -> float:
+    return tables.path(state, tables.flow(state, slot).path).latency_s
+
+
+@part
+def go_on(state: Any, until_s: float) -> None:
+    """Skip what goes on as before, up to a time; to be called when an instant has been played."""
+    if not _has_all_just_been_sent(state):
+        return
+    is_as_before = _look(state)
+    if state.num_together > 0:
+        if is_as_before:
+            _skip(state, until_s)
+        _remember(state)
+
+
+@part
+def _has_all_just_been_sent(state: Any) -> bool:
+    """Return whether nothing is under way but messages that have been sent at this instant."""
+    if state.ends.size > 0 or state.pauses.size > 0 or state.arrivals.size > 0:
+        return False
+    for number in range(state.num_lanes):
+        lane = tables.lane(state, number)
+        if lane.first != NONE and lane.first_s != state.now_s + _latency_s(state, lane.first):
+            return False
+    return True
+
+
+@part
+def _look(state: Any) -> bool:
+    """Note which groups are in unison, none where any is not; return whether they were so before, with these messages.
+
+    What belongs to a group without steps, or has pauses or eager messages, is in no unison.
+    """
+    num_before, was_noted = state.num_together, state.num_noted > 0
+    state.num_together = 0
+    state.num_unisons += 1
+    for lane in range(state.num_lanes):
+        slot = tables.lane(state, lane).first
+        while slot != NONE:
+            flow = tables.flow(state, slot)
+            group, message = tables.group(state, flow.group), tables.message(state, flow.message)
+            if group.num_steps < 0 or group.delays != NONE or group.num_messages > 0 or message.end_step != ALWAYS:
+                state.num_together = 0
+                return False
+            if group.unison != state.num_unisons:
+                was_noted = was_noted and group.unison == state.num_unisons - 1
+                group.unison, group.num_at_ends = state.num_unisons, 0
+                group.step_before, group.step_now = group.step_now, flow.step
+                tables.together(state)[state.num_together] = flow.group
+                state.num_together += 1
+            if flow.step != group.step_now:
+                state.num_together = 0
+                return False
+            group.num_at_ends += 1 + (message.src != message.dst)
+            slot = flow.behind
+    for index in range(state.num_together):
+        group = tables.group(state, word(tables.together(state)[index]))
+        if group.num_at_ends != _num_at_ends(state, group):
+            state.num_together = 0
+            return False
+    return was_noted and state.num_together == num_before
+
+
+@part
+def _num_at_ends(state: Any, group: Any) -> int:
+    """Return how long the lists of all ranks are in a group's step."""
+    first = tables.steps(state)[group.steps + group.step_now]
+    return word(tables.own_first(state)[first + group.num_ranks] - tables.own_first(state)[first])
+
+
+@part
+def _remember(state: Any) -> None:
+    """Begin to note what happens from this unison on."""
+    then = state.then
+    then.num_instants, then.num_flows, then.num_shares = state.num_instants, state.num_flows, state.num_shares
+    then.num_solves, then.num_levels = state.num_solves, state.num_levels
+    tables.noted(state, 0).time_s = state.now_s
+    state.num_noted = 1
+
+
+@part
+def _skip(state: Any, until_s: float) -> None:
+    """Go on as often as all messages stay the same, nobody waits for a step, and it is not yet this time."""
+    times = _play_times(state, _times_alike(state), until_s)
+    if times == 0:
+        return
+    state.num_skips += 1
+    then = state.then
+    state.num_instants += times * (state.num_instants - then.num_instants)
+    state.num_flows += times * (state.num_flows - then.num_flows)
+    state.num_shares += times * (state.num_shares - then.num_shares)
+    state.num_solves += times * (state.num_solves - then.num_solves)
+    state.num_levels += times * (state.num_levels - then.num_levels)
+    for number in range(state.num_lanes):
+        lane = tables.lane(state, number)
+        slot = lane.first
+        while slot != NONE:
+            _move_on(state, slot, times)
+            slot = tables.flow(state, slot).behind
+        if lane.first != NONE:
+            lane.first_s = tables.flow(state, lane.first).since_s
+    for index in range(state.num_together):
+        group = tables.group(state, word(tables.together(state)[index]))
+        group.step_now += times * (group.step_now - group.step_before)
+
+
+@part
+def _times_alike(state: Any) -> int:
+    """Return how often all groups can go on by as many steps as before, to the same messages that nobody waits for."""
+    times = NEVER
+    for index in range(state.num_together):
+        group = tables.group(state, word(tables.together(state)[index]))
+        lists, step = tables.steps(state)[group.steps + group.step_before], group.step_before
+        while step < group.num_steps and tables.steps(state)[group.steps + step] == lists:
+            step += 1
+        times = min(times, (step - 1 - group.step_now) // (group.step_now - group.step_before))
+    for number in range(state.num_lanes):
+        slot = tables.lane(state, number).first
+        while slot != NONE and times > 0:
+            flow = tables.flow(state, slot)
+            group, message = tables.group(state, flow.group), tables.message(state, flow.message)
+            awaited = min(
+                tables.rank(state, group.first_rank + message.src).awaited,
+                tables.rank(state, group.first_rank + message.dst).awaited,
+            )
+            times = min(times, (awaited - 1 - group.step_now) // (group.step_now - group.step_before))
+            slot = flow.behind
+    return times
+
+
+@part
+def _play_times(state: Any, most: int, until_s: float) -> int:
+    """Go through the times of the noted instants again and again, no further than to this time; return how often."""
+    times, last = FIRST, state.num_noted - 1
+    while times < most:
+        tables.noted(state, 0).time_s = state.now_s
+        for number in range(1, state.num_noted):
+            instant = tables.noted(state, number)
+            instant.time_s = tables.noted(state, instant.origin).time_s + instant.after_s
+        if not tables.noted(state, last).time_s < until_s:
+            break
+        state.now_s = tables.noted(state, last).time_s
+        times += 1
+    return times
+
+
+@part
+def _move_on(state: Any, slot: int, times: int) -> None:
+    """Let a message be the one that is sent so many times later, and its links have carried those in between."""
+    flow = tables.flow(state, slot)
+    group, message = tables.group(state, flow.group), tables.message(state, flow.message)
+    num_steps = times * (group.step_now - group.step_before)
+    _carry(state, flow.path, num_steps * flow.num_bytes)
+    if message.adding != NONE:
+        _carry(state, word(message.adding), num_steps * flow.num_bytes * BYTES_MOVED_PER_ADDED)
+    flow.step += num_steps
+    flow.since_s = state.now_s + _latency_s(state, slot)
+    for local in (message.src, message.dst):
+        rank = tables.rank(state, group.first_rank + local)
+        rank.step = rank.at = flow.step
+        rank.reached_s = state.now_s
+
+
+@part
+def _carry(state: Any, path: int, num_bytes: float) -> None:
+    """Let the links of a path have carried so much more."""
+    over = tables.path(state, path)
+    for index in range(over.first, over.first + over.num_links):
+        tables.link(state, word(tables.path_links(state)[index])).carried_bytes += num_bytes

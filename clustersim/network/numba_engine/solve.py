@@ -1,0 +1,139 @@
+"""Fixing what rises link by link, in the order of the levels at which they are full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clustersim.network.numba_engine import tables
+from clustersim.network.numba_engine.heap import clear, first_key, put, take
+from clustersim.network.numba_engine.jit import part
+from clustersim.network.numba_engine.rise import give, let_go, release
+from clustersim.network.numba_engine.tables import FIRST, INFINITE, NONE, word
+from clustersim.network.python_engine.max_min import FULL, SAME
+
+
+@part
+def solve(state: Any) -> None:
+    """Fix every rising flow, and every standing one that has to give way."""
+    full = state.full
+    state.num_solves += 1
+    state.floor, state.sees_standing, state.num_to_fix = 0.0, 0, state.num_rising
+    _queue_links_of_rising(state, FIRST)
+    while full.size > 0 and (state.num_to_fix > 0 or state.sees_standing):
+        level = first_key(full)
+        number = take(full)
+        now = _level(state, number)  # flows fixed since it was queued have left more for the others
+        if now == INFINITE:
+            continue
+        if now > level * (1 + SAME) and now > first_key(full):
+            put(full, number, now)
+            continue
+        state.floor = max(state.floor, now)
+        num_before = state.num_rising
+        fix(state, number, now)
+        _queue_links_of_rising(state, num_before)
+    clear(full)
+    for index in range(state.num_rising):
+        slot = word(tables.risen(state)[index])
+        if tables.flow(state, slot).mark == state.rising:  # only links without a limit
+            path = tables.path(state, tables.flow(state, slot).path)
+            let_go(state, slot, word(tables.path_links(state)[path.first]))
+
+
+@part
+def fix(state: Any, number: int, level: float) -> None:
+    """Fix at a level all that rises on a link or stands above; where a flow has become slower, others rise."""
+    rising, bits, above = state.rising, state.seat_bits, level * (1 + SAME)
+    seat = word(tables.link(state, number).first)
+    while seat != NONE:
+        slot = seat >> bits
+        seat = word(tables.seat(state, seat).next)
+        flow = tables.flow(state, slot)
+        mark, old = flow.mark, flow.level
+        if mark != rising and (mark > rising or old <= above):
+            continue
+        state.num_to_fix -= mark == rising
+        flow.mark = rising + 1
+        flow.bottleneck = number
+        if abs(old - level) <= SAME * level:
+            continue
+        give(state, slot, level)
+        if level < old:
+            path = tables.path(state, flow.path)
+            for index in range(path.first, path.first + path.num_links):
+                other = word(tables.path_links(state)[index])
+                if other != number:
+                    release(state, other)
+
+
+@part
+def _queue_links_of_rising(state: Any, first: int) -> None:
+    """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
+    state.batch += 1
+    for index in range(first, state.num_rising):
+        path = tables.path(state, tables.flow(state, word(tables.risen(state)[index])).path)
+        narrowest, least = NONE, INFINITE
+        for at in range(path.first, path.first + path.num_links):
+            number = word(tables.path_links(state)[at])
+            link = tables.link(state, number)
+            if link.num_flows == 1:
+                if narrowest == NONE or link.bytes_per_s < least:
+                    narrowest, least = number, link.bytes_per_s
+            elif link.batch != state.batch:
+                link.batch = state.batch
+                _queue(state, number)
+        if narrowest != NONE:
+            _queue(state, narrowest)
+
+
+@part
+def _queue(state: Any, number: int) -> None:
+    level = _level(state, number)
+    if level < INFINITE:
+        put(state.full, number, level)
+
+
+@part
+def _level(state: Any, number: int) -> float:
+    """Return the level at which a link is full, or infinity where it has room for all (see `MaxMin`)."""
+    state.num_levels += 1
+    rising, bits, capacity = state.rising, state.seat_bits, tables.link(state, number).bytes_per_s
+    room, weight, highest = capacity, 0.0, 0.0
+    seat = word(tables.link(state, number).first)
+    while seat != NONE:
+        flow = tables.flow(state, seat >> bits)
+        if flow.mark == rising:
+            weight += flow.weight
+        else:
+            room -= flow.bytes_per_s
+            if flow.mark < rising and flow.level > highest:
+                highest = flow.level
+        seat = word(tables.seat(state, seat).next)
+    if highest > 0:
+        state.sees_standing = 1
+    level = state.floor
+    if weight > 0:
+        level = max(room / weight, level)
+    elif room >= -FULL * capacity:
+        return INFINITE
+    if highest > level * (1 + SAME):
+        level = _level_with_those_above(state, number, level)
+    return level
+
+
+@part
+def _level_with_those_above(state: Any, number: int, level: float) -> float:
+    rising, bits = state.rising, state.seat_bits
+    while True:
+        room, weight, above = tables.link(state, number).bytes_per_s, 0.0, level * (1 + SAME)
+        seat = word(tables.link(state, number).first)
+        while seat != NONE:
+            flow = tables.flow(state, seat >> bits)
+            if flow.mark == rising or (flow.mark < rising and flow.level > above):
+                weight += flow.weight
+            else:
+                room -= flow.bytes_per_s
+            seat = word(tables.seat(state, seat).next)
+        if weight == 0 or not room / weight > above:
+            return level
+        level = room / weight

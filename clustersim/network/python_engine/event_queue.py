@@ -1,0 +1,141 @@
+"""What is due when: things in order of time, first come first served where times are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+from clustersim.network.flow import INFINITE, Flow
+
+Item = TypeVar("Item")
+_SPARE_ENTRIES = 256  # outdated endings that are kept before the agenda is cleaned
+
+
+class EventQueue(Generic[Item]):
+    """Items by time. Those of one time share one entry of the heap, so that ranks in lock-step cost little.
+
+    >>> agenda = EventQueue()
+    >>> for time_s, item in [(2.0, "b"), (1.0, "a"), (2.0, "c")]:
+    ...     agenda.add(time_s, item)
+    >>> agenda.times[0], agenda.take(2.0), agenda.times
+    (1.0, ['a', 'b', 'c'], [])
+    """
+
+    __slots__ = ("_items", "times")
+
+    def __init__(self) -> None:
+        self.times: list[float] = []  # a heap: the first is the earliest
+        self._items: dict[float, list[Item]] = {}
+
+    def add(self, time_s: float, item: Item) -> None:
+        """Note an item for a time."""
+        together = self._items.get(time_s)
+        if together is None:
+            self._items[time_s] = [item]
+            heappush(self.times, time_s)
+        else:
+            together.append(item)
+
+    def take(self, latest_s: float) -> list[Item]:
+        """Remove and return what is due by then: at least one item must be."""
+        times = self.times
+        due = self._items.pop(heappop(times))
+        while times and times[0] <= latest_s:
+            due += self._items.pop(heappop(times))
+        return due
+
+    def remove(self, time_s: float, item: Item) -> None:
+        """Strike out an item that is noted for a time."""
+        together = self._items[time_s]
+        together.remove(item)
+        if not together:
+            del self._items[time_s]
+            self.times.remove(time_s)
+            heapify(self.times)
+
+    def items(self) -> Iterator[tuple[float, Item]]:
+        """Yield what is noted, with its time, in no order of time."""
+        return ((time_s, item) for time_s, together in self._items.items() for item in together)
+
+
+class FlowEndings:
+    """When each flow ends if its rate stays. A new rate makes a new entry; the outdated one is skipped when met."""
+
+    __slots__ = ("_flows", "_num_entries", "_num_flows", "times")
+
+    def __init__(self) -> None:
+        self.times: list[float] = []  # a heap, in which outdated times may come first
+        self._flows: dict[float, list[Flow]] = {}
+        self._num_entries = 0
+        self._num_flows = 0
+
+    def expect(self, flow: Flow, time_s: float) -> None:
+        """Note when a flow will end, in place of what was noted for it before; never is a time as well."""
+        if time_s == INFINITE:
+            self.forget(flow)
+            return
+        if flow.end_s == INFINITE:
+            self._num_flows += 1
+        flow.end_s = time_s
+        self._num_entries += 1
+        together = self._flows.get(time_s)
+        if together is None:
+            self._flows[time_s] = [flow]
+            heappush(self.times, time_s)
+        else:
+            together.append(flow)
+        if self._num_entries > 2 * self._num_flows + _SPARE_ENTRIES:
+            self._clean()
+
+    def forget(self, flow: Flow) -> None:
+        """Note that a flow will not end, as far as anybody knows."""
+        if flow.end_s < INFINITE:
+            flow.end_s = INFINITE
+            self._num_flows -= 1
+
+    def take(self, latest_s: float) -> list[Flow]:
+        """Remove and return the flows that end by then; their `end_s` is infinite again."""
+        times = self.times
+        due: list[Flow] = []
+        while times and times[0] <= latest_s:
+            time_s = heappop(times)
+            together = self._flows.pop(time_s)
+            self._num_entries -= len(together)
+            for flow in together:
+                if flow.end_s == time_s:
+                    flow.end_s = INFINITE
+                    due.append(flow)
+        self._num_flows -= len(due)
+        return due
+
+    def next_s(self) -> float:
+        """Return the earliest end of a flow, or infinity."""
+        times = self.times
+        while times:
+            time_s = times[0]
+            together = self._flows[time_s]
+            for flow in together:
+                if flow.end_s == time_s:
+                    return time_s
+            heappop(times)
+            del self._flows[time_s]
+            self._num_entries -= len(together)
+        return INFINITE
+
+    def _clean(self) -> None:
+        """Drop the outdated entries; what is left keeps its order."""
+        valid: dict[float, list[Flow]] = {}
+        for time_s, together in self._flows.items():
+            flows = list(dict.fromkeys(flow for flow in together if flow.end_s == time_s))
+            if flows:
+                valid[time_s] = flows
+        self._flows = valid
+        self.times[:] = valid  # in place, since an instant may be under way
+        heapify(self.times)
+        self._num_entries = self._num_flows
+
+    def items(self) -> Iterator[tuple[float, Flow]]:
+        """Yield every flow once, with its end, in no order of time."""
+        self._clean()
+        return ((time_s, flow) for time_s, together in self._flows.items() for flow in together)

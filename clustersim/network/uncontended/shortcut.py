@@ -1,0 +1,194 @@
+"""The shortcut of a collective that is alone on the network: its ranks' times are worked out, not played.
+
+Others may have been prepared meanwhile, as long as no rank has entered them.
+
+The side stands still meanwhile. Should somebody act, it plays from where it stands up to then, and goes on from
+there. So the shortcut changes nothing but the time that it takes to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from clustersim.collectives.schedule import Schedule
+from clustersim.network.collective import Collective
+from clustersim.network.engine import EngineRanks, Side, latest
+from clustersim.network.flow import INFINITE
+from clustersim.network.uncontended.forecast import (
+    MessagesInFlight,
+    RankPositions,
+    UncontendedForecaster,
+    UncontendedTimes,
+)
+
+_FEWEST_MESSAGES = 32  # that are worth it
+_MOST_REFUSED = 2  # times that a schedule is tried whose messages hold each other back
+_FEWEST_TO_SKIP = 1 << 12  # messages between where a collective stood and where somebody acts
+_MOST_PASSED = 64  # chances in a row that are passed after failures
+
+
+class _Awaited(NamedTuple):
+    """The ranks that somebody waits for, the steps they are to come to, and when they do, in columns [num_awaited]."""
+
+    time_s: np.ndarray
+    ranks: np.ndarray
+    steps: np.ndarray
+
+
+_NOBODY = _Awaited(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+class UncontendedShortcut:
+    """Works out collectives that are alone, where that seems worth it: after failures, ever fewer of them."""
+
+    def __init__(self, make: Callable[[], UncontendedForecaster], is_eager: bool):
+        """Where messages may be eager, how a collective stands is known only before any has begun."""
+        self.next_s = INFINITE  # when the next rank that is waited for comes to its step
+        self.num_taken = 0  # collectives worked out to their end
+        self._make = make
+        self._is_eager = is_eager
+        self._alone: UncontendedForecaster | None = None
+        self._collective: Collective | None = None
+        self._lone: UncontendedTimes | None = None
+        self._standing = RankPositions.entering(np.empty(0))
+        self._awaited = _NOBODY  # who is yet to be told of, in order of time
+        self._has_changed = True  # somebody has acted since it was tried
+        self._num_failed = self._num_to_pass = 0  # of those that somebody interrupted
+        self._num_refused: WeakKeyDictionary[Schedule, int] = WeakKeyDictionary()
+
+    @property
+    def is_taken(self) -> bool:
+        return self._lone is not None
+
+    def forget(self) -> None:
+        """Work out anew what is known of links, whose rates have changed."""
+        self._alone = None
+        self._num_refused.clear()
+
+    def take(self, side: Side) -> bool:
+        """Work out the only collective that anybody is in, if all of it is known and nothing else moves."""
+        if not self._has_changed:
+            return False
+        self._has_changed = False
+        entered = (each for each in side.collectives if each.num_entered)
+        collective = next(entered, None)
+        if collective is None or next(entered, None) is not None:
+            return False
+        ranks, schedule = side.collectives[collective], collective.schedule
+        if collective.num_entered < schedule.num_ranks or schedule.num_transfers() < _FEWEST_MESSAGES:
+            return False
+        if schedule.spells is not None:  # so many steps that differ take as long to lay out as to play
+            return False
+        if self._num_refused.get(schedule, 0) == _MOST_REFUSED:
+            return False
+        if self._num_to_pass:
+            self._num_to_pass -= 1
+            return False
+        standing = standing_of(collective, ranks, side.num_flows)
+        if standing is None or (self._is_eager and has_begun(ranks)):
+            return False
+        ranks_awaited, steps_awaited = collective.awaited()
+        if self._alone is None:
+            self._alone = self._make()
+        pairs = np.stack([ranks_awaited, steps_awaited], axis=1)
+        lone = self._alone.forecast(schedule, collective.nodes, standing, collective.delay_s, pairs)
+        if lone is None:
+            self._num_refused[schedule] = self._num_refused.get(schedule, 0) + 1
+            return False
+        self._collective, self._lone, self._standing = collective, lone, standing
+        order = np.argsort(lone.reached_s, kind="stable")
+        self._awaited = _Awaited(lone.reached_s[order], ranks_awaited[order], steps_awaited[order])
+        self._look_ahead()
+        return True
+
+    def tell(self, side: Side, now_s: float) -> None:
+        """Let those know who wait for what has been reached by now; at the end, take the side there."""
+        collective, lone, awaited = self._collective, self._lone, self._awaited
+        assert collective is not None
+        assert lone is not None
+        num = int(np.searchsorted(awaited.time_s, latest(now_s), side="right"))
+        if num:
+            collective.came_together(awaited.ranks[:num], awaited.steps[:num])
+            self._awaited = _Awaited(*(column[num:] for column in awaited))
+            self._look_ahead()
+        end_s = float(lone.end_s.max())
+        if end_s <= latest(now_s):
+            self._forget_lone()
+            self.num_taken += 1
+            self._num_failed = 0
+            side.now_s = max(side.now_s, min(end_s, now_s))
+            collective.withdraw()
+            side.settle(collective, lone.end_s, lone.links, lone.carried_bytes)
+
+    def leave(self, side: Side, now_s: float) -> bool:
+        """Give the shortcut up, since somebody acts; return whether it was taken, so that the side has to catch up.
+
+        Where that is much, the side is taken to the last step before now that all ranks have come to.
+        """
+        self._has_changed = True
+        if self._lone is None:
+            return False
+        if not self._skip(side, now_s):
+            self._fail()
+        self._forget_lone()
+        return True
+
+    def _skip(self, side: Side, now_s: float) -> bool:
+        """Take the side ahead to where little has to be played until now; return whether that was worth it."""
+        collective, lone, alone, standing = self._collective, self._lone, self._alone, self._standing
+        assert collective is not None
+        assert lone is not None
+        assert alone is not None
+        begun_s, end_s = float(standing.reached_s.min()), float(lone.end_s.max())
+        if (now_s - begun_s) * collective.schedule.num_transfers() < _FEWEST_TO_SKIP * (end_s - begun_s):
+            return False
+        halfway = alone.before(collective.schedule, collective.nodes, standing, collective.delay_s, now_s)
+        if halfway is None:
+            return False
+        collective.entries = []
+        side.skip(collective, halfway.step, halfway.reached_s, lone.links, lone.carried_bytes - halfway.left_bytes)
+        return True
+
+    def _look_ahead(self) -> None:
+        assert self._lone is not None
+        self.next_s = float(self._awaited.time_s[0] if len(self._awaited.time_s) else self._lone.end_s.max())
+
+    def _forget_lone(self) -> None:
+        self._collective = self._lone = None
+        self._awaited = _NOBODY
+        self.next_s = INFINITE
+
+    def _fail(self) -> None:
+        """Pass the next chances: twice as many as after the failure before."""
+        self._num_to_pass = min(2**self._num_failed - 1, _MOST_PASSED)
+        self._num_failed += 1
+
+
+def has_begun(ranks: EngineRanks) -> bool:
+    """Return whether any rank may have sent something."""
+    reached_steps, _, at_steps = ranks.columns()
+    return bool((reached_steps > 0).any() or (at_steps >= 0).any())
+
+
+def standing_of(collective: Collective, ranks: EngineRanks, num_flows: int) -> RankPositions | None:
+    """Return where the ranks of a collective are.
+
+    None, where anything else than their messages is on its way, or these hold each other back at this time.
+    """
+    on_the_way = ranks.on_the_way()
+    if len(on_the_way) != num_flows or any(row.is_held_back for row in on_the_way):
+        return None
+    reached_steps, reached_s, at_steps = ranks.columns()
+    for entered, times_s in collective.entries:
+        reached_s[entered] = times_s
+    moving = {(row.step, row.message): row for row in on_the_way}
+    rows = [(row.step, row.message, row.end_s, row.is_added) for row in on_the_way]
+    for number in np.unique(at_steps[at_steps >= 0]).tolist():
+        columns = collective.schedule.step(number)
+        begun = np.flatnonzero((at_steps[columns.src] == number) & (at_steps[columns.dst] == number))
+        rows += [(number, message, -INFINITE, True) for message in begun.tolist() if (number, message) not in moving]
+    return RankPositions(np.maximum(reached_steps, 0), reached_s, MessagesInFlight.of(rows))

@@ -1,0 +1,109 @@
+"""When the last iteration of a job is known to come again, without playing another one.
+
+Nothing is on its way between iterations whose workers wait for all gradients. So what happens from one such time on
+depends only on how far apart the ranks begin, and if they end as far apart, the next iteration is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clustersim.parallelism import LaidOut
+from clustersim.program.ops import Call, Compute, Program, Receive
+from clustersim.results import Timesheet
+
+if TYPE_CHECKING:
+    from clustersim.execution import Job
+
+_SAME = 1e-12
+
+
+def period_s(jobs: Sequence[Job], laid_out: LaidOut | None, sheets: Sequence[Timesheet] | None = None) -> float | None:
+    """Return how long the last iteration of jobs that have ended took, if every one after it is the same; else None.
+
+    `jobs` are all that share the network; they have their own times where no `sheets` are given. There must be nothing
+    random. Before the first iteration, in which all begin at once, nothing is on its way.
+    """
+    sheets = sheets or [job.times for job in jobs]
+    last = min(times.num_begun for times in sheets) - 1
+    cycles_s = np.concatenate([times.end_s[:, last] - times.begin_s[:, last] for times in sheets])
+    found_s = float(cycles_s[0])
+    if not np.allclose(cycles_s, found_s, rtol=_SAME, atol=0.0):
+        return None
+    first_s = min(_first_act_s(job, times, last, laid_out) for job, times in zip(jobs, sheets, strict=True))
+    before_s = max(_idle_from_s(times, last - 1) for times in sheets) if last else -np.inf
+    after_s = max(_idle_from_s(times, last) for times in sheets)
+    return found_s if before_s <= first_s and after_s <= first_s + found_s else None
+
+
+def second_like_the_first(
+    jobs: Sequence[Job], firsts: Sequence[Timesheet], laid_out: LaidOut | None
+) -> list[Timesheet] | None:
+    """Return the second iteration of jobs, which all others are like, if it is like the first; else None.
+
+    All ranks begin the first at once. So they begin the second if they end together. Those who begin by waiting for a
+    message may end earlier: then they only wait longer.
+    """
+    cycle_s = max(float(times.end_s.max()) for times in firsts)
+    found = []
+    for job, times in zip(jobs, firsts, strict=True):
+        early_s = cycle_s - times.end_s
+        later = replace(times.put_off([-np.inf], [cycle_s]), begin_s=times.end_s)
+        if _begins_by_waiting(job, laid_out):
+            later = replace(later, bubble_s=times.bubble_s + early_s)
+        elif not (early_s <= _SAME * cycle_s).all():
+            return None
+        found.append(later)
+    return found if period_s(jobs, laid_out, found) is not None else None
+
+
+def _begins_by_waiting(job: Job, laid_out: LaidOut | None) -> bool:
+    """Say whether the ranks of a job begin by waiting for what another stage of a pipeline sends."""
+    if laid_out is None or job.ranks is None or laid_out.grid.tiled:
+        return False
+    program = laid_out.plans[laid_out.grid.stage(int(job.ranks[0]))].program
+    return isinstance(next(program.ops(), None), Receive)
+
+
+def is_ever_alone(laid_out: LaidOut | None) -> bool:
+    """Say whether iterations may begin with nothing on its way, as far as their programs tell.
+
+    Where they begin by sending, all ranks would have to begin at once. So they do not where what they send has a root,
+    which is done before others are.
+    """
+    if laid_out is None:
+        return True
+    programs = [plan.program for plan in laid_out.plans]
+    has_root = any(isinstance(op, Call) and op.has_root for program in programs for op in program.distinct())
+    return not has_root or all(_alone_s(program) > 0 for program in programs)
+
+
+def _idle_from_s(times: Timesheet, iteration: int) -> float:
+    """Return from when on nothing of an iteration is on its way: what was sent has come to who waits for it."""
+    return float(np.fmax(times.exchanged_s[:, iteration], times.computed_s[:, iteration]).max())
+
+
+def _first_act_s(job: Job, times: Timesheet, iteration: int, laid_out: LaidOut | None) -> float:
+    """Return a time before which no rank of a job sends anything of an iteration."""
+    if laid_out is None or job.ranks is None:
+        return float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))
+    alone_s = _alone_s(laid_out.plans[laid_out.grid.stage(int(job.ranks[0]))].program)
+    slowdowns = np.array([job.slowdown(place, iteration) for place in range(job.num_ranks)])
+    sends_s = float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))
+    return min(sends_s, float((times.begin_s[:, iteration] + alone_s * slowdowns).min()))
+
+
+def _alone_s(program: Program) -> float:
+    """Return how long a rank computes before it sends anything; infinity where it waits for somebody before."""
+    seconds = 0.0
+    for op in program.ops():
+        if isinstance(op, Receive):
+            return np.inf
+        if not isinstance(op, Compute):
+            break
+        seconds += op.seconds
+    return seconds
