@@ -2,7 +2,7 @@
 
 Every term is what somebody cannot help spending: what a stage computes, one pass after another; the way of each
 micro-batch through the stages and back; collectives that it waits for, its own messages alone on the links; and the
-exchange of gradients after the pass that completes them. docs/physics/index.md writes them out.
+exchange of gradients after the pass that completes them. docs/physics/planner.md writes them out.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def laid_out(asked: dict[str, Any]) -> LaidOut:
 
 
 def expected_s(asked: dict[str, Any], num: int, rate: float) -> float:
-    """Return the seconds of an iteration of `products` by the formulas of docs/physics/index.md."""
+    """Return the seconds of an iteration of `products` by the formulas of docs/physics/layouts.md."""
     (plan,), (part,) = laid_out(asked).plans, laid_out(asked).parts
     before, gathers, between, scatters = part.times
     sent_s = 2 * HOP_S + BATCH * TOKENS / num * FEATURES * BYTES / rate
