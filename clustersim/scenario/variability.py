@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from clustersim.hardware.sheet import Gpu
 from clustersim.model import LayerTime, Workload
 from clustersim.scenario.point import Point
-from clustersim.stragglers import Awaited, slowest
+from clustersim.stragglers import Awaited, slowest, slowest_beside
 
 
 def variability_of(point: Point, gpu: Gpu, given_times: Sequence[LayerTime | None] | None) -> float:
     """Return the standard deviation over mean of what GPUs of this kind take for the same work.
 
-    Nothing is added to what somebody says: times in the workload's own file, or which GPUs are slow all the time.
+    Given layer times, and stragglers that draw the pace of every GPU, contain the differences between GPUs already.
     """
     if point.compute.variability is not None:
         return point.compute.variability
-    if any(given_times or ()) or any(each.is_steady for each in point.stragglers):
+    if any(given_times or ()) or any(each.gives_every_gpu for each in point.stragglers):
         return 0.0
     return gpu.variability or 0.0
 
@@ -38,6 +40,24 @@ def slowest_of(
     elif copies < every:
         awaited = point.strategy.awaited(copies, num_hosts)
     return slowest(variability_of(point, gpu, given_times), awaited, num_gpus // copies)
+
+
+def share_of_slowest(
+    point: Point, gpu: Gpu, given_times: Sequence[LayerTime | None] | None, factors: np.ndarray, num_hosts: int
+) -> np.ndarray:
+    """Return [num_ranks] the share of `slowest_of` that each rank of one kind keeps beside known constant `factors`.
+
+    A rank that is much slower by its factor is the slowest anyway, and does not get the expected maximum on top. Where
+    workers do not all wait for each other, every share is 1.
+    """
+    workers = point.num_gpus if point.is_plain else point.grid.data
+    variability = variability_of(point, gpu, given_times)
+    all_awaited = point.strategy.awaited(workers, num_hosts) == Awaited(workers, workers)
+    if not variability or not all_awaited or (factors == factors[0]).all():
+        return np.ones(len(factors))
+    equal = slowest(variability, Awaited(len(factors), len(factors)))
+    share: np.ndarray = slowest_beside(variability, factors) / (factors * equal)
+    return share
 
 
 def at_pace(work: Workload, factor: float) -> Workload:

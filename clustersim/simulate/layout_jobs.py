@@ -127,7 +127,7 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, executor: LayoutExecutor, gpu
         weights=_of_ranks([outcome.weights for outcome in outcomes], order),
         done=_of_ranks([outcome.done for outcome in outcomes], order),
         gpus=gpus,
-        slowest=first.slowest[:1],
+        slowest=np.concatenate([outcome.slowest for outcome in outcomes])[order],
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
         link_bytes=executor.whole_bytes(first.link_bytes, jobs[0].times.num_begun),
         spans=_spans(executor, times, laid_out, jobs[0].num_warm_up if first.in_step else 0),

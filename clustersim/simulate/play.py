@@ -223,20 +223,21 @@ def job_on(network: Network, setup: Setup, replicate: int, num_iterations: int, 
     point, seed, gpus = setup.point, setup.seed(replicate), setup.gpus(replicate)
     hosts = setup.topology.gpu_hosts[gpus]
     stragglers = delayed(point.stragglers, zero_s)
-    draws = Draws(stragglers, seed, hosts)
+    draws, shares = Draws(stragglers, seed, hosts), setup.shares_of_slowest(replicate)
+    each_share = shares.tolist()
     return Job(
         env=network.env,
         network=network,
         transport=setup.transport,
         gpus=gpus,
         plans=_plans(setup, gpus, draws),
-        slowdown=draws.factor,
+        slowdown=lambda rank, iteration: draws.factor(rank, iteration) * each_share[rank],
         update_bytes_per_byte=point.optimizer.moved_bytes_per_parameter / setup.wire_bytes_per_parameter,
         bytes_per_number=setup.wire_bytes_per_parameter,
         num_iterations=num_iterations,
         seed=seed,
         paces=paces(stragglers, seed, hosts),
-        slowest=np.array([setup.slowest_of(kind) for kind in setup.kinds(gpus)]),
+        slowest=np.array([setup.slowest_of(kind) for kind in setup.kinds(gpus)]) * shares,
         wire=setup.wire,
         input_stage=_input_stage(network, setup, hosts, seed),
     )

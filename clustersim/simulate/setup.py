@@ -21,10 +21,11 @@ from clustersim.scenario import Point, build_topology, compression_of, gpu_memor
 from clustersim.scenario.compressed import codec_of, wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
 from clustersim.scenario.offloaded import held_in_hosts, memory_of_host
-from clustersim.scenario.variability import slowest_of, told_of_slowest, variability_of
+from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
 from clustersim.simulate.workloads import Workloads
 from clustersim.spec import Spec
+from clustersim.stragglers import constant_factors
 from clustersim.topology import Topology, place
 from clustersim.topology.processes import Threads, with_processes
 from clustersim.units import format_size
@@ -126,6 +127,18 @@ class Setup:
     def slowest_of(self, kind: str) -> float:
         """Return how many times as long as the mean GPU of a kind the slowest takes that each of the kind waits for."""
         return self._slowest[kind]
+
+    def shares_of_slowest(self, replicate: int) -> np.ndarray:
+        """Return [num_ranks] the share of `slowest_of` that each rank keeps beside constant stragglers."""
+        gpus = self.gpus(replicate)
+        hosts, kinds = self.topology.gpu_hosts[gpus], np.array(self.kinds(gpus))
+        factors, shares = constant_factors(self.point.stragglers, hosts), np.ones(len(gpus))
+        if (factors != 1).any():
+            for kind in dict.fromkeys(kinds.tolist()):
+                own = kinds == kind
+                known = self.point, load_gpu(kind), self.given_times
+                shares[own] = share_of_slowest(*known, factors[own], len(np.unique(hosts[own])))
+        return shares
 
     @cached_property
     def _slowest(self) -> dict[str, float]:

@@ -11,10 +11,10 @@ from clustersim.registry import Registry
 from clustersim.stragglers.constant import Constant
 from clustersim.stragglers.distribution import Distribution
 from clustersim.stragglers.distributions import Exponential, ExponentialTail, Gamma, Lognormal, Pareto, Uniform
-from clustersim.stragglers.factors import Draws, are_steady, factors, has_layer_factors, layer_factors
+from clustersim.stragglers.factors import Draws, are_steady, constant_factors, factors, has_layer_factors, layer_factors
 from clustersim.stragglers.links import LinkOutages, LinkSlowDowns, LinkStraggler, LinkTable, link_changes, link_paces
 from clustersim.stragglers.pace import Pace
-from clustersim.stragglers.slowest import Awaited, slowest
+from clustersim.stragglers.slowest import Awaited, slowest, slowest_beside
 from clustersim.stragglers.spells import Pauses, SlowPeriods, Spells, delayed, has_given_times, paces
 from clustersim.stragglers.straggler import ComputeStraggler, Drawn, OfHosts, Straggler
 from clustersim.stragglers.trace import Trace
@@ -45,6 +45,7 @@ __all__ = [
     "Trace",
     "Uniform",
     "are_steady",
+    "constant_factors",
     "delayed",
     "factors",
     "has_given_times",
@@ -54,6 +55,7 @@ __all__ = [
     "link_paces",
     "paces",
     "slowest",
+    "slowest_beside",
 ]
 
 STRAGGLERS: Registry[type[Straggler]] = Registry(

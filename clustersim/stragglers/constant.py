@@ -21,6 +21,10 @@ class Constant(Drawn):
     def is_steady(self) -> bool:
         return True
 
+    @property
+    def gives_every_gpu(self) -> bool:
+        return False
+
     def draw(
         self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
     ) -> np.ndarray:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from clustersim.seeding import stream
+from clustersim.stragglers.constant import Constant
 from clustersim.stragglers.straggler import Drawn, Straggler, job_hosts
 
 Name = tuple[str, int]
@@ -36,6 +37,15 @@ def layer_factors(
     """
     draws = Draws(specs, seed, hosts)
     return draws.layers_of_rank(rank, num_iterations, num_layers) if draws.has_layers else None
+
+
+def constant_factors(specs: Sequence[Straggler], hosts: np.ndarray) -> np.ndarray:
+    """Return [num_ranks] the product of the constant factors of each rank; `hosts` [num_ranks] is the host of each."""
+    product = np.ones(len(hosts))
+    for spec in specs:
+        if isinstance(spec, Constant):
+            product[spec.meets(hosts)] *= spec.factor
+    return product
 
 
 def are_steady(specs: Sequence[Straggler]) -> bool:

@@ -46,6 +46,11 @@ class Straggler(Spec):
         """Whether every iteration of a run meets the same of it."""
         return False
 
+    @property
+    def gives_every_gpu(self) -> bool:
+        """Whether it draws the pace of every GPU of the job, which then replaces the variability of the GPU's sheet."""
+        return False
+
 
 class ComputeStraggler(Straggler):
     """A source that slows what GPUs compute."""
@@ -87,6 +92,10 @@ class Drawn(ComputeStraggler):
     @property
     def is_steady(self) -> bool:
         return self.per == "gpu"
+
+    @property
+    def gives_every_gpu(self) -> bool:
+        return self.per == "gpu" and self.of == "all"
 
     @abstractmethod
     def draw(
