@@ -57,7 +57,8 @@ class Job:
     does until its gradients are exchanged, and takes `num_settling` iterations to find its pace. Among all ranks these
     are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do the same at the same time, and the
     first does it for all; as far as is known they do (`has_kept_together`). Where somebody waits for it, `first_over`
-    happens when all ranks have ended their first iteration. Somebody waits for `awaited` ends of backward, by rank and
+    happens when all ranks have ended their first iteration. `gradient_of` says which iteration's gradient an update
+    applies, where that is not its own. Somebody waits for `awaited` ends of backward, by rank and
     iteration.
     """
 
@@ -92,6 +93,7 @@ class Job:
     ranks: np.ndarray | None = None
     plays_as_one: bool = False
     has_kept_together: bool = True
+    gradient_of: dict[int, int] = field(default_factory=dict)
     first_over: simpy.Event | None = None
     awaited: dict[tuple[int, int], simpy.Event] = field(default_factory=dict)
     pushed: np.ndarray = field(init=False)

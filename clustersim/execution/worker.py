@@ -103,8 +103,10 @@ def _samples(job: Job, rank: int, copy_in: CopyIn | None) -> Process:
         yield from job.devices[rank].copy_in(stage.copied_bytes, sample_memory(job, rank))
 
 
-def update(job: Job, rank: int, iteration: int) -> Process:
-    """Run the optimizer on the worker's own GPU."""
+def update(job: Job, rank: int, iteration: int, gradient_of: int | None = None) -> Process:
+    """Run the optimizer on the worker's own GPU, on the gradient of this iteration or of an earlier one."""
+    if gradient_of is not None:
+        job.gradient_of[iteration] = gradient_of
     gpu = job.devices[rank]
     yield from gpu.compute(job.plans(rank, iteration).update_s * job.slowdown(rank, iteration))
     job.times.slowed_s[rank, iteration] += gpu.take_lost_s()

@@ -1,14 +1,15 @@
-"""When the last iteration of a job is known to come again, without playing another one.
+"""When all further iterations of a job are proved to be the same as the last one that was simulated.
 
-Nothing is on its way between iterations whose workers wait for all gradients. So what happens from one such time on
-depends only on how far apart the ranks begin, and if they end as far apart, the next iteration is the same.
+Where workers wait for all gradients, no message is in flight between two iterations. What follows then depends only on
+the differences between the times at which ranks begin. If ranks end with the same differences, the next iteration is
+the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,14 +20,24 @@ from clustersim.results import Timesheet
 if TYPE_CHECKING:
     from clustersim.execution import Job
 
+NO_WARM_UP = "Simulated no warm-up iteration: the second iteration is the same as the first."
 _SAME = 1e-12
 
 
-def period_s(jobs: Sequence[Job], laid_out: LaidOut | None, sheets: Sequence[Timesheet] | None = None) -> float | None:
-    """Return how long the last iteration of jobs that have ended took, if every one after it is the same; else None.
+class IdenticalIterations(NamedTuple):
+    """The proof: every further iteration takes `period_s`; `told` says so in the result."""
 
-    `jobs` are all that share the network; they have their own times where no `sheets` are given. There must be nothing
-    random. Before the first iteration, in which all begin at once, nothing is on its way.
+    period_s: float
+    told: str
+
+
+def identical_iterations(
+    jobs: Sequence[Job], laid_out: LaidOut | None, num_iterations: int, sheets: Sequence[Timesheet] | None = None
+) -> IdenticalIterations | None:
+    """Return the proof that every iteration after the last one of jobs that have ended is the same; None without it.
+
+    `jobs` are all that share the network; they have their own times where no `sheets` are given. Nothing may be
+    random. Before the first iteration, in which all ranks begin at once, no message is in flight.
     """
     sheets = sheets or [job.times for job in jobs]
     last = min(times.num_begun for times in sheets) - 1
@@ -37,7 +48,9 @@ def period_s(jobs: Sequence[Job], laid_out: LaidOut | None, sheets: Sequence[Tim
     first_s = min(_first_act_s(job, times, last, laid_out) for job, times in zip(jobs, sheets, strict=True))
     before_s = max(_idle_from_s(times, last - 1) for times in sheets) if last else -np.inf
     after_s = max(_idle_from_s(times, last) for times in sheets)
-    return found_s if before_s <= first_s and after_s <= first_s + found_s else None
+    if before_s > first_s or after_s > first_s + found_s:
+        return None
+    return IdenticalIterations(found_s, f"Simulated 1 of {num_iterations} identical iterations.")
 
 
 def second_like_the_first(
@@ -58,7 +71,7 @@ def second_like_the_first(
         elif not (early_s <= _SAME * cycle_s).all():
             return None
         found.append(later)
-    return found if period_s(jobs, laid_out, found) is not None else None
+    return found if identical_iterations(jobs, laid_out, 1, found) is not None else None
 
 
 def _begins_by_waiting(job: Job, laid_out: LaidOut | None) -> bool:
@@ -69,7 +82,7 @@ def _begins_by_waiting(job: Job, laid_out: LaidOut | None) -> bool:
     return isinstance(next(program.ops(), None), Receive)
 
 
-def is_ever_alone(laid_out: LaidOut | None) -> bool:
+def may_begin_idle(laid_out: LaidOut | None) -> bool:
     """Say whether iterations may begin with nothing on its way, as far as their programs tell.
 
     Where they begin by sending, all ranks would have to begin at once. So they do not where what they send has a root,

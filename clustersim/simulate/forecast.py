@@ -13,6 +13,7 @@ from clustersim.errors import InputError
 from clustersim.execution.job import OnProgress
 from clustersim.results import Run
 from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.shortcuts import Shortcut
 from clustersim.simulate.garbage import seldom_collected
 from clustersim.simulate.jobs import play_together, setups_of, told_of_jobs
 from clustersim.simulate.long_run import with_failures
@@ -23,7 +24,7 @@ from clustersim.simulate.run_of import run_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.without_effect import without_effect
 from clustersim.simulate.workloads import Workloads
-from clustersim.stragglers import Spells
+from clustersim.stragglers import Spells, are_constant
 from clustersim.strategies import Servers
 from clustersim.units import format_duration
 
@@ -99,7 +100,7 @@ def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 def _plays_alike(setup: Setup, replicate: int) -> bool:
     """Return whether a replicate's iterations cannot differ from the first one's: only failures may be random."""
     point = setup.point
-    is_steady = point.strategy.is_periodic and all(each.kind == "constant" for each in point.stragglers)
+    is_steady = point.strategy.allows(Shortcut.IDENTICAL_REPLICATES) and are_constant(point.stragglers)
     is_certain = is_steady and (point.input is None or point.input.cv == 0)
     return is_certain and np.array_equal(setup.gpus(0), setup.gpus(replicate))
 

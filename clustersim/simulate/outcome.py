@@ -78,7 +78,8 @@ class Outcome:
     def staleness(self) -> np.ndarray:
         """[num_gradients] staleness of each gradient that was applied and counts."""
         if EVERYBODY in self.updates.worker:
-            return np.zeros(int(np.count_nonzero(self.weights)), dtype=np.int64)
+            of_all: np.ndarray = np.repeat(self.updates.staleness, np.count_nonzero(self.weights, axis=0))
+            return of_all
         accepted = self.updates.is_accepted
         applied: np.ndarray = np.repeat(self.updates.staleness[accepted], self.pushed[self.updates.worker][accepted])
         return applied
@@ -94,7 +95,7 @@ class Outcome:
     def worker_staleness(self) -> tuple[float | None, ...]:
         """Return the mean staleness of each worker's gradients [num_ranks], None for one that has none of its own."""
         if EVERYBODY in self.updates.worker:
-            return (0.0,) * len(self.gpus)
+            return (float(self.updates.staleness.mean()),) * len(self.gpus)
         accepted = self.updates.is_accepted
         ranks = np.asarray(self.updates.worker)[accepted]
         counts = np.bincount(ranks, minlength=len(self.gpus))
@@ -132,7 +133,7 @@ class Outcome:
         """Return this outcome with its last iteration come again until there are so many."""
         times = self.times.repeated(num_iterations, period_s)
         if EVERYBODY in self.updates.worker:
-            updates = _in_step(times)
+            updates = _in_step(times, [int(self.updates.staleness[-1])] * times.num_begun)
         else:
             updates = come_again(self.updates, len(self.gpus), self.updates_per_iteration, num_iterations, period_s)
         return replace(
@@ -153,7 +154,8 @@ def outcome_of(job: Job, link_bytes: np.ndarray | None = None) -> Outcome:
         num_played = times.num_begun
         times = times.select(slice(job.num_warm_up, num_played - job.num_after))
         weights = done = np.ones_like(times.begin_s)
-        updates = _in_step(times)
+        counted = range(job.num_warm_up, num_played - job.num_after)
+        updates = _in_step(times, [number - job.gradient_of.get(number, number) for number in counted])
         link_bytes = carried / num_played
     else:
         sheet = times.select(slice(0, times.num_begun))
@@ -212,9 +214,12 @@ def mean_cycle(outcomes: Sequence[Outcome], seconds: Sequence[float]) -> float:
     return float(np.dot(seconds, counts / counts.sum()))
 
 
-def _in_step(times: Timesheet) -> UpdateLog:
-    """Return the update log of workers that march in step: each iteration is one update by all of them."""
-    log = UpdateLog()
-    for number, time_s in enumerate(times.end_s.max(axis=0).tolist()):
-        log.add(Update(time_s, EVERYBODY, number, number + 1, 1.0, True))
+def _in_step(times: Timesheet, staleness: Sequence[int]) -> UpdateLog:
+    """Return the update log of synchronous workers: each iteration is one update by all of them.
+
+    `staleness` [num_iterations] is how many updates the gradient of each has missed.
+    """
+    log, oldest = UpdateLog(), max(staleness, default=0)
+    for number, (time_s, behind) in enumerate(zip(times.end_s.max(axis=0).tolist(), staleness, strict=True), oldest):
+        log.add(Update(time_s, EVERYBODY, number - behind, number + 1, 1.0, True))
     return log

@@ -19,58 +19,50 @@ from clustersim.network import Environment, Network
 from clustersim.parallelism import LaidOut
 from clustersim.program import Iteration
 from clustersim.results import Timesheet
-from clustersim.shortcuts.identical_iterations import is_ever_alone, period_s, second_like_the_first
+from clustersim.shortcuts import Shortcut
+from clustersim.shortcuts.identical_iterations import (
+    NO_WARM_UP,
+    identical_iterations,
+    may_begin_idle,
+    second_like_the_first,
+)
 from clustersim.simulate.layout_jobs import jobs_of, joined, kept_together, note_for_all
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
-from clustersim.strategies.collective_strategy import CollectiveStrategy
 from clustersim.topology import Topology
 from clustersim.topology.through_adapters import through_adapters
 
-_STEADY_ITERATIONS = 2
-_STEADY = "steady iterations multiplied: {played} of {num} were played, and the last two were the same to 1e-9"
-_FIRST = "the first iteration counts: the next one would be the same, with nothing on its way between them"
-_ALONE = "steady iterations multiplied: 1 of {num} was played, with nothing on its way before it or after it"
-
 
 def play(setup: Setup, replicate: int, exact: bool, tell: OnProgress) -> Outcome:
-    """Play the job of one replicate; a deterministic one only until its iterations repeat."""
-    num_iterations = setup.point.num_iterations
-    steady = setup.point.strategy.is_periodic and are_steady(setup.point.stragglers) and setup.point.input is None
-    if exact or not steady:
-        return _play_all(setup, replicate, num_iterations, exact, tell)
-    one = _one_for_all(setup, replicate, tell)
-    if one is not None:
-        return one
-    if num_iterations <= _STEADY_ITERATIONS:
-        return _play_all(setup, replicate, num_iterations, exact, tell)
-    outcome = _play_all(setup, replicate, _STEADY_ITERATIONS, exact, tell)
-    cycles_s = outcome.times.end_s - outcome.times.begin_s
-    cycle_s = float(cycles_s[0, -1])
-    if not np.allclose(cycles_s[:, -2:], cycle_s, rtol=1e-12, atol=0.0):
-        return _play_all(setup, replicate, num_iterations, exact, tell)
-    return outcome.repeated(num_iterations, cycle_s, _STEADY.format(played=_STEADY_ITERATIONS, num=num_iterations))
+    """Simulate the job of one replicate: all iterations, or one where all others are proved to be the same."""
+    point = setup.point
+    may_repeat = point.strategy.allows(Shortcut.IDENTICAL_ITERATIONS) and are_steady(point.stragglers)
+    if not exact and may_repeat and point.input is None and may_begin_idle(setup.laid_out):
+        repeated = _play_one_for_all(setup, replicate, tell)
+        if repeated is not None:
+            return repeated
+    return _play_all(setup, replicate, point.num_iterations, exact, tell)
 
 
-def _one_for_all(setup: Setup, replicate: int, tell: OnProgress) -> Outcome | None:
-    """Return the outcome of one iteration that stands for all of a steady job; None where the others may differ.
+def _play_one_for_all(setup: Setup, replicate: int, tell: OnProgress) -> Outcome | None:
+    """Return the outcome of one iteration repeated for all of a run; None where the others may differ.
 
-    It is the first where the next one would be the same, and else the second.
+    It is the first iteration where the second would be the same, and else the second.
     """
     num, laid_out = setup.point.num_iterations, setup.laid_out
-    if not is_ever_alone(laid_out) or (laid_out is not None and laid_out.num_settling):
+    if laid_out is not None and laid_out.num_settling:
         return None
     played = _played(setup, replicate, 1, False, 0.0, tell, may_end_early=True)
     outcome = _outcome(played, laid_out)
     if not played.jobs[0].num_warm_up:
-        outcome = replace(outcome, shortcuts=(*outcome.shortcuts, _FIRST))
+        outcome = replace(outcome, shortcuts=(*outcome.shortcuts, NO_WARM_UP))
         tell(1.0)
     if num == 1:
         return outcome
-    alone_s = period_s(played.jobs, laid_out)
-    return None if alone_s is None else outcome.repeated(num, alone_s, _ALONE.format(num=num))
+    proof = identical_iterations(played.jobs, laid_out, num)
+    return None if proof is None else outcome.repeated(num, proof.period_s, proof.told)
 
 
 def _play_all(setup: Setup, replicate: int, num_iterations: int, exact: bool, tell: OnProgress) -> Outcome:
@@ -115,7 +107,7 @@ def _played(
         return network_over(Environment(), setup.topology, setup.transport, exact)
 
     do_the_same = not exact and not setup.point.stragglers and setup.point.input is None
-    if do_the_same and isinstance(strategy, CollectiveStrategy):
+    if do_the_same and strategy.allows(Shortcut.FOLDED_LAYOUTS):
         for folds in (True, False):
             played = _played_by_executor(setup, job, again, tell, folds, may_end_early)
             if _has_kept_together(played, setup.laid_out):

@@ -11,7 +11,15 @@ from clustersim.registry import Registry
 from clustersim.stragglers.constant import Constant
 from clustersim.stragglers.distribution import Distribution
 from clustersim.stragglers.distributions import Exponential, ExponentialTail, Gamma, Lognormal, Pareto, Uniform
-from clustersim.stragglers.factors import Draws, are_steady, constant_factors, factors, has_layer_factors, layer_factors
+from clustersim.stragglers.factors import (
+    Draws,
+    are_constant,
+    are_steady,
+    constant_factors,
+    factors,
+    has_layer_factors,
+    layer_factors,
+)
 from clustersim.stragglers.links import LinkOutages, LinkSlowDowns, LinkStraggler, LinkTable, link_changes, link_paces
 from clustersim.stragglers.pace import Pace
 from clustersim.stragglers.slowest import Awaited, slowest, slowest_beside
@@ -44,6 +52,7 @@ __all__ = [
     "Straggler",
     "Trace",
     "Uniform",
+    "are_constant",
     "are_steady",
     "constant_factors",
     "delayed",

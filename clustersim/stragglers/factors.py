@@ -48,6 +48,11 @@ def constant_factors(specs: Sequence[Straggler], hosts: np.ndarray) -> np.ndarra
     return product
 
 
+def are_constant(specs: Sequence[Straggler]) -> bool:
+    """Return whether every replicate of a run has the same factors."""
+    return all(isinstance(spec, Constant) for spec in specs)
+
+
 def are_steady(specs: Sequence[Straggler]) -> bool:
     """Return whether every iteration of a run meets the same slowness."""
     return all(spec.is_steady for spec in specs)

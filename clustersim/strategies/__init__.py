@@ -10,6 +10,7 @@ from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.backup import Backup
 from clustersim.strategies.bounded_staleness import BoundedStaleness
 from clustersim.strategies.data_parallel import DataParallel
+from clustersim.strategies.delayed import Delayed
 from clustersim.strategies.gossip import Gossip
 from clustersim.strategies.hierarchical import Hierarchical
 from clustersim.strategies.local import Local
@@ -26,6 +27,7 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
         "backup": Backup,
         "bounded-staleness": BoundedStaleness,
         "data-parallel": DataParallel,
+        "delayed": Delayed,
         "gossip": Gossip,
         "hierarchical": Hierarchical,
         "local": Local,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
 from clustersim.program import COPIES, Copies
+from clustersim.shortcuts import Shortcut
 from clustersim.strategies.collective_strategy import CollectiveStrategy
 
 
@@ -16,6 +17,8 @@ class AllReduce(CollectiveStrategy):
 
     One bucket follows the other, as on the one communication stream of NCCL or DistributedDataParallel.
     """
+
+    proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(Shortcut)
 
     kind: Literal["all-reduce"] = "all-reduce"
     copies: Literal["auto", "none", "pytorch", "pytorch-view", "horovod", "theano-mpi"] = Field(
@@ -71,7 +74,3 @@ class AllReduce(CollectiveStrategy):
         if self.copies == "horovod" and self.buckets in ("layer", "tensor"):
             return (*super().warnings(), "strategy.copies changes nothing: Horovod does not copy what travels alone")
         return super().warnings()
-
-    @property
-    def is_vectorized(self) -> bool:
-        return True

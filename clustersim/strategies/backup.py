@@ -87,10 +87,6 @@ class FirstGradients(UpdateRule):
     def waits_for_updates(self) -> bool:
         return True
 
-    @property
-    def is_simple(self) -> bool:
-        return False
-
     def version_read(self, model: int, shards: Iterable[int]) -> int:
         """Return the version of the oldest shard: who was late may have read some before an update, some after."""
         return min(shards)

@@ -36,10 +36,6 @@ class SlowestWorker(UpdateRule):
         super().__init__(gradients_per_update=1)
         self.bound = bound
 
-    @property
-    def is_simple(self) -> bool:
-        return False
-
     def reached(self, shard: Shard) -> int:
         return min(shard.num_applied)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -16,6 +16,7 @@ from clustersim.execution.job import Job
 from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.program import COPIES, Caps, Copies
 from clustersim.program.buckets import FusionBuffer
+from clustersim.shortcuts import Shortcut
 from clustersim.strategies.synchronous import Synchronous
 from clustersim.topology import Topology
 from clustersim.units import Size
@@ -33,6 +34,10 @@ class DataParallel(Synchronous):
     which takes as long as the first alone, whom the others wait for. What is scattered and gathered goes from GPU to
     GPU, one after another, in front of the gradients: it was on its way when nothing else was, too.
     """
+
+    proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(
+        {Shortcut.IDENTICAL_ITERATIONS, Shortcut.IDENTICAL_REPLICATES, Shortcut.VECTORIZED_WORKERS}
+    )
 
     kind: Literal["data-parallel"] = "data-parallel"
     overlap: Literal[False] = Field(
@@ -55,10 +60,6 @@ class DataParallel(Synchronous):
     @property
     def sends_alone(self) -> bool:
         return False
-
-    @property
-    def is_vectorized(self) -> bool:
-        return True
 
     def bucket_caps(self, gradient_bytes: float, num_copies: int, sharding: str | None) -> Caps:
         return BUFFER if self.buckets == "auto" else super().bucket_caps(gradient_bytes, num_copies, sharding)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import simpy
 from pydantic import Field, WithJsonSchema, field_validator
@@ -15,6 +15,7 @@ from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.execution.window import Window, updates_before
 from clustersim.execution.worker import BucketSender, Process, compute, update
 from clustersim.results import Update
+from clustersim.shortcuts import Shortcut
 from clustersim.stragglers import Awaited
 from clustersim.strategies.graphs import GRAPHS, Edge, diameter, mixing_matrix, neighbours, spectral_gap
 from clustersim.strategies.pairs import Pairs
@@ -31,6 +32,10 @@ class Gossip(Synchronous):
     with one random neighbour at a time, whenever that one is free (AD-PSGD; Lian et al., 2018). With `overlap` the
     copy is averaged while the gradient is computed on it, and otherwise when it has been.
     """
+
+    proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(
+        {Shortcut.IDENTICAL_ITERATIONS, Shortcut.IDENTICAL_REPLICATES}
+    )
 
     kind: Literal["gossip"] = "gossip"
     graph: str | tuple[_Pair, ...] = Field(
@@ -55,9 +60,8 @@ class Gossip(Synchronous):
                 raise InputError(message, got=f"[{one}, {other}]", allowed="two workers", key=str(number))
         return value
 
-    @property
-    def is_periodic(self) -> bool:
-        return not self.asynchronous  # then neighbours are met by chance
+    def allows(self, shortcut: Shortcut) -> bool:
+        return super().allows(shortcut) and not self.asynchronous  # neighbours are then drawn at random
 
     @property
     def overlaps_backward(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from clustersim.errors import Mistake
 from clustersim.execution.job import Job
 from clustersim.execution.rendezvous import Rendezvous
 from clustersim.execution.worker import BucketSender, Process, compute, update
+from clustersim.shortcuts import Shortcut
 from clustersim.strategies.collective_strategy import CollectiveStrategy
 
 
@@ -20,15 +21,13 @@ class Local(CollectiveStrategy):
     Averaging is an all-reduce of all weights after the update. Whole rounds of `steps` iterations are simulated.
     """
 
+    proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset({Shortcut.FOLDED_LAYOUTS})
+
     kind: Literal["local"] = "local"
     steps: int = Field(default=4, ge=1, description="iterations between two averagings")
     overlap: Literal[False] = Field(
         default=False, description="weights are averaged when they are complete, which leaves nothing to overlap with"
     )
-
-    @property
-    def is_periodic(self) -> bool:
-        return False
 
     @property
     def round_length(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from itertools import chain
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -16,6 +16,7 @@ from clustersim.errors import Mistake
 from clustersim.execution.job import Job
 from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+from clustersim.shortcuts import Shortcut
 from clustersim.strategies.copy_stream_rendezvous import CopyStreamRendezvous, in_one_stream
 from clustersim.strategies.local_sums import parts_of
 from clustersim.strategies.server_rendezvous import ServerRendezvous, ServerShare
@@ -32,6 +33,10 @@ class Server(Synchronous):
     one is pulled the next is pushed, which is what a full-duplex link is for.
     """
 
+    proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(
+        {Shortcut.IDENTICAL_ITERATIONS, Shortcut.IDENTICAL_REPLICATES, Shortcut.VECTORIZED_WORKERS}
+    )
+
     kind: Literal["server"] = "server"
     servers: Servers = Field(default=Servers(), description="how many servers, and where")
 
@@ -42,10 +47,6 @@ class Server(Synchronous):
     @property
     def has_processes(self) -> bool:
         return self.servers.on not in ("gpu0", "gpus")
-
-    @property
-    def is_vectorized(self) -> bool:
-        return True
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         """Return the keys by which gradients would be added on their way, which those of a compression cannot be."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import simpy
@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 from clustersim.errors import Mistake
 from clustersim.execution.job import Job, OnProgress
 from clustersim.program import Caps, Copies, bucket_caps
+from clustersim.shortcuts import Shortcut
 from clustersim.spec import Spec
 from clustersim.stragglers import Awaited
 from clustersim.topology import Topology
@@ -20,6 +21,9 @@ from clustersim.topology import Topology
 
 class Strategy(Spec):
     """A way for gradients to meet."""
+
+    proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset()
+    """Shortcuts that give this class its exact result. Subclasses do not inherit them."""
 
     kind: str
     overlap: bool = Field(default=True, description="exchange gradients while backward still runs")
@@ -61,10 +65,9 @@ class Strategy(Spec):
         """Whether the gradient of a matrix that two layers share travels with those of both."""
         return False
 
-    @property
-    def is_periodic(self) -> bool:
-        """Whether an iteration without randomness comes again and again, the same for every worker."""
-        return False
+    def allows(self, shortcut: Shortcut) -> bool:
+        """Return whether a shortcut is proved for this very class: a subclass has to list it again."""
+        return shortcut in type(self).__dict__.get("proved_shortcuts", ())
 
     @property
     def round_length(self) -> int:

@@ -11,6 +11,7 @@ from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.execution.vectorized_sm_sharing import VectorizedWorkersSharingSms
 from clustersim.execution.vectorized_workers import VECTORIZED, VectorizedWorkers, can_vectorize
 from clustersim.execution.worker import BucketSender, Process, compute, update
+from clustersim.shortcuts import Shortcut
 from clustersim.stragglers import Awaited
 from clustersim.strategies.strategy import Strategy
 
@@ -18,17 +19,8 @@ from clustersim.strategies.strategy import Strategy
 class Synchronous(Strategy):
     """Every worker waits until all gradients of the iteration are in."""
 
-    @property
-    def is_periodic(self) -> bool:
-        return True
-
     def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
         return Awaited(num_workers, num_workers)
-
-    @property
-    def is_vectorized(self) -> bool:
-        """Whether a worker's iteration is `iterate` below, so that `VectorizedWorkers` compute the same times."""
-        return False
 
     def iterations(self, job: Job) -> tuple[int, int]:
         """Return how many iterations come before those that count, and how many are played in all.
@@ -58,10 +50,10 @@ class Synchronous(Strategy):
         job.algorithms = rendezvous.algorithms
         job.num_warm_up, num_played = self.iterations(job)
         job.num_after = self.num_after(job)
-        if self.is_vectorized and can_vectorize(job, rendezvous):
+        if self.allows(Shortcut.VECTORIZED_WORKERS) and can_vectorize(job, rendezvous):
             job.shortcuts = (VECTORIZED,)
-            march = VectorizedWorkersSharingSms if rendezvous.holds else VectorizedWorkers
-            return march(job, rendezvous, num_played, self.updates_on_gpu, tell).start()
+            vectorized = VectorizedWorkersSharingSms if rendezvous.holds else VectorizedWorkers
+            return vectorized(job, rendezvous, num_played, self.updates_on_gpu, tell).start()
         ranks = range(1 if job.plays_as_one else job.num_ranks)
         workers = [
             job.env.process(self._worker(job, rendezvous, rank, num_played + job.num_after, tell)) for rank in ranks

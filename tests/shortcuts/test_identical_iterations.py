@@ -11,7 +11,12 @@ import pytest
 import clustersim
 from clustersim.program.ops import FORWARD, Call, Compute, Key, Op, Program, Receive
 from clustersim.results import Timesheet
-from clustersim.shortcuts.identical_iterations import is_ever_alone, period_s, second_like_the_first
+from clustersim.shortcuts.identical_iterations import (
+    NO_WARM_UP,
+    identical_iterations,
+    may_begin_idle,
+    second_like_the_first,
+)
 from tests.simulate.two_ways import check_is_exact
 
 
@@ -26,16 +31,21 @@ def job(begin_s: list[float], cycle_s: list[float], ready_s: float, idle_s: floa
     return SimpleNamespace(times=times, num_ranks=len(begin_s), slowdown=lambda rank, iteration: 1.0)
 
 
+def period_s(jobs: list[SimpleNamespace]) -> float | None:
+    proof = identical_iterations(jobs, None, 2)
+    return None if proof is None else proof.period_s
+
+
 def test_ranks_that_end_as_far_apart_as_they_began_do_so_again() -> None:
-    assert period_s([job([4.0, 4.5], [5.0, 5.0], ready_s=1.0, idle_s=0.0)], None) == 5.0
+    assert period_s([job([4.0, 4.5], [5.0, 5.0], ready_s=1.0, idle_s=0.0)]) == 5.0
 
 
 def test_ranks_that_end_farther_apart_than_they_began_do_not() -> None:
-    assert period_s([job([4.0, 4.5], [5.0, 5.1], ready_s=1.0, idle_s=0.0)], None) is None
+    assert period_s([job([4.0, 4.5], [5.0, 5.1], ready_s=1.0, idle_s=0.0)]) is None
 
 
 def test_an_iteration_that_begins_to_send_before_the_one_before_is_done_stands_for_no_other() -> None:
-    assert period_s([job([4.0, 4.5], [5.0, 5.0], ready_s=1.0, idle_s=1.2)], None) is None
+    assert period_s([job([4.0, 4.5], [5.0, 5.0], ready_s=1.0, idle_s=1.2)]) is None
 
 
 def first(end_s: list[float], idle_s: float, stage: int = 0) -> SimpleNamespace:
@@ -95,7 +105,7 @@ def test_iterations_that_begin_with_what_has_a_root_are_never_alone(
 ) -> None:
     ops: list[Op] = [Call(Key("weights", 0, 0), op, "replicas", 8.0), Compute("layer", 1.0, FORWARD, 0)]
     program = Program(0, tuple(reversed(ops) if computes_first else ops))
-    assert is_ever_alone(SimpleNamespace(plans=[SimpleNamespace(program=program)])) is is_alone
+    assert may_begin_idle(SimpleNamespace(plans=[SimpleNamespace(program=program)])) is is_alone
 
 
 @pytest.mark.parametrize("kind", ["all-reduce", "server"])
@@ -111,7 +121,7 @@ def test_one_iteration_in_which_ranks_leave_at_different_times_is_the_one_that_r
         "num_iterations": 9,
     }
     quick, exact = clustersim.sweep(asked), clustersim.sweep(asked, exact=True)
-    assert any("1 of 9 was played" in shortcut for shortcut in quick.shortcuts)
+    assert any("Simulated 1 of 9" in shortcut for shortcut in quick.shortcuts)
     assert quick.runs[0].iterations_s == pytest.approx(exact.runs[0].iterations_s, rel=1e-9)
     assert quick.runs[0].breakdown_s == pytest.approx(exact.runs[0].breakdown_s, rel=1e-9, abs=1e-12)
 
@@ -138,4 +148,4 @@ def test_one_iteration_is_played_where_workers_end_it_as_they_began_it(
         "num_iterations": 2,
     }
     told = check_is_exact(asked)
-    assert any("the first iteration counts" in shortcut for shortcut in told) == is_first
+    assert (NO_WARM_UP in told) == is_first

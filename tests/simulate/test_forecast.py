@@ -133,7 +133,7 @@ def test_steady_iterations_are_multiplied_and_exact_gives_the_same(scenario, alg
 
 def test_a_steady_run_says_that_it_was_multiplied(scenario):
     shortcuts = clustersim.sweep({**scenario, "num_iterations": 12}).shortcuts
-    assert any("steady iterations multiplied: 1 of 12" in shortcut for shortcut in shortcuts)
+    assert any("Simulated 1 of 12 identical iterations" in shortcut for shortcut in shortcuts)
 
 
 def test_replicates_give_an_interval_around_the_mean(scenario):

@@ -12,7 +12,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from tests.simulate.two_ways import check_folded_is_exact, check_is_exact, check_shortcut_is_exact
 
-FIRST = "the first iteration counts"
+FIRST = "Simulated no warm-up iteration"
 OVER = {"sharding": "zero-1", "gather_overlap": True, "micro_batches": 2}
 PIPELINE = {"pipeline": 2, "micro_batches": 4}  # stages end at different times
 PIPELINES = [PIPELINE, {**PIPELINE, "tensor": 2}, {**PIPELINE, "schedule": "interleaved", "chunks": 2}]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import clustersim
 from clustersim.hardware import load_gpu
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from clustersim.stragglers import Awaited, slowest
+from clustersim.stragglers import Awaited, slowest, slowest_beside
 
 CV = 0.05
 ALL_REDUCE: dict[str, Any] = {"kind": "all-reduce"}
@@ -101,10 +102,29 @@ def test_the_sheet_says_how_unequal_gpus_are_unless_somebody_else_does(quick: di
     assert of_sheet == 0.015
     known = seconds(ALL_REDUCE)
     assert known == seconds(ALL_REDUCE, compute={"variability": of_sheet})
-    alike = seconds(ALL_REDUCE, compute={"variability": 0})
-    assert known > 1.01 * alike
-    assert alike == seconds(ALL_REDUCE, stragglers=[{"kind": "constant", "factor": 1.0}])
+    assert known > 1.01 * seconds(ALL_REDUCE, compute={"variability": 0})
+    every = {"kind": "lognormal", "cv": 1e-9, "per": "gpu"}
+    assert seconds(ALL_REDUCE, stragglers=[every]) == pytest.approx(seconds(ALL_REDUCE, compute={"variability": 0}))
     assert seconds(ALL_REDUCE, **quick) == seconds(ALL_REDUCE, compute={"variability": 0}, **quick)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.000001, 1.01, 1.5])
+@pytest.mark.parametrize("of", [[3], "all"])
+def test_a_constant_straggler_makes_no_synchronous_run_quicker(factor: float, of: list[int] | str) -> None:
+    """The differences between GPUs stay: a straggler far slower than they are is the slowest anyway."""
+    slow = seconds(ALL_REDUCE, stragglers=[{"kind": "constant", "factor": factor, "of": of}])
+    assert slow >= seconds(ALL_REDUCE) * (1 - 1e-12)
+    most = factor * (seconds(ALL_REDUCE) if of == "all" else seconds(ALL_REDUCE, compute={"variability": 0}))
+    if factor in (1.0, 1.5):
+        assert slow == pytest.approx(most if factor > 1 else seconds(ALL_REDUCE), rel=1e-3)
+
+
+def test_the_slowest_beside_a_straggler_is_the_expected_maximum_of_draws() -> None:
+    factors = np.array([1.0, 1.02, 1.0, 1.05])
+    drawn = np.exp(np.random.default_rng(0).normal(0, 0.03, (400_000, 4)) - 0.03**2 / 2)
+    for rank, found in enumerate(slowest_beside(np.sqrt(np.expm1(0.03**2)), factors)):
+        expected = (np.minimum(factors, factors[rank]) * drawn).max(axis=1).mean()
+        assert found == pytest.approx(expected, rel=2e-4)
 
 
 def test_one_gpu_waits_for_nobody() -> None:
