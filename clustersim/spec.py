@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from clustersim.errors import InputError
 
 
 class Spec(BaseModel):
@@ -20,3 +25,24 @@ def whole(value: Any) -> Any:
 
 Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 """A number of things of which there is at least one."""
+
+
+def union_of(table: Mapping[str, type[Spec]]) -> Any:
+    """Return the type of any member of a table, which its key `kind` tells from the others."""
+    members: Any = reduce(or_, table.values())
+    return Annotated[members, Field(discriminator="kind")]
+
+
+def checked_spec(base: type[Spec]) -> Callable[[str, Any], None]:
+    """Return the check of a table whose members are specs: subclasses of `base` whose `kind` is their name."""
+
+    def check(name: str, member: Any) -> None:
+        if not (isinstance(member, type) and issubclass(member, base)):
+            message = f"'{name}' must be a subclass of {base.__module__}.{base.__name__} (got {member!r})"
+            raise InputError(message, got=repr(member), allowed=f"a subclass of {base.__name__}")
+        kind: Any = member.model_fields["kind"].annotation if "kind" in member.model_fields else None
+        if get_args(kind) != (name,):
+            message = f'\'{name}\' must declare `kind: Literal["{name}"] = "{name}"` (got {kind})'
+            raise InputError(message, got=str(kind), allowed=f'Literal["{name}"]')
+
+    return check

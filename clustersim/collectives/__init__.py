@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from clustersim.collectives.bruck import bruck_all_gather, dissemination_barrier
 from clustersim.collectives.busbw import busbw_factor
@@ -46,6 +47,7 @@ from clustersim.collectives.segmented_ring import segmented_ring_all_reduce
 from clustersim.collectives.server import server_all_reduce, sharded_server_all_reduce
 from clustersim.collectives.torus_ring import torus_ring_all_gather, torus_ring_all_reduce, torus_ring_reduce_scatter
 from clustersim.collectives.tree import tree_all_reduce, tree_broadcast, tree_gather, tree_reduce, tree_scatter
+from clustersim.errors import InputError
 from clustersim.registry import Registry
 
 Algorithm = Callable[..., Schedule]
@@ -62,8 +64,20 @@ def options_of(algorithm: Algorithm) -> frozenset[str]:
     return frozenset(inspect.signature(algorithm).parameters) - {"num_ranks", "num_bytes"}
 
 
-ALL_REDUCE: Registry[Algorithm] = Registry(
-    "all-reduce algorithm",
+def _checked(name: str, algorithm: Any) -> None:
+    """Refuse an algorithm that does not take `num_ranks` and `num_bytes` first."""
+    if not callable(algorithm) or list(inspect.signature(algorithm).parameters)[:2] != ["num_ranks", "num_bytes"]:
+        message = f"'{name}' must be a function of num_ranks and num_bytes that returns a Schedule (got {algorithm!r})"
+        raise InputError(message, got=repr(algorithm), allowed="a function of num_ranks and num_bytes")
+
+
+def _table(op: str, algorithms: dict[str, Algorithm]) -> Registry[Algorithm]:
+    """Return the algorithms of a collective, and those of installed packages: {op: function} by their name."""
+    return Registry(f"{op} algorithm", algorithms, group="clustersim.collectives", part=op, check=_checked)
+
+
+ALL_REDUCE = _table(
+    "all-reduce",
     {
         "double-tree": double_tree_all_reduce,
         "doubling": doubling_all_reduce,
@@ -78,8 +92,8 @@ ALL_REDUCE: Registry[Algorithm] = Registry(
         "tree": tree_all_reduce,
     },
 )
-ALL_GATHER: Registry[Algorithm] = Registry(
-    "all-gather algorithm",
+ALL_GATHER = _table(
+    "all-gather",
     {
         "bruck": bruck_all_gather,
         "doubling": doubling_all_gather,
@@ -87,8 +101,8 @@ ALL_GATHER: Registry[Algorithm] = Registry(
         "torus-ring": torus_ring_all_gather,
     },
 )
-REDUCE_SCATTER: Registry[Algorithm] = Registry(
-    "reduce-scatter algorithm",
+REDUCE_SCATTER = _table(
+    "reduce-scatter",
     {
         "gloo-ring": gloo_reduce_scatter,
         "halving": halving_reduce_scatter,
@@ -97,8 +111,8 @@ REDUCE_SCATTER: Registry[Algorithm] = Registry(
         "torus-ring": torus_ring_reduce_scatter,
     },
 )
-BROADCAST: Registry[Algorithm] = Registry(
-    "broadcast algorithm",
+BROADCAST = _table(
+    "broadcast",
     {
         "gloo-tree": gloo_tree_broadcast,
         "linear": linear_broadcast,
@@ -107,8 +121,8 @@ BROADCAST: Registry[Algorithm] = Registry(
         "tree": tree_broadcast,
     },
 )
-REDUCE: Registry[Algorithm] = Registry(
-    "reduce algorithm",
+REDUCE = _table(
+    "reduce",
     {
         "gloo-ring": gloo_ring_reduce,
         "linear": linear_reduce,
@@ -117,13 +131,11 @@ REDUCE: Registry[Algorithm] = Registry(
         "tree": tree_reduce,
     },
 )
-SCATTER: Registry[Algorithm] = Registry("scatter algorithm", {"linear": linear_scatter, "tree": tree_scatter})
-GATHER: Registry[Algorithm] = Registry("gather algorithm", {"linear": linear_gather, "tree": tree_gather})
-ALL_TO_ALL: Registry[Algorithm] = Registry(
-    "all-to-all algorithm", {"linear": linear_all_to_all, "pairwise": pairwise_all_to_all}
-)
-SEND_RECV: Registry[Algorithm] = Registry("send-recv algorithm", {"ring": ring_send_recv})
-BARRIER: Registry[Algorithm] = Registry("barrier algorithm", {"dissemination": dissemination_barrier})
+SCATTER = _table("scatter", {"linear": linear_scatter, "tree": tree_scatter})
+GATHER = _table("gather", {"linear": linear_gather, "tree": tree_gather})
+ALL_TO_ALL = _table("all-to-all", {"linear": linear_all_to_all, "pairwise": pairwise_all_to_all})
+SEND_RECV = _table("send-recv", {"ring": ring_send_recv})
+BARRIER = _table("barrier", {"dissemination": dissemination_barrier})
 
 COLLECTIVES: Registry[Registry[Algorithm]] = Registry(
     "collective",

@@ -24,19 +24,21 @@ from clustersim.scenario.issued import issue_mistakes
 from clustersim.scenario.laid_out import layout_mistakes
 from clustersim.scenario.parts import Baseline, Batch, Positive, Published
 from clustersim.scenario.skipped import skipped_mistakes
-from clustersim.spec import Count, Spec, whole
+from clustersim.spec import Count, Spec, union_of, whole
 from clustersim.stragglers import STRAGGLERS, ComputeStraggler, Straggler
 from clustersim.strategies import STRATEGIES, Strategy
-from clustersim.topology import AnyTopology, Placement
+from clustersim.topology import TOPOLOGIES, Placement, TopologySpec
 from clustersim.topology.placement import Block
 from clustersim.units import Duration
 
 if TYPE_CHECKING:
     AnyStraggler = Straggler
     AnyStrategy = Strategy
+    AnyTopology = TopologySpec
 else:
-    AnyStraggler = Annotated[reduce(or_, STRAGGLERS.values()), Field(discriminator="kind")]
-    AnyStrategy = Annotated[reduce(or_, STRATEGIES.values()), Field(discriminator="kind")]
+    AnyStraggler = union_of(STRAGGLERS)
+    AnyStrategy = union_of(STRATEGIES)
+    AnyTopology = union_of(TOPOLOGIES)
 
 
 def _by_kind(value: Any) -> Any:
@@ -320,4 +322,14 @@ class JobOfMany(NamedTuple):
     start_s: float
 
 
+def _read_members() -> None:
+    """Let points have the members that the tables have now."""
+    for model in (Point, JobPoint):
+        for name, table in (("strategy", STRATEGIES), ("topology", TOPOLOGIES)):
+            model.model_fields[name].annotation = reduce(or_, table.values())
+        model.model_rebuild(force=True)
+
+
 Point.model_rebuild()
+STRATEGIES.on_register(_read_members)
+TOPOLOGIES.on_register(_read_members)

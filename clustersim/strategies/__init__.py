@@ -5,6 +5,7 @@ knows devices and the network, and neither scenario files nor how results are to
 """
 
 from clustersim.registry import Registry
+from clustersim.spec import checked_spec
 from clustersim.strategies.all_reduce import AllReduce
 from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.backup import Backup
@@ -34,6 +35,8 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
         "server": Server,
         "softsync": Softsync,
     },
+    group="clustersim.strategies",
+    check=checked_spec(Strategy),
 )
 
 __all__ = ["STRATEGIES", "AllReduce", "Async", "DataParallel", "Server", "Servers", "Strategy"]

@@ -6,7 +6,7 @@ No clock and no messages in here: `clustersim.network` says how long a transfer 
 from clustersim.topology.describe import describe, describe_route, export
 from clustersim.topology.host_table import HOSTS
 from clustersim.topology.hosted_spec import TopologySpec
-from clustersim.topology.load import TOPOLOGIES, AnyTopology, load_topology, read_topology, topology_file, topology_spec
+from clustersim.topology.load import TOPOLOGIES, load_topology, read_topology, topology_file, topology_spec
 from clustersim.topology.placement import PLACEMENTS, Placement, PlacementSpec, place
 from clustersim.topology.topology import Links, Node, Topology
 
@@ -14,7 +14,6 @@ __all__ = [
     "HOSTS",
     "PLACEMENTS",
     "TOPOLOGIES",
-    "AnyTopology",
     "Links",
     "Node",
     "Placement",

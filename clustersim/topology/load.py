@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from clustersim.errors import InputError, in_order
 from clustersim.reading import Limits, Node, explain, find_file, from_python, read_map, with_files
 from clustersim.registry import Registry
+from clustersim.spec import checked_spec, union_of
 from clustersim.topology.dragonfly import Dragonfly
 from clustersim.topology.explicit import Explicit
 from clustersim.topology.fat_tree import FatTree
@@ -40,13 +40,9 @@ TOPOLOGIES: Registry[type[TopologySpec]] = Registry(
         "star": Star,
         "torus": Torus,
     },
+    group="clustersim.topologies",
+    check=checked_spec(TopologySpec),
 )
-
-if TYPE_CHECKING:
-    AnyTopology = TopologySpec
-else:
-    AnyTopology = Annotated[reduce(or_, TOPOLOGIES.values()), Field(discriminator="kind")]
-"""Any member of `TOPOLOGIES`, told apart by `kind`."""
 
 
 def load_topology(where: str | Path | Mapping[str, Any] | TopologySpec | Topology | nx.Graph[Any]) -> Topology:
@@ -76,13 +72,16 @@ def topology_spec(where: str | Path | Mapping[str, Any] | TopologySpec) -> Topol
         return _reader().validate_json(json.dumps(tree.plain()), strict=True)
     except ValidationError as error:
         raise InputError(
-            in_order(each.mistake for each in explain(error, tree, AnyTopology, what="topology"))
+            in_order(each.mistake for each in explain(error, tree, union_of(TOPOLOGIES), what="topology"))
         ) from None
 
 
 @lru_cache(maxsize=1)
 def _reader() -> TypeAdapter[TopologySpec]:
-    return TypeAdapter(AnyTopology)
+    return TypeAdapter(union_of(TOPOLOGIES))
+
+
+TOPOLOGIES.on_register(_reader.cache_clear)
 
 
 def topology_file(where: str | Path) -> Path:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
+from clustersim.errors import InputError
 from clustersim.model.catalogue.albert import albert_mlm
 from clustersim.model.catalogue.alexnet import (
     alexnet,
@@ -125,6 +127,15 @@ def _short(value: float) -> str:
     return f"{value / factor:#.3g}".rstrip(".") + f" {prefix}"
 
 
+def _checked(name: str, build: Any) -> None:
+    """Refuse what is no function that returns a model of this name."""
+    model = build() if callable(build) else build
+    if not isinstance(model, Model) or model.name != name:
+        found = f"a model called '{model.name}'" if isinstance(model, Model) else repr(model)
+        message = f"'{name}' must be a function without arguments that returns the Model of this name (got {found})"
+        raise InputError(message, got=found, allowed=f"a function that returns the Model '{name}'")
+
+
 MODELS = Catalogue(
     "model",
     {
@@ -207,4 +218,6 @@ MODELS = Catalogue(
         "vit-g-14": vit("g-14"),
         "vit-giant-14": vit_giant_14,
     },
+    group="clustersim.models",
+    check=_checked,
 )
