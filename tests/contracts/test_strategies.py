@@ -6,18 +6,14 @@ here as a difference between the default run and `exact=True`, which simulates e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import clustersim
-from clustersim.errors import InputError
-from clustersim.scenario import load_scenario
-from clustersim.simulate import forecast
 from clustersim.strategies import STRATEGIES
+from tests.contracts.exactness import check_exact
 
-REL = 1e-9
 NUM_GPUS = 4
 
 SITUATIONS: dict[str, dict[str, Any]] = {
@@ -74,42 +70,10 @@ def _merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return base | more | both if isinstance(base, dict) and isinstance(more, dict) else more
 
 
-def differences(left: Any, right: Any, where: str = "") -> Iterator[str]:
-    """Yield every place in which two documents have other numbers."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        for key in left.keys() | right.keys():
-            yield from differences(left.get(key), right.get(key), f"{where}.{key}")
-    elif isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
-        for number, (one, other) in enumerate(zip(left, right, strict=True)):
-            yield from differences(one, other, f"{where}[{number}]")
-    elif isinstance(left, int | float) and isinstance(right, int | float):
-        if left != pytest.approx(right, rel=REL, abs=1e-12):
-            yield f"{where}: {left} and {right}"
-    elif left != right:
-        yield f"{where}: {left!r} and {right!r}"
-
-
-COMPARED = (
-    "iteration_s", "update_s", "samples_per_s", "efficiency", "speedup", "breakdown_s", "interval", "staleness",
-    "memory_bytes", "jobs",
-)  # fmt: skip
-
-
-def check(told: dict[str, Any]) -> None:
-    """Compare the default run of a scenario with its exact run; skip a scenario that is refused."""
-    try:
-        (point,) = load_scenario(told).points()
-        quick = forecast(point.point, point.axes).run.to_dict()
-    except InputError as error:
-        pytest.skip(f"refused: {error}"[:160])
-    exact = forecast(point.point, point.axes, exact=True).run.to_dict()
-    assert list(differences({key: quick[key] for key in COMPARED}, {key: exact[key] for key in COMPARED})) == []
-
-
 @pytest.mark.parametrize("kind", STRATEGIES)
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_default_equals_exact(kind: str, situation: str) -> None:
-    check(scenario(kind, SITUATIONS[situation]))
+    check_exact(scenario(kind, SITUATIONS[situation]), may_be_refused=True)
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)
