@@ -15,7 +15,8 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, Send, with_timed_calls
+from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, Send
+from clustersim.program.timed_calls import with_timed_calls
 from clustersim.shortcuts.isomorphic_routes import (
     IsomorphicRoutes,
     RankRoutes,
