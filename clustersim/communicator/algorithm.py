@@ -33,7 +33,7 @@ NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
 """Transports with several rings and trees at once, one for each way out of a host, except for `ONE_WAY`."""
 
 ONE_WAY = "nccl-omni-path"
-"""NCCL on Omni-Path, whose adapters it takes for one: all traffic between hosts goes through the same adapter."""
+"""NCCL on Omni-Path, where it takes all adapters for one: it has one channel, on an adapter that others use too."""
 
 _TRANSPORTS_OF_CHOICE = dict.fromkeys((*OF_NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
     _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
@@ -116,7 +116,7 @@ def algorithm_name(
 
 
 def as_seen(topology: Topology, transport: str) -> Topology:
-    """Return a cluster as a transport's library uses it: Omni-Path uses one adapter of each socket."""
+    """Return a cluster as a transport's library uses it: with `ONE_WAY`, channels use one adapter of each socket."""
     return one_adapter_a_socket(topology) if transport == ONE_WAY else topology
 
 

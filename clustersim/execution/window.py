@@ -10,7 +10,7 @@ import simpy
 from clustersim.results import UpdateLog
 
 PATIENCE = 2
-"""How long the run goes on for iterations in progress when the window closes, in longest iterations so far."""
+"""How long the run waits for iterations in progress when the window closes, in multiples of the longest one so far."""
 
 
 class Window:

@@ -57,7 +57,7 @@ class TensorPlaces:
     def shortcut(self) -> str:
         """What a result says about them in addition; empty where all are simulated."""
         num, most = len(self.simulated), len(self.representative)
-        return f", and the gradient exchange at {num} of {most} places in a layer" if num < most else ""
+        return f", and gradients exchanged at {num} of {most} places in a layer" if num < most else ""
 
 
 @dataclass(frozen=True)

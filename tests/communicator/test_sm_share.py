@@ -62,8 +62,8 @@ def test_on_omni_path_channels_are_those_of_one_way_out_of_a_host(num_gpus, num_
 
 
 def test_no_other_library_occupies_any():
-    holding = [name for name in TRANSPORTS if uses_sms(load_transport(name))]
-    assert holding == ["nccl", "nccl-omni-path", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
+    occupying = [name for name in TRANSPORTS if uses_sms(load_transport(name))]
+    assert occupying == ["nccl", "nccl-omni-path", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
     topology = load_topology(CLUSTERS["a100"])
     assert not sm_share(topology, np.arange(8), load_transport("mpi-cuda"), "ring").any()
 

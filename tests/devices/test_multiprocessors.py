@@ -19,14 +19,14 @@ def run(work_s: float, occupied: list[tuple[float, float, float]], pace=None) ->
     env = simpy.Environment()
     own = Multiprocessors(env, pace)
 
-    def hold(from_s: float, for_s: float, share: float):
+    def occupy(from_s: float, for_s: float, share: float):
         yield env.timeout(from_s)
         own.occupy(share)
         yield env.timeout(for_s)
         own.release(share)
 
     for each in occupied:
-        env.process(hold(*each))
+        env.process(occupy(*each))
     pieces = env.run(own.work(work_s))
     return float(env.now), own.take_lost_s(), pieces
 
