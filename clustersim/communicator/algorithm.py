@@ -1,8 +1,7 @@
-"""Which algorithm a collective runs on a cluster, and with which options of its own."""
+"""Chooses the algorithm of a collective on a cluster, with its options, and makes its schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -18,7 +17,7 @@ from clustersim.collectives.nccl_channels import compute_capability, found_chann
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
 from clustersim.collectives.pipeline import PIECE_BYTES
 from clustersim.communicator.extra_ranks import nodes_in_host
-from clustersim.communicator.memo import kept, known_of_gpus
+from clustersim.communicator.memo import cached_by_topology
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.topology import Topology
@@ -28,21 +27,27 @@ from clustersim.topology.one_adapter import one_adapter_a_socket
 _OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
 
 CHOICES = ("auto", *OF_NCCL_1, NCCL_2_4, *_OPEN_MPI)
-"""What is no algorithm, and chooses one by size."""
+"""Names that are no algorithms: each chooses an algorithm by the size of the message."""
 
 NCCL = ("nccl", "nccl-sockets", "nccl-omni-path")
-"""Transports whose rings and trees are several at once, one for each way out of a host, but for `ONE_WAY`."""
+"""Transports with several rings and trees at once, one for each way out of a host, except for `ONE_WAY`."""
 
 ONE_WAY = "nccl-omni-path"
-"""NCCL on adapters of Omni-Path, which it takes for one: there is one channel, by an adapter that others' take too."""
+"""NCCL on Omni-Path, where it takes all adapters for one: it has one channel, on an adapter that others use too."""
 
-_ITS_TRANSPORTS = dict.fromkeys((*OF_NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
+_TRANSPORTS_OF_CHOICE = dict.fromkeys((*OF_NCCL_1, NCCL_2_4), ("NCCL", NCCL)) | dict.fromkeys(
     _OPEN_MPI, ("Open MPI", ("ideal", "mpi", "mpi-adapter", "mpi-cuda", "tcp"))
 )
-"""The library that each choice is of, and the transports that it may have."""
+"""The library of each choice, and its transports."""
+
+_MAX_SCHEDULES = 64
+"""Schedules that are cached for a cluster. What a network works out for one serves all iterations and replicates."""
+
+_MAX_GROUPS = 4096
+"""Groups of GPUs for which channels and rates are cached, for each cluster."""
 
 
-@kept
+@cached_by_topology(_MAX_SCHEDULES)
 def schedule_collective(
     op: str,
     algorithm: str,
@@ -52,32 +57,35 @@ def schedule_collective(
     transport: str,
     dims: tuple[int, ...] | None = None,
 ) -> tuple[str, Schedule]:
-    """Return the name and the schedule of a collective among GPUs [num_ranks] of a cluster.
+    """Return the name and the schedule of a collective of `num_bytes` bytes among GPUs [num_ranks] of a cluster.
 
-    `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017, `nccl-1-processes` the
-    same with a process for each GPU, `nccl-2.4` what it did in 2019, `open-mpi-4.0` what Open MPI did until 2020,
-    `open-mpi-4.1` what it did then. Algorithms that go host by host learn which ranks share a host, and those that go
-    along a torus its dimensions, or `dims` where given. With NCCL, rings and double trees are as many as there are
-    channels (`clustersim.topology.channels`), and a chain that all channels of one host go along has a piece of each at
-    a time (`clustersim.collectives.chain`). Ranks that the schedule has beyond those of the GPUs are the nodes that
-    `extra_ranks` gives, and what holds ranks up beside messages is what `pauses_s` says.
+    The algorithm `auto` is what the transport's own library would choose, `nccl-1` what NCCL did until 2017,
+    `nccl-1-processes` the same with a process for each GPU, `nccl-2.4` what it did in 2019, `open-mpi-4.0` what Open
+    MPI did until 2020, `open-mpi-4.1` what it did then. Algorithms that go host by host get the ranks of each host.
+    Those that go along a torus get its dimensions, or `dims` where given. With NCCL there are as many rings and double
+    trees as channels (`clustersim.topology.channels`). In a chain that all channels of one host share, a piece of each
+    channel moves at a time (`clustersim.collectives.chain`).
+
+    Ranks of the schedule beyond those of the GPUs are the nodes that `extra_ranks` returns. Pauses of ranks are those
+    of `pauses_s`. Raise InputError where the algorithm cannot run there.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
     groups = by_host(topology.gpu_hosts[gpus])
     name = algorithm_name(op, algorithm, topology, gpus, num_bytes, transport)
-    member = algorithms_of(op)[name]
-    known: dict[str, Any] = {"groups": groups}
-    if "dims" in options_of(member):
-        known["dims"] = _dims(topology, len(gpus), dims)
+    make_schedule = algorithms_of(op)[name]
+    options: dict[str, Any] = {"groups": groups}
+    if "dims" in options_of(make_schedule):
+        options["dims"] = _dims(topology, len(gpus), dims)
     if transport in NCCL and len(gpus) > 1:
         if algorithm in OF_NCCL_1:
-            known |= {"rings": nccl_1_ring(gpus)[None]}
+            options |= {"rings": nccl_1_ring(gpus)[None]}
         else:
-            found = _found_with(transport)(topology, gpus)
-            known |= {"rings": found.rings(), "chains": found.paths}
+            found = _channels(topology, gpus, transport)
+            options |= {"rings": found.rings(), "chains": found.paths}
             if len(found.paths) == len(groups) == 1:
-                known["piece_bytes"] = PIECE_BYTES * num_channels(topology, gpus, transport)
-    schedule = member(len(gpus), num_bytes, **{key: known[key] for key in known if key in options_of(member)})
+                options["piece_bytes"] = PIECE_BYTES * num_channels(topology, gpus, transport)
+    accepted = options_of(make_schedule)
+    schedule = make_schedule(len(gpus), num_bytes, **{key: options[key] for key in options if key in accepted})
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
         schedule = replace(schedule, relays=schedule.relays._replace(times=schedule.relays.times * plateau))
@@ -87,7 +95,10 @@ def schedule_collective(
 def algorithm_name(
     op: str, algorithm: str, topology: Topology, gpus: np.ndarray, num_bytes: float, transport: str
 ) -> str:
-    """Return the name of the algorithm that a collective runs: for `auto` what the transport's library would choose."""
+    """Return the name of the algorithm that a collective runs: for `auto`, what the transport's library would choose.
+
+    `gpus` is [num_ranks], and `num_bytes` the size of the buffer.
+    """
     if algorithm not in (*CHOICES, HOROVOD):
         return algorithm
     if algorithm in _OPEN_MPI and op == "all-reduce":
@@ -98,25 +109,25 @@ def algorithm_name(
     if algorithm == HOROVOD:
         return "ring" if len(groups) == 1 else algorithm
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
-        num_ways = len(_found_with(transport)(topology, gpus).paths)
+        num_ways = len(_channels(topology, gpus, transport).paths)
         return nccl_2_4_choice(num_bytes, len(gpus), len(groups), num_ways, _has_nvlink(topology, gpus))
-    rates = _rates_with(transport)(topology, gpus) if transport in NCCL else ()
+    rates = _rates(topology, gpus, transport) if transport in NCCL else ()
     return choose(op, transport, len(gpus), num_bytes, max(map(len, groups), default=1), *rates)
 
 
 def as_seen(topology: Topology, transport: str) -> Topology:
-    """Return a cluster as a transport's library goes through it."""
+    """Return a cluster as a transport's library uses it: with `ONE_WAY`, channels use one adapter of each socket."""
     return one_adapter_a_socket(topology) if transport == ONE_WAY else topology
 
 
-def _found_with(transport: str) -> Callable[[Topology, np.ndarray], Channels]:
-    """Return what finds NCCL's channels with a transport."""
-    return _one_channel if transport == ONE_WAY else channels
+def _channels(topology: Topology, gpus: np.ndarray, transport: str) -> Channels:
+    """Return NCCL's channels with a transport."""
+    return _one_channel(topology, gpus) if transport == ONE_WAY else channels(topology, gpus)
 
 
-@known_of_gpus
+@cached_by_topology(_MAX_GROUPS)
 def _one_channel(topology: Topology, gpus: np.ndarray) -> Channels:
-    """Return NCCL's channels where all go the way of the first between hosts."""
+    """Return NCCL's channels where all of them leave a host by the first one's way."""
     found = channels(topology, gpus)
     return found if len(by_host(topology.gpu_hosts[gpus])) == 1 else Channels(found.paths[:1])
 
@@ -129,9 +140,9 @@ def check_algorithm(
     transport: str,
     dims: tuple[int, ...] | None = None,
 ) -> None:
-    """Refuse an algorithm that cannot be run among these GPUs [num_ranks] of a cluster, before any schedule is made."""
-    if algorithm in _ITS_TRANSPORTS:
-        library, transports = _ITS_TRANSPORTS[algorithm]
+    """Raise InputError for an algorithm that cannot run among these GPUs [num_ranks] of a cluster."""
+    if algorithm in _TRANSPORTS_OF_CHOICE:
+        library, transports = _TRANSPORTS_OF_CHOICE[algorithm]
         if load_transport(transport).library not in transports:
             message = (
                 f"{algorithm} is how {library} chooses; with the transport {transport} write auto, or an algorithm"
@@ -146,7 +157,7 @@ def check_algorithm(
     if "dims" in options_of(algorithms_of(op)[algorithm]):
         _dims(topology, len(gpus), dims)
     if len(gpus) > 1 and op in IN_SWITCH and algorithm in IN_SWITCH[op]:
-        _adding_switch(algorithm, topology, gpus, transport)
+        _check_adding_switch(algorithm, topology, gpus, transport)
     if op in IN_HOST_MEMORY and algorithm in IN_HOST_MEMORY[op] and load_transport(transport).buffers == "host":
         allowed = ", ".join((*NCCL, "ideal"))
         message = (
@@ -156,8 +167,8 @@ def check_algorithm(
         raise InputError(message, got=transport, allowed=allowed, key="algorithm")
 
 
-def _adding_switch(algorithm: str, topology: Topology, gpus: np.ndarray, transport: str) -> None:
-    """Refuse to add in a switch where there is none between all of these GPUs that can."""
+def _check_adding_switch(algorithm: str, topology: Topology, gpus: np.ndarray, transport: str) -> None:
+    """Raise InputError where no switch between all of these GPUs can add."""
     why = why_no_adding_switch(topology, gpus)
     if why is None and load_transport(transport).buffers == "host":
         why = f"the transport {transport} has its messages in host memory, and not in the GPUs'", transport
@@ -169,7 +180,7 @@ def _adding_switch(algorithm: str, topology: Topology, gpus: np.ndarray, transpo
 
 
 def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str] | None:
-    """Return why no switch adds for all of these GPUs [num_ranks], and what there is; None where one does."""
+    """Return why no switch can add for all of these GPUs [num_ranks], and what there is instead; None if one can."""
     hosts = np.unique(topology.gpu_hosts[gpus]).tolist()
     if len(hosts) > 1:
         return f"the {len(gpus)} GPUs are on {len(hosts)} hosts, and the switch is in one", f"{len(hosts)} hosts"
@@ -183,7 +194,7 @@ def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str
 
 
 def _has_nvlink(topology: Topology, gpus: np.ndarray) -> bool:
-    """Say whether the first GPU has an NVLink, to another one or to a switch."""
+    """Say whether the first GPU has an NVLink, to another GPU or to a switch."""
     own = np.flatnonzero(topology.links.src == topology.gpus[gpus[0]])
     return any(topology.links.kind[link].startswith("nvlink") for link in own.tolist())
 
@@ -200,26 +211,14 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
     return list(ranks.values())
 
 
-def _rates_with(transport: str) -> Callable[[Topology, np.ndarray], Rates]:
-    """Return what finds the rates by which NCCL chooses with a transport."""
-    return _rates_one_way if transport == ONE_WAY else _rates
+@cached_by_topology(_MAX_GROUPS)
+def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> Rates:
+    """Return the rates by which NCCL chooses, in bytes/s: of all rings, of their hops inside hosts, and of a switch.
 
-
-@known_of_gpus
-def _rates(topology: Topology, gpus: np.ndarray) -> Rates:
-    return _rates_of(topology, gpus, channels(topology, gpus).rings())
-
-
-@known_of_gpus
-def _rates_one_way(topology: Topology, gpus: np.ndarray) -> Rates:
-    return _rates_of(topology, gpus, _one_channel(topology, gpus).rings())
-
-
-def _rates_of(topology: Topology, gpus: np.ndarray, rings: np.ndarray) -> Rates:
-    """Return what NCCL chooses by: bus rates of all rings, of their hops inside hosts and of a switch; its channels.
-
-    In one turn of the rings every link passes as many shares as hops go over it, of as many as there are rings.
+    With them comes what NCCL derives from the GPUs, and the number of channels. In one round of the rings, a link
+    carries a share for each hop that goes over it, of as many shares as there are rings.
     """
+    rings = _channels(topology, gpus, transport).rings()
     nodes = topology.gpus[gpus[rings]]
     src, dst = nodes.ravel(), np.roll(nodes, -1, axis=1).ravel()
     inside = topology.node_hosts[src] == topology.node_hosts[dst]
@@ -241,21 +240,21 @@ def _rates_of(topology: Topology, gpus: np.ndarray, rings: np.ndarray) -> Rates:
 
 
 def _architectures(topology: Topology, gpus: np.ndarray) -> list[str]:
-    """Return the architectures of GPUs [num_ranks], each kind's once."""
+    """Return the architectures of GPUs [num_ranks], one for each kind of GPU."""
     names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
     return ["other" if name is None else load_gpu(name).architecture for name in names]
 
 
 def num_channels(topology: Topology, gpus: np.ndarray, transport: str = "nccl") -> int:
-    """Return how many channels NCCL runs a collective among GPUs [num_ranks] on."""
-    num_ways = len(_found_with(transport)(topology, gpus).paths)
+    """Return the number of channels of an NCCL collective among GPUs [num_ranks]."""
+    num_ways = len(_channels(topology, gpus, transport).paths)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
-    rate = _rates_with(transport)(topology, gpus).bytes_per_s / num_ways
+    rate = _rates(topology, gpus, transport).bytes_per_s / num_ways
     return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
 
 
 def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:
-    """Return what NCCL counts on of the first GPU's link to a switch that adds for all of these; None without any."""
+    """Return the rate that NCCL assumes of the first GPU's link to a switch that adds, in bytes/s; None without one."""
     if len(gpus) < 2 or why_no_adding_switch(topology, gpus) is not None:
         return None
     gpu = int(gpus[0])

@@ -1,4 +1,4 @@
-"""The ranks that a schedule has beyond those of its GPUs: a switch that adds, or the memories of the GPUs' hosts."""
+"""The ranks of a schedule that are not GPUs: a switch that adds, or the memories of the GPUs' hosts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from clustersim.topology import Node, Topology
 
 
 def extra_ranks(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> list[Node]:
-    """Return the nodes of the ranks that a schedule has beyond those of the GPUs [num_ranks].
+    """Return the nodes of the ranks that follow those of the GPUs [num_ranks] in a schedule.
 
-    That is one for the switch that adds, or as many as there are GPUs, the memory of each one's host.
+    These are the switch that adds, or the memory of each GPU's host, as many as there are GPUs.
     """
-    num_further = schedule.num_ranks - len(gpus)
-    if not num_further:
+    num_extra = schedule.num_ranks - len(gpus)
+    if not num_extra:
         return []
-    if num_further == len(gpus):
+    if num_extra == len(gpus):
         return [Node(node) for node in topology.memory[gpus].tolist()]
     return [Node(node) for node in nodes_in_host(topology, int(topology.gpu_hosts[gpus[0]]), "nvswitch")]
 

@@ -1,66 +1,46 @@
-"""Schedules that have been made, and what GPUs are to each other, for as long as their cluster is there."""
+"""A cache of what is worked out about a cluster; it lasts as long as the cluster's topology does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import wraps
-from typing import TypeVar
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from clustersim.collectives import Schedule
 from clustersim.topology import Topology
 
-_MOST = 64  # schedules of a cluster that are kept; the oldest go first
-_MOST_GROUPS = 4096  # of GPUs, of which something is kept
-
-Dims = tuple[int, ...] | None
-Scheduling = Callable[[str, str, Topology, np.ndarray, float, str, Dims], tuple[str, Schedule]]
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 
-def kept(make: Scheduling) -> Callable[..., tuple[str, Schedule]]:
-    """Return what makes a schedule only once for the same arguments, of which the GPUs are [num_ranks].
+def cached_by_topology(max_entries: int) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Return a decorator that caches results by the arguments of a function, of which one is a topology.
 
-    So what a network has worked out for a schedule serves all iterations and replicates.
+    The topology is passed by position. Arrays are compared by their bytes. At most `max_entries` results are kept for
+    each topology; the oldest are dropped first.
     """
-    known: WeakKeyDictionary[Topology, dict[Hashable, tuple[str, Schedule]]] = WeakKeyDictionary()
 
-    @wraps(make)
-    def find(
-        op: str,
-        algorithm: str,
-        topology: Topology,
-        gpus: np.ndarray,
-        num_bytes: float,
-        transport: str,
-        dims: Dims = None,
-    ) -> tuple[str, Schedule]:
-        here = known.setdefault(topology, {})
-        key = op, algorithm, gpus.tobytes(), num_bytes, transport, dims
-        if key not in here:
-            here[key] = make(op, algorithm, topology, gpus, num_bytes, transport, dims)
-            if len(here) > _MOST:
-                del here[next(iter(here))]
-        return here[key]
+    def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
+        known: WeakKeyDictionary[Topology, dict[Hashable, Result]] = WeakKeyDictionary()
 
-    return find
+        @wraps(function)
+        def cached(*args: P.args, **kwargs: P.kwargs) -> Result:
+            topology = next(arg for arg in args if isinstance(arg, Topology))
+            results, key = known.setdefault(topology, {}), _key(args, kwargs)
+            if key not in results:
+                results[key] = function(*args, **kwargs)
+                if len(results) > max_entries:
+                    del results[next(iter(results))]
+            return results[key]
+
+        return cached
+
+    return decorate
 
 
-Fact = TypeVar("Fact")
-
-
-def known_of_gpus(find: Callable[[Topology, np.ndarray], Fact]) -> Callable[[Topology, np.ndarray], Fact]:
-    """Return what finds something out about GPUs [num_ranks] of a cluster only once."""
-    known: WeakKeyDictionary[Topology, dict[bytes, Fact]] = WeakKeyDictionary()
-
-    @wraps(find)
-    def look(topology: Topology, gpus: np.ndarray) -> Fact:
-        here, key = known.setdefault(topology, {}), gpus.tobytes()
-        if key not in here:
-            here[key] = find(topology, gpus)
-            if len(here) > _MOST_GROUPS:
-                del here[next(iter(here))]
-        return here[key]
-
-    return look
+def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    values = (*args, *sorted(kwargs.items()))
+    arguments = (each for each in values if not isinstance(each, Topology))
+    return tuple(each.tobytes() if isinstance(each, np.ndarray) else each for each in arguments)

@@ -1,4 +1,4 @@
-"""What holds ranks up in a collective beside its messages: sums in host memory, and a single block of threads."""
+"""Pauses of ranks in a collective besides its messages: for sums in host memory, and for a single block of threads."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from clustersim.topology import Topology
 def pauses_s(
     schedule: Schedule, topology: Topology, gpus: np.ndarray, transport: str, op: str, algorithm: str
 ) -> np.ndarray | None:
-    """Return how long each rank pauses before each step [num_ranks, num_steps], or nothing where none does.
+    """Return how long each rank pauses before each step [num_ranks, num_steps], in seconds; None where no rank does.
 
-    `algorithm` is what the scenario calls it.
+    `gpus` is [num_ranks], and `algorithm` is the one that the scenario names.
     """
     if op == "all-reduce" and algorithm in OF_NCCL_1 and len(gpus) > 1:
-        return _of_one_block(schedule, topology, gpus, transport, algorithm == NCCL_1_PROCESSES)
-    return _of_sums(schedule, topology, gpus, transport)
+        return _one_block_pauses_s(schedule, topology, gpus, transport, algorithm == NCCL_1_PROCESSES)
+    return _sum_pauses_s(schedule, topology, gpus, transport)
 
 
-def _of_one_block(
+def _one_block_pauses_s(
     schedule: Schedule, topology: Topology, gpus: np.ndarray, transport: str, processes: bool
 ) -> np.ndarray | None:
-    """Return what the one block of threads on a GPU takes longer for each step than the ring's slowest link.
+    """Return how much longer one block of threads takes for each step than the ring's slowest link, in seconds.
 
-    It moves what a multiprocessor reads of the second-level cache, reads and writes one after the other: a warp has
-    what it writes when it has read it, and all warps of a block go through the same loop. Nothing is known where the
-    GPU's sheet does not say it. The last copy of a block has nothing on the wire.
+    The block moves bytes at the rate at which a multiprocessor reads the second-level cache. Reads and writes follow
+    one another: a warp writes what it has read, and all warps of a block go through the same loop. None where the
+    GPUs' sheets do not give that rate. The last copy of a block sends nothing over a link.
     """
     rates = [_block_bytes_per_s(topology.gpu_sheets[gpu]) for gpu in gpus.tolist()]
     if not np.isfinite(rates).any():
@@ -50,24 +50,24 @@ def _of_one_block(
 
 
 def _block_bytes_per_s(sheet: str | None) -> float:
-    """Return what a multiprocessor reads of the second-level cache, without limit where that is not known."""
+    """Return the rate at which a multiprocessor reads the second-level cache; infinity where that is not known."""
     gpu = None if sheet is None else load_gpu(sheet)
     return np.inf if gpu is None or gpu.l2_bytes_per_s is None else gpu.l2_bytes_per_s / gpu.num_multiprocessors
 
 
 def _ring_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float:
-    """Return what each rank of NCCL 1's ring sends to the next one while all do."""
+    """Return the rate at which each rank of NCCL 1's ring sends to the next one while all do, in bytes/s."""
     src = topology.gpus[gpus[nccl_1_ring(gpus)]]
     links, num_hops = np.unique(topology.routes(src, np.roll(src, -1)).links, return_counts=True)
     return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf))
 
 
-def _of_sums(schedule: Schedule, topology: Topology, gpus: np.ndarray, transport: str) -> np.ndarray | None:
-    """Return what sums in host memory take where a transport is one among GPUs.
+def _sum_pauses_s(schedule: Schedule, topology: Topology, gpus: np.ndarray, transport: str) -> np.ndarray | None:
+    """Return the time of sums in host memory before each step, in seconds [num_ranks, num_steps]; None without any.
 
-    What is added there takes a core's time, or its share of the memory's rate where ranks beside it add
-    as well, before its rank goes on: a transport among GPUs, whose own adding hides behind the wire, knows of none.
-    With `ideal` adding is free.
+    This is for schedules whose second half of ranks are host memories. A sum runs at a core's rate, or at the rank's
+    share of the memory's rate where other ranks add there as well; the rank goes on afterwards. A transport among GPUs
+    does not model it, because on GPUs the sums overlap the messages. With the transport `ideal` sums are free.
     """
     num_gpus = len(gpus)
     if schedule.num_ranks != 2 * num_gpus or num_gpus < 2 or transport == "ideal":
@@ -84,7 +84,7 @@ def _of_sums(schedule: Schedule, topology: Topology, gpus: np.ndarray, transport
 
 
 def _adding_rates(topology: Topology, memories: np.ndarray) -> list[float]:
-    """Return at which rate each rank's memory is read and written by who adds there, all at once [num_ranks]."""
+    """Return the rate of each rank's sums in its memory while all ranks add, in bytes/s moved [num_ranks]."""
     nodes, place, num_there = np.unique(memories, return_inverse=True, return_counts=True)
     rates = []
     for node, num in zip(nodes.tolist(), num_there.tolist(), strict=True):

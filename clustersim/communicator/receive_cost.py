@@ -1,4 +1,4 @@
-"""What threads do beside with large messages: the part of their time that grows with the square of the size."""
+"""The cost of large messages in the threads that receive them, which grows with the square of the size."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from clustersim.topology import Topology
 def with_receive_cost(
     steps: Sequence[Step], nodes: Sequence[int], topology: Topology
 ) -> tuple[list[list[Step]], list[int]]:
-    """Return each of some steps with what its receivers' threads do with it, and the nodes of these threads.
+    """Return each step with the work of its receivers' threads, and the nodes of these threads.
 
-    `nodes` [num_ranks] are those of the steps' ranks, and threads are the ranks behind them. A message of b bytes is
-    another of b^2 / `half_rate_bytes` in the next step, from the thread that takes it in to its receiver: both cross
-    the thread's link, so that it is busy for (b + b^2 / `half_rate_bytes`) / rate with them, and whatever else it
-    takes in meanwhile shares it. A receiver goes on when all that it has been sent in a step has been taken in; senders
-    do not wait for that. Such a message waits, as all do, for the transport's overhead before it begins.
+    `nodes` [num_ranks] are those of the ranks of the steps; the threads are the ranks behind them. A message of b bytes
+    adds another one of b^2 / `half_rate_bytes` in the next step, from the thread that receives it to its receiver. Both
+    cross the thread's link, so it is busy for (b + b^2 / `half_rate_bytes`) / rate with them, and other messages to it
+    share the link meanwhile. A receiver goes on when all its messages of a step have been received; senders do not wait
+    for that. The added message waits for the transport's overhead before it begins, as every message does.
 
-    Nothing is added where all messages come in at one rate.
+    Nothing is added where all messages are received at the same rate.
     """
     receiving = None if topology.processes is None else topology.processes.receiving
     if receiving is None:

@@ -1,4 +1,4 @@
-"""What of its GPUs a collective holds while it runs there: a multiprocessor for each of its channels."""
+"""The share of its GPUs that a collective occupies while it runs: a multiprocessor for each of its channels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport
 from clustersim.topology import Topology
 
-HOLDING = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "broadcasts", "reduce")
-"""Collectives that run on all channels; what is sent from one GPU to another does not."""
+SM_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "broadcasts", "reduce")
+"""Collectives that run on all channels, and so occupy multiprocessors; messages between two GPUs do not."""
 
 
 def uses_sms(transport: Transport) -> bool:
-    """Say whether collectives of a transport hold multiprocessors at all.
+    """Say whether collectives of a transport occupy multiprocessors at all.
 
     >>> from clustersim.hardware import load_transport
     >>> uses_sms(load_transport("nccl")), uses_sms(load_transport("mpi"))
@@ -28,21 +28,21 @@ def uses_sms(transport: Transport) -> bool:
 def sm_share(
     topology: Topology, gpus: np.ndarray, transport: Transport, algorithm: str, chosen_by: str = "auto"
 ) -> np.ndarray:
-    """Return which share of its multiprocessors a collective among GPUs holds on each of them [num_ranks].
+    """Return the share of its multiprocessors that a collective occupies on each GPU [num_ranks], 0 to 1.
 
-    `chosen_by` is what the scenario calls its algorithm, and `algorithm` what that has come to.
+    `chosen_by` is the algorithm that the scenario names, and `algorithm` the one that it leads to.
 
-    The transport's own number of channels, or else NCCL's on these links, which leave a GPU one multiprocessor to
-    compute on at least; none of a GPU without a sheet.
+    There are as many channels as the transport says, or else as many as NCCL uses on these links. The latter leave a
+    GPU at least one multiprocessor to compute. On a GPU without a sheet the share is 0.
     """
     if not uses_sms(transport) or len(gpus) < 2:
         return np.zeros(len(gpus))
     sheets = [topology.gpu_sheets[gpu] for gpu in gpus.tolist()]
-    have = {name: load_gpu(name).num_multiprocessors for name in dict.fromkeys(sheets) if name is not None}
+    available = {name: load_gpu(name).num_multiprocessors for name in dict.fromkeys(sheets) if name is not None}
     if transport.channels is not None:
-        held = dict.fromkeys(have, transport.channels)
+        occupied = dict.fromkeys(available, transport.channels)
     else:
         num = NVLS_CHANNELS if algorithm == "nvls" else num_channels(topology, gpus, transport.library)
         num = NCCL_1_CHANNELS if chosen_by in OF_NCCL_1 else num
-        held = {name: min(num, most - 1) for name, most in have.items()}
-    return np.array([0.0 if name is None else held[name] / have[name] for name in sheets])
+        occupied = {name: min(num, most - 1) for name, most in available.items()}
+    return np.array([0.0 if name is None else occupied[name] / available[name] for name in sheets])

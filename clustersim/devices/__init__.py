@@ -1,13 +1,12 @@
-"""A GPU on the SimPy clock: one compute stream, two copy engines, memory behind a link; and what feeds it samples.
+"""A GPU on the SimPy clock (one compute stream, two copy engines, memory behind a link) and its input stage.
 
-Each has a queue, so a process of the user's own can wait for its turn like ours do. How long a
-kernel takes is somebody else's knowledge (`clustersim.kernels`).
+The stream and the engines each have a queue, which a user's own SimPy process can wait in as well. The time of a kernel
+is given from outside: `clustersim.kernels` estimates it.
 """
 
 from clustersim.devices.gpu import GpuDevice
 from clustersim.devices.input import Input, InputStage
 from clustersim.devices.multiprocessors import Multiprocessors, Pieces
-from clustersim.devices.queue import Queue
-from clustersim.devices.shared_rate import SharedRate
+from clustersim.devices.queueing import Queue, SharedRate
 
 __all__ = ["GpuDevice", "Input", "InputStage", "Multiprocessors", "Pieces", "Queue", "SharedRate"]

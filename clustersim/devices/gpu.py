@@ -1,4 +1,4 @@
-"""A GPU that computes and copies."""
+"""A GPU: its compute stream, and the copies to and from its host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import simpy
 
 from clustersim.devices.multiprocessors import Multiprocessors, Pieces
-from clustersim.devices.queue import Queue
+from clustersim.devices.queueing import Queue
 from clustersim.network import Network
 from clustersim.stragglers import Pace
 from clustersim.topology import Node
@@ -19,8 +19,8 @@ Process = Generator[simpy.Event, Any, Any]
 class GpuDevice:
     """A GPU of a network's topology: `stream` computes, `copy_out` and `copy_in` move bytes to and from the host.
 
-    `pace` says how fast it computes as time passes, where that changes: in slow periods and pauses. Where it `shares`
-    its `multiprocessors`, it computes at the speed of those that nobody holds at the moment.
+    `pace` is its speed over time, where that changes in slow periods and pauses. If it `shares` its `multiprocessors`,
+    it computes at the speed of those that are not occupied. `number` is that of the GPU in the topology.
 
     >>> env = simpy.Environment()
     >>> gpu = GpuDevice(env, Network(env, {"kind": "star", "num_hosts": 1, "link": "1 GB/s", "hop": "1 us"}), 0)
@@ -44,38 +44,38 @@ class GpuDevice:
         self.multiprocessors = Multiprocessors(env, pace) if shares else None
 
     def compute(self, seconds: float) -> Process:
-        """Occupy the compute stream with work that takes so many seconds at full pace.
+        """Occupy the compute stream with work of some seconds at full speed.
 
-        Return when its speed changed, and what had been done by then, where multiprocessors are shared.
+        Return the times at which its speed changed, and the work done by then, where multiprocessors are shared.
         """
-        turn = self.stream.come()
-        if turn is not None:
-            yield turn
+        acquired = self.stream.acquire()
+        if acquired is not None:
+            yield acquired
         if self.multiprocessors is not None:
             pieces: Pieces = yield self.multiprocessors.work(seconds)
-            self.stream.go()
+            self.stream.release()
             return pieces
         if self._pace is not None:
             seconds = self._pace.end_s(self.env.now, seconds) - self.env.now
         yield simpy.Timeout(self.env, seconds)
-        self.stream.go()
+        self.stream.release()
         return []
 
     def take_lost_s(self) -> float:
-        """Return the seconds of compute that were lost to those who held multiprocessors, since this was asked last."""
+        """Return the seconds of compute lost to occupied multiprocessors since the last call."""
         return 0.0 if self.multiprocessors is None else self.multiprocessors.take_lost_s()
 
     def copy_out(self, num_bytes: float) -> Process:
-        """Copy from GPU memory to the memory of its host."""
+        """Copy bytes from GPU memory to the memory of its host."""
         yield from self._copy(self.out_engine, self.node, self.host_memory, num_bytes)
 
     def copy_in(self, num_bytes: float, memory: Node | None = None) -> Process:
-        """Copy to GPU memory, from the host memory of its socket or from another one of its host."""
+        """Copy bytes to GPU memory, from the host memory of its socket or from another one of its host (`memory`)."""
         yield from self._copy(self.in_engine, self.host_memory if memory is None else memory, self.node, num_bytes)
 
     def _copy(self, engine: Queue, src: Node, dst: Node, num_bytes: float) -> Process:
-        turn = engine.come()
-        if turn is not None:
-            yield turn
+        acquired = engine.acquire()
+        if acquired is not None:
+            yield acquired
         yield self._network.transfer(src, dst, num_bytes)
-        engine.go()
+        engine.release()

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 from pydantic import Field, model_validator
 
-from clustersim.devices.shared_rate import SharedRate
+from clustersim.devices.queueing import SharedRate
 from clustersim.errors import InputError, Mistake
 from clustersim.seeding import stream
 from clustersim.spec import Spec
@@ -89,7 +89,7 @@ class Input(Spec):
         return self
 
     def samples_per_s(self, hosts: np.ndarray) -> float:
-        """Return the most samples a second that GPUs on `hosts` [num_ranks] can be fed, all at the same rate.
+        """Return the highest rate of samples that the input can feed to GPUs on `hosts` [num_ranks], all at one rate.
 
         min(decode / GPUs of the fullest host x all GPUs, storage / sample_bytes).
         """
@@ -100,13 +100,15 @@ class Input(Spec):
 
 
 class InputStage:
-    """The loaders of a job on the clock, one for each rank; `hosts` [num_ranks] says which share a decoder.
+    """The loaders of a job on the clock, one for each rank; `hosts` [num_ranks] says which ranks share a decoder.
 
-    A batch is read, then decoded; while it is decoded the next one may be read. `prefetch` batches are on their way
-    or ready before anybody asks, and one more from each time that somebody does. So with reading, decoding and
-    training of r, d and t seconds a batch a lone worker's cycle comes to max(r, d, t, (r + d + t) / (prefetch + 1)),
-    as in a ring of three servers with prefetch + 1 customers. `copied_bytes` of a batch go from there to the GPU,
-    while it computes with the batch before where they are `copied_ahead`; where they lie `in_first_socket`, from there.
+    A batch is read, then decoded; meanwhile the next one may be read. `prefetch` batches are on their way or ready
+    before the first request, and each request starts one more. So with reading, decoding and training of r, d and t
+    seconds a batch, the cycle of a lone worker takes max(r, d, t, (r + d + t) / (prefetch + 1)) seconds, as in a ring
+    of three servers with prefetch + 1 customers.
+
+    `copied_bytes` of a batch are then copied to the GPU, while it computes with the batch before if they are
+    `copied_ahead`. If they lie `in_first_socket`, they are copied from the memory of the host's first socket.
     """
 
     def __init__(self, env: simpy.Environment, spec: Input, hosts: np.ndarray, batch: float, seed: int):
@@ -123,14 +125,14 @@ class InputStage:
         ]
 
     def fetch(self, rank: int) -> Process:
-        """Ask for the next batch of a rank, and wait until it is there."""
+        """Request the next batch of a rank, and wait until it is ready in host memory."""
         self._num_taken[rank] += 1
         yield from self._loaders[rank].fetch()
 
-    def goes_ahead(self, rank: int) -> bool:
-        """Say whether the next batch of a rank is copied while it computes with the last one that it asked for.
+    def copies_ahead(self, rank: int) -> bool:
+        """Say whether the next batch of a rank is copied while it computes with the last one that it requested.
 
-        Batch k of n samples begins a file of f where k n and (k - 1) n samples lie in different ones.
+        Batch k of n samples begins a file of f samples where samples k n and (k - 1) n lie in different files.
         """
         if not self.copied_ahead or self._file_samples is None:
             return self.copied_ahead
@@ -139,7 +141,7 @@ class InputStage:
 
 
 class _Loader:
-    """Prepares batches for one rank: `_wanted` may be read, `_read` wait to be decoded, `_ready` to be trained on."""
+    """Prepares batches for one rank: `_wanted` may be read, `_read` wait to be decoded, `_ready` wait to be fetched."""
 
     def __init__(
         self,
@@ -157,22 +159,22 @@ class _Loader:
         self._read = self._wanted if storage is None else simpy.Container(env)
         self._ready = self._read if decoder is None else simpy.Container(env)
         if storage is not None:
-            env.process(self._go_round(self._wanted, lambda: storage.serve(self._bytes), self._read))
+            env.process(self._run_stage(self._wanted, lambda: storage.serve(self._bytes), self._read))
         if decoder is not None:
-            env.process(self._go_round(self._read, lambda: decoder.serve(self._samples * self._factor()), self._ready))
+            env.process(self._run_stage(self._read, lambda: decoder.serve(self._samples * self._factor()), self._ready))
 
     def fetch(self) -> Process:
         """Take the next batch; one more may be read from now on."""
         yield self._wanted.put(1)
         yield self._ready.get(1)
 
-    def _go_round(self, source: simpy.Container, work: Callable[[], simpy.Event], target: simpy.Container) -> Process:
-        """Take batches one by one, do the work, hand them on."""
+    def _run_stage(self, source: simpy.Container, work: Callable[[], simpy.Event], target: simpy.Container) -> Process:
+        """Take batches one by one from a source, do the work, and pass them to a target."""
         while True:
             yield source.get(1)
             yield work()
             yield target.put(1)
 
     def _factor(self) -> float:
-        """Draw by how much more work a batch is than the mean one."""
+        """Draw the work of a batch, relative to the mean batch."""
         return float(self._rng.lognormal(-(self._sigma**2) / 2, self._sigma)) if self._sigma else 1.0

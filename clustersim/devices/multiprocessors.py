@@ -1,4 +1,4 @@
-"""What computes on a GPU whose multiprocessors others hold for a while: it goes on, at what is left of its speed."""
+"""The multiprocessors of a GPU: while collectives occupy some of them, compute runs at the rest of the speed."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ Pieces = list[tuple[float, float]]
 
 
 class Multiprocessors:
-    """One thing at a time that computes, at 1 - the shares of the multiprocessors that others hold, times the pace.
+    """Runs one piece of work at a time. Its speed is 1 minus the occupied shares, times the pace.
 
-    With nothing left it stands still until somebody lets go.
+    With nothing left it stands still until a share is released.
 
     >>> env = simpy.Environment()
     >>> own = Multiprocessors(env, None)
-    >>> own.hold(0.25)
+    >>> own.occupy(0.25)
     >>> env.run(own.work(3.0)), env.now
     ([], 4.0)
     """
 
     def __init__(self, env: simpy.Environment, pace: Pace | None):
         self._env, self._pace = env, pace
-        self._held: list[float] = []
+        self._occupied: list[float] = []
         self._speed = 1.0
-        self._over: simpy.Event | None = None  # of what computes now
+        self._done: simpy.Event | None = None  # of the present work
         self._pieces: Pieces = []
         self._work_s = self._left_s = self._since_s = self._lost_s = 0.0
-        self._alarm = 0  # the number of the latest one: those before it mean nothing any more
+        self._alarm = 0  # the number of the latest alarm: earlier ones are ignored
 
     def take_lost_s(self) -> float:
-        """Return the seconds that have been lost to others since this was asked last: each piece's length x share."""
+        """Return the seconds lost to occupied shares since the last call: the sum of durations x shares."""
         lost_s, self._lost_s = self._lost_s, 0.0
         return lost_s
 
-    def hold(self, share: float) -> None:
-        """Let somebody hold a share of the multiprocessors from now on."""
-        self._come_this_far()
-        self._held.append(share)
+    def occupy(self, share: float) -> None:
+        """Occupy a share of the multiprocessors, 0 to 1, from now on."""
+        self._catch_up()
+        self._occupied.append(share)
         self._change_speed()
 
-    def let_go(self, share: float) -> None:
-        """Let somebody hold no longer what was held."""
-        self._come_this_far()
-        self._held.remove(share)
+    def release(self, share: float) -> None:
+        """Release a share that was occupied."""
+        self._catch_up()
+        self._occupied.remove(share)
         self._change_speed()
 
     def work(self, seconds: float) -> simpy.Event:
-        """Begin work that takes so long with all multiprocessors; return an event of its end, with its pieces."""
-        self._over, self._pieces = simpy.Event(self._env), []
+        """Begin work of some seconds at full speed; return the event of its end, whose value are its pieces."""
+        self._done, self._pieces = simpy.Event(self._env), []
         self._work_s = self._left_s = seconds
         self._since_s = float(self._env.now)
         self._set_alarm()
-        return self._over
+        return self._done
 
     def _change_speed(self) -> None:
-        """Go on at what is left by those who hold a share now."""
-        self._speed = max(0.0, 1.0 - sum(self._held))
-        if self._over is not None:
+        """Go on at the speed that the occupied shares leave now."""
+        self._speed = max(0.0, 1.0 - sum(self._occupied))
+        if self._done is not None:
             self._set_alarm()
 
-    def _come_this_far(self) -> None:
-        """Note what has been done until now at the speed that changes now."""
-        if self._over is None:
+    def _catch_up(self) -> None:
+        """Note the work that is done until now, before the speed changes."""
+        if self._done is None:
             return
         now_s, speed = float(self._env.now), self._speed
         if now_s <= self._since_s:
@@ -77,27 +77,27 @@ class Multiprocessors:
         self._pieces.append((now_s, self._work_s - self._left_s))
 
     def _paced_s(self, until_s: float) -> float:
-        """Return the work that is done from the last change on at the pace, with all multiprocessors."""
+        """Return the seconds of work done since the last change at the pace, with all multiprocessors."""
         if self._pace is None:
             return until_s - self._since_s
         times_s, speeds = self._pace.pieces(self._since_s, until_s)
         return float((np.diff(times_s) * speeds).sum())
 
     def _set_alarm(self) -> None:
-        """Let what computes end when it does at the speed of now, unless that changes."""
+        """Set an alarm for the end of the work at the present speed."""
         self._alarm += 1
         if not self._speed:
             return
         needed_s = self._left_s / self._speed
         if self._pace is not None:
             needed_s = self._pace.end_s(self._since_s, needed_s) - self._since_s
-        simpy.Timeout(self._env, needed_s, self._alarm).callbacks.append(self._ring)
+        simpy.Timeout(self._env, needed_s, self._alarm).callbacks.append(self._end)
 
-    def _ring(self, alarm: simpy.Event) -> None:
-        """Let who waits go on at once, without another event: what computes is over, unless its speed has changed."""
-        over = self._over
-        if alarm._value != self._alarm or over is None:
+    def _end(self, alarm: simpy.Event) -> None:
+        """End the work, unless the speed has changed since the alarm was set. Fires its event outside the queue."""
+        done = self._done
+        if alarm._value != self._alarm or done is None:
             return
         self._lost_s += (float(self._env.now) - self._since_s) * (1.0 - self._speed)
-        self._over = None
-        happen(over, self._pieces)
+        self._done = None
+        happen(done, self._pieces)

@@ -1,4 +1,4 @@
-"""Collectives of a layout of whom the first rank of each stage enters for all groups of it."""
+"""Collectives of a folded layout: the first rank of each stage enters them for all groups of the stage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from clustersim.shortcuts.folding import Folding
 
 
 class FoldedLayoutCollectives(LayoutCollectives):
-    """Collectives that the first rank of a stage enters with all of its group, and with the other groups beside it."""
+    """Collectives that the first rank of a stage enters for its whole group, and for the other groups of the stage.
+
+    `exchanging` are the stages whose gradients may be in flight.
+    """
 
     def __init__(
         self,
@@ -30,74 +33,77 @@ class FoldedLayoutCollectives(LayoutCollectives):
         algorithm: str,
         transport: Transport,
         devices: Mapping[int, GpuDevice],
-        fold: Folding,
+        folding: Folding,
     ):
-        # Whether parts end together is compared for all groups, as they leave.
-        super().__init__(network, gpus, grid, algorithm, transport, devices, looks_together=False)
-        self._each = grid.num_ranks // grid.pipeline
-        self._all, self._are_isomorphic = np.array(fold.exchanging), fold.are_isomorphic
-        self.exchanging: set[int] = set()  # stages whose gradients may be on their way
-        self._beside_each_other: dict[tuple[str, int, str, float, int], Sequence[CollectiveMembers]] = {}
+        # `_note_ends` checks all groups of a stage, so the check of one group is off.
+        super().__init__(network, gpus, grid, algorithm, transport, devices, checks_sync=False)
+        self._stage_size = grid.num_ranks // grid.pipeline
+        self._exchanging_places, self._are_isomorphic = np.array(folding.exchanging), folding.are_isomorphic
+        self.exchanging: set[int] = set()
+        self._known_groups: dict[tuple[str, int, str, float, int], Sequence[CollectiveMembers]] = {}
 
     def enter(
         self, rank: int, iteration: int, op: Call, after: simpy.Event | None
     ) -> tuple[PendingCollective, simpy.Event]:
-        """Enter a collective with all of the group, and those of the other groups of the stage beside it."""
+        """Enter a collective with the whole group, and the collectives of the other groups of the stage.
+
+        Return the collective, and the event of the end of the rank's part.
+        """
         if op.axis != "tensor":
             self.exchanging.add(self._grid.stage(rank))
-        parties = self._all_parties(rank, op)
-        meeting = PendingCollective(self._begin(parties[0]), 1)
-        meeting.ask(float(self._env.now))
-        return meeting, self._in_turn(rank, op, after, partial(self._come_together, rank, meeting, parties, op))
+        groups = self._all_groups(rank, op)
+        pending = PendingCollective(self._begin(groups[0]), 1)
+        pending.note_call(float(self._env.now))
+        return pending, self._begin_in_order(rank, op, after, partial(self._enter_all, rank, pending, groups, op))
 
-    def _all_parties(self, rank: int, op: Call) -> Sequence[CollectiveMembers]:
-        """Return how all groups of a rank's stage go through a collective, its own first.
+    def _all_groups(self, rank: int, op: Call) -> Sequence[CollectiveMembers]:
+        """Return the members of the collectives of all groups of a rank's stage, its own group first.
 
-        Those that split layers do so side by side as one, where they stand to each other as isomorphic.
+        Groups that split layers form one joint collective, where they are isomorphic.
         """
-        known = (op.axis, rank, op.op, op.num_bytes, op.root)
-        if known not in self._beside_each_other:
-            others = np.arange(self._each) if op.axis == "tensor" else self._all
+        key = (op.axis, rank, op.op, op.num_bytes, op.root)
+        if key not in self._known_groups:
+            others = np.arange(self._stage_size) if op.axis == "tensor" else self._exchanging_places
             groups = dict.fromkeys(self._group(other, op.axis) for other in (rank + others).tolist())
-            parties = [self._party(group, op) for group in groups]
-            joined = _as_one(parties) if op.axis == "tensor" and self._are_isomorphic else None
-            self._beside_each_other[known] = parties if joined is None else [joined]
-        return self._beside_each_other[known]
+            members = [self._members(group, op) for group in groups]
+            joint = _joint(members) if op.axis == "tensor" and self._are_isomorphic else None
+            self._known_groups[key] = members if joint is None else [joint]
+        return self._known_groups[key]
 
-    def _come_together(
-        self, rank: int, meeting: PendingCollective, parties: Sequence[CollectiveMembers], op: Call, done: simpy.Event
+    def _enter_all(
+        self, rank: int, pending: PendingCollective, groups: Sequence[CollectiveMembers], op: Call, done: simpy.Event
     ) -> None:
-        ends_s: list[float] = []
-        for number, party in enumerate(parties):
-            collective = self._begin(party) if number else meeting.collective
-            collective.finished.callbacks.append(partial(self._leave, ends_s, party))
-            collective.enter(*party.gpus)
-        meeting.collective.done(0, done)
-        del meeting.collective
+        first_ends_s: list[float] = []
+        for number, members in enumerate(groups):
+            collective = self._begin(members) if number else pending.collective
+            collective.finished.callbacks.append(partial(self._note_ends, first_ends_s, members))
+            collective.enter(*members.gpus)
+        pending.collective.done(0, done)
+        del pending.collective
         if op.axis != "tensor":
-            self._hold(rank, self._group(rank, op.axis), op, done)
+            self._occupy_sms(rank, self._group(rank, op.axis), op, done)
 
-    def _leave(self, ends_s: list[float], party: CollectiveMembers, finished: simpy.Event) -> None:
-        """Note whether all GPUs of a collective were done at the same time, and with those of groups beside it."""
-        own_s = each_end_s(finished)
-        if len(party.gpus) < len(own_s):
-            own_s = own_s[np.asarray(party.gpus)]
-        ends_s.append(float(own_s[0]))
-        self.compare(own_s if ends_s[0] == ends_s[-1] else np.append(own_s, ends_s[0]))
+    def _note_ends(self, first_ends_s: list[float], members: CollectiveMembers, finished: simpy.Event) -> None:
+        """Check whether all GPUs of a collective ended at the same time, and at that of the groups before it."""
+        own_s = ends_s(finished)
+        if len(members.gpus) < len(own_s):
+            own_s = own_s[np.asarray(members.gpus)]
+        first_ends_s.append(float(own_s[0]))
+        self.check_sync(own_s if first_ends_s[0] == first_ends_s[-1] else np.append(own_s, first_ends_s[0]))
 
 
-def each_end_s(event: simpy.Event) -> np.ndarray:
-    """Return when each of what an event stands for had ended: the messages of some, or the parts of a collective."""
+def ends_s(event: simpy.Event) -> np.ndarray:
+    """Return the end of each message of a transfer, or of each rank of a collective, in seconds [n]."""
     times = event.value
     assert isinstance(times, TransferTimes | PlayTimes)
     return times.end_s
 
 
-def _as_one(parties: Sequence[CollectiveMembers]) -> CollectiveMembers | None:
-    """Return parties that have nothing to do with each other as one; None where their schedules are not alike."""
-    schedule = side_by_side([party.schedule for party in parties])
-    if schedule is None or len(parties) == 1:
+def _joint(groups: Sequence[CollectiveMembers]) -> CollectiveMembers | None:
+    """Return independent groups as the members of one collective; None where their schedules differ."""
+    schedule = side_by_side([members.schedule for members in groups])
+    if schedule is None or len(groups) == 1:
         return None
-    firsts = np.cumsum([0, *(party.schedule.num_ranks for party in parties)]).tolist()
-    gpus = [first + gpu for first, party in zip(firsts, parties, strict=False) for gpu in party.gpus]
-    return CollectiveMembers(schedule, np.concatenate([party.nodes for party in parties]), gpus)
+    firsts = np.cumsum([0, *(members.schedule.num_ranks for members in groups)]).tolist()
+    gpus = [first + gpu for first, members in zip(firsts, groups, strict=False) for gpu in members.gpus]
+    return CollectiveMembers(schedule, np.concatenate([members.nodes for members in groups]), gpus)

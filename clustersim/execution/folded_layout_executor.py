@@ -1,16 +1,16 @@
-"""Ranks of a layout of whom the first of each stage plays its program, and the others do as it does."""
+"""Runs a layout in which all ranks of a stage do the same at the same time: only the first of each is simulated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 
 import numpy as np
 import simpy
 
-from clustersim.execution.folded_layout_collectives import FoldedLayoutCollectives, each_end_s
+from clustersim.execution.folded_layout_collectives import FoldedLayoutCollectives, ends_s
 from clustersim.execution.job import Job
-from clustersim.execution.layout_executor import LayoutExecutor
+from clustersim.execution.layout_executor import LayoutExecutor, OnReady
 from clustersim.execution.mailbox import Message
 from clustersim.execution.rank_iteration import RankIteration
 from clustersim.execution.worker import Process
@@ -25,19 +25,20 @@ from clustersim.shortcuts.micro_batch_cycle import RankCounts
 
 
 class _Progress:
-    """How far the first rank of a stage has come in an iteration: which buckets are ready, and the end."""
+    """The progress of the first rank of a stage in an iteration: events of each bucket, and of the end."""
 
-    __slots__ = ("over", "ready")
+    __slots__ = ("done", "ready")
 
     def __init__(self, env: simpy.Environment, num_buckets: int):
         self.ready = [env.event() for _ in range(num_buckets)]
-        self.over = env.event()
+        self.done = env.event()
 
 
 class FoldedLayoutExecutor(LayoutExecutor):
-    """A executor of whom the first rank of each stage plays its program; `fold` says who sends and exchanges with it.
+    """Runs the program of the first rank of each stage only.
 
-    Whether the others would do the same at the same time is looked at as far as it shows.
+    `folding` says which other ranks send messages and exchange gradients with it. Whether these really end at the same
+    time is checked as far as it can be seen (`stayed_in_sync`).
     """
 
     def __init__(
@@ -48,35 +49,35 @@ class FoldedLayoutExecutor(LayoutExecutor):
         algorithm: str,
         transport: Transport,
         watched: Collection[int],
-        fold: Folding,
+        folding: Folding,
     ):
-        super().__init__(network, gpus, grid, fold.programs, algorithm, transport, watched, fold.timed_bytes, True)
-        self._fold = fold
-        self._collectives = self._folded = FoldedLayoutCollectives(
-            network, gpus, grid, algorithm, transport, self._devices, fold
+        super().__init__(
+            network, gpus, grid, folding.programs, algorithm, transport, watched, folding.timed_bytes, skips_cycles=True
         )
-        self._each = grid.num_ranks // grid.pipeline
-        self._beside, self._all = np.array(fold.beside), np.array(fold.exchanging)
+        self._folding = folding
+        self._collectives = self._folded = FoldedLayoutCollectives(
+            network, gpus, grid, algorithm, transport, self._devices, folding
+        )
+        self._stage_size = grid.num_ranks // grid.pipeline
+        self._senders, self._exchanging = np.array(folding.senders), np.array(folding.exchanging)
         self._progress: dict[tuple[int, int], _Progress] = {}
-        self._unsent: dict[tuple[int, int], float] = {}  # bytes to a stage that ranks like this one did not send
+        self._unsent_bytes: dict[tuple[int, int], float] = {}  # of (rank, stage): not sent by the ranks like this one
 
-    def work(
-        self, ranks: np.ndarray, job: Job, place: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None
-    ) -> Process:
-        """Play one iteration of the rank `ranks[place]`, or hand over what the first of its stage hands over."""
+    def work(self, ranks: np.ndarray, job: Job, place: int, iteration: int, on_ready: OnReady | None) -> Process:
+        """Run one iteration of the rank `ranks[place]`: simulate the first rank of a stage, let others follow it."""
         rank, buckets = int(ranks[place]), job.plans(place, iteration).buckets
-        progress = self._progress_of(self.lead(rank), iteration, len(buckets))
+        progress = self._progress_of(self.simulated_rank(rank), iteration, len(buckets))
 
         def ready(number: int, bucket: Bucket) -> None:
             self._folded.exchanging.add(self._grid.stage(rank))
-            if hand_over is not None:
-                hand_over(number, bucket)
+            if on_ready is not None:
+                on_ready(number, bucket)
             progress.ready[number].succeed()
 
-        if rank == self.lead(rank):
+        if rank == self.simulated_rank(rank):
             self._folded.exchanging.discard(self._grid.stage(rank))
             yield from super().work(ranks, job, place, iteration, ready)
-            progress.over.succeed()
+            progress.done.succeed()
             return
         times = job.times
         times.make_room(iteration)
@@ -84,93 +85,93 @@ class FoldedLayoutExecutor(LayoutExecutor):
         for number, bucket in enumerate(buckets):
             if not progress.ready[number].processed:
                 yield progress.ready[number]
-            if hand_over is not None:
-                hand_over(number, bucket)
-        if not progress.over.processed:
-            yield progress.over
+            if on_ready is not None:
+                on_ready(number, bucket)
+        if not progress.done.processed:
+            yield progress.done
         times.computed_s[place, iteration] = self._env.now
 
-    def _loops(self) -> list[Loop | None]:
-        """Return what comes again in the program of each stage, messages of late micro-batches aside."""
-        loops, fold = super()._loops(), self._fold
-        if not fold.meets_exchange:
-            return loops
-        first_late = self._num_micro - fold.num_late
-        rows = zip(fold.programs, loops, strict=True)
-        return [loop and early_cycles(program, loop, first_late) for program, loop in rows]
+    def _progress_of(self, rank: int, iteration: int, num_buckets: int) -> _Progress:
+        key = (rank, iteration)
+        if key not in self._progress:
+            self._progress[key] = _Progress(self._env, num_buckets)
+            self._progress.pop((rank, iteration - 2), None)
+        return self._progress[key]
 
-    def _tally(self, turn: RankIteration) -> RankCounts:
-        """Return what a rank has counted by now, with the bytes to each stage that ranks like it did not send."""
-        tally = super()._tally(turn)
-        unsent = [self._unsent.get((turn.rank, stage), 0.0) for stage in range(self._grid.pipeline)]
-        return tally._replace(counted=np.append(tally.counted, unsent))
+    def simulated_rank(self, rank: int) -> int:
+        """Return the rank whose program is simulated for this rank: the first of its stage."""
+        return rank // self._stage_size * self._stage_size
 
-    def _count(self, turn: RankIteration, more: np.ndarray) -> None:
-        """Add to what a rank has counted."""
-        super()._count(turn, more)
-        for stage, num_bytes in enumerate(more[-self._grid.pipeline :].tolist()):
-            if num_bytes:
-                self._unsent[turn.rank, stage] += num_bytes
-
-    def lead(self, rank: int) -> int:
-        """Return the rank whose program is played for this one: the first of its stage."""
-        return rank // self._each * self._each
-
-    def stands_in(self, rank: int) -> int:
-        """Return the rank that exchanges gradients for this one, over links like its own."""
+    def exchanging_rank(self, rank: int) -> int:
+        """Return the rank whose gradient exchange is simulated for this rank, over isomorphic links."""
         place = rank % self._grid.tensor
-        return rank - place + self._fold.columns.stands_in[place]
+        return rank - place + self._folding.tensor_places.representative[place]
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
-        """Which shortcuts were taken, in words."""
-        return (self._fold.shortcut, *super().shortcuts[1:])
+        """Sentences that say which shortcuts were taken."""
+        return (self._folding.shortcut, *super().shortcuts[1:])
 
-    def whole_bytes(self, played: np.ndarray, num_iterations: int) -> np.ndarray:
-        """Return the bytes of an iteration [num_links], of so many of which these were played in the mean."""
-        topology, whole = self._network.topology, played.copy()
-        others = np.setdiff1d(self._all, self._beside)
-        for (rank, stage), num_bytes in self._unsent.items():
+    def all_link_bytes(self, simulated: np.ndarray, num_iterations: int) -> np.ndarray:
+        """Return the bytes of a mean iteration [num_links], those of ranks that were not simulated included."""
+        topology, whole = self._network.topology, simulated.copy()
+        others = np.setdiff1d(self._exchanging, self._senders)
+        for (rank, stage), num_bytes in self._unsent_bytes.items():
             for other in (rank + others).tolist():
                 src, dst = (int(topology.gpus[self._gpus[end]]) for end in (other, self._grid.in_stage(other, stage)))
                 whole[topology.route(src, dst)] += num_bytes / num_iterations
-        for own, instead in self._fold.columns.links:
-            whole[instead] = whole[own]
-        return super().whole_bytes(whole, num_iterations)
+        for simulated_links, images in self._folding.tensor_places.links:
+            whole[images] = whole[simulated_links]
+        return super().all_link_bytes(whole, num_iterations)
 
-    def _progress_of(self, rank: int, iteration: int, num_buckets: int) -> _Progress:
-        where = (rank, iteration)
-        if where not in self._progress:
-            self._progress[where] = _Progress(self._env, num_buckets)
-            self._progress.pop((rank, iteration - 2), None)
-        return self._progress[where]
+    def _loops(self) -> list[Loop | None]:
+        """Return the loop in the program of each stage, without late messages that may meet the gradient exchange."""
+        loops, folding = super()._loops(), self._folding
+        if not folding.meets_exchange:
+            return loops
+        first_late = self._num_micro - folding.num_late
+        rows = zip(folding.programs, loops, strict=True)
+        return [loop and early_cycles(program, loop, first_late) for program, loop in rows]
 
-    def _send(self, turn: RankIteration, op: Send) -> None:
-        """Let a message set off, and those of the ranks that do the same where that makes a difference."""
-        rank = turn.rank
-        meets = self._may_meet_exchange(turn, op)
-        senders = rank + (self._all if meets else self._beside)
-        if not meets:
-            self._unsent[rank, op.stage] = self._unsent.get((rank, op.stage), 0.0) + op.num_bytes
+    def _counts(self, state: RankIteration) -> RankCounts:
+        """Return the counters of a rank so far, with the bytes to each stage that ranks like it did not send."""
+        counts = super()._counts(state)
+        unsent = [self._unsent_bytes.get((state.rank, stage), 0.0) for stage in range(self._grid.pipeline)]
+        return counts._replace(counted=np.append(counts.counted, unsent))
+
+    def _add_counts(self, state: RankIteration, more: np.ndarray) -> None:
+        """Add to the counters of a rank."""
+        super()._add_counts(state, more)
+        for stage, num_bytes in enumerate(more[-self._grid.pipeline :].tolist()):
+            if num_bytes:
+                self._unsent_bytes[state.rank, stage] += num_bytes
+
+    def _send(self, state: RankIteration, op: Send) -> None:
+        """Send a message, and those of ranks that do the same, where they share links or meet the gradient exchange."""
+        rank = state.rank
+        meets_exchange = self._may_meet_exchange(state, op)
+        senders = rank + (self._exchanging if meets_exchange else self._senders)
+        if not meets_exchange:
+            self._unsent_bytes[rank, op.stage] = self._unsent_bytes.get((rank, op.stage), 0.0) + op.num_bytes
         if len(senders) == 1:
-            super()._send(turn, op)
+            super()._send(state, op)
             return
-        message = self._mailbox.message(self._grid.in_stage(rank, op.stage), turn.iteration, op.key)
-        turn.watch(message.arrived)
+        message = self._mailbox.message(self._grid.in_stage(rank, op.stage), state.iteration, op.key)
+        state.watch(message.arrived)
         message.sent_s = float(self._env.now)
         src, dst = self._gpus[senders], self._gpus[self._grid.in_stage(senders, op.stage)]
         arrived = self._network.transfers(src, dst, op.num_bytes)
         arrived.callbacks.append(partial(self._arrive, message))
 
     def _arrive(self, message: Message, arrived: simpy.Event) -> None:
-        """Let a message arrive, and note whether those of the ranks that do the same arrived with it."""
-        self._collectives.compare(each_end_s(arrived))
+        """Deliver a message, and check whether the messages of ranks that do the same arrived with it."""
+        self._collectives.check_sync(ends_s(arrived))
         message.arrive()
 
-    def _may_meet_exchange(self, turn: RankIteration, op: Send) -> bool:
-        """Say whether a message can be on its way while gradients of its sender's or its receiver's stage are."""
-        if not self._fold.meets_exchange:
+    def _may_meet_exchange(self, state: RankIteration, op: Send) -> bool:
+        """Say whether a message may be in flight while gradients of its sender's or receiver's stage are exchanged."""
+        if not self._folding.meets_exchange:
             return False
-        num_micro = self._num_micro - self.course.num_fewer(turn.iteration)
-        is_late = op.key.micro_batch >= num_micro - self._fold.num_late
-        return is_late or bool(self._folded.exchanging & {self._grid.stage(turn.rank), op.stage})
+        num_micro = self._num_micro - self.stage_programs.num_skipped_micro_batches(state.iteration)
+        is_late = op.key.micro_batch >= num_micro - self._folding.num_late
+        return is_late or bool(self._folded.exchanging & {self._grid.stage(state.rank), op.stage})

@@ -1,4 +1,4 @@
-"""A job: the workers of one training run on the clock, and what they note down."""
+"""A job: the workers of one training run on the simulated clock, and the times and updates that they record."""
 
 from __future__ import annotations
 
@@ -23,43 +23,51 @@ OnProgress = Callable[[float], None]
 """Called with the share of the work that is done, 0 to 1."""
 
 ENDLESS = 1 << 40
-"""The number of iterations of a job that goes on until its clock is stopped."""
+"""The number of iterations of a job that runs until its clock is stopped."""
 
-_FIRST_NOTED = 64  # iterations that there is room for before anybody needs more: of updates there may be far more
+_INITIAL_ITERATIONS = 64
+"""Iterations that a timesheet has room for at first; it grows. `num_iterations` counts updates and may be far more."""
 
-Work = Callable[["Job", int, int, Callable[[int, Bucket], None] | None], Generator[simpy.Event, Any, Any]]
-"""What a rank of a job does in an iteration, told by whom to hand its buckets over to as they are ready."""
+RankWork = Callable[["Job", int, int, Callable[[int, Bucket], None] | None], Generator[simpy.Event, Any, Any]]
+"""Runs one iteration of a rank: (job, rank, iteration, callback for each bucket that is ready, or None)."""
 
-INSIDE = "workers' days played on the network's own clock, not on SimPy's"
-"""What is told where they are."""
+ON_NETWORK_CLOCK = "workers simulated on the network's own clock, not on SimPy's"
+"""The shortcut that a result names where this is so."""
 
 
 @dataclass
 class Job:
-    """Workers on `gpus` [num_ranks]. Each goes through `plans(rank, iteration)`.
+    """The workers on `gpus` [num_ranks]. Each runs through the iterations `plans(rank, iteration)`.
 
-    What it computes is slowed by `slowdown(rank, iteration)`, and goes at the rank's pace where there are `paces`
-    [num_ranks]. Its plans are those of the slowest GPU that it waits for, `slowest` [num_ranks] times as long as those
-    of the mean one. `num_iterations` updates are to be counted, after those in which the job finds its pace.
-    `update_bytes_per_byte` is how many bytes the optimizer moves for each byte of gradient, which is what an update
-    costs in a server's memory; each of its numbers travels in `bytes_per_number`. Samples come from the `input_stage`,
-    where there is one, and else are there; `samples` are the batches on their way to a GPU's memory, by rank. `wire`
-    says what compression has made of gradients.
+    Speed: compute takes `slowdown(rank, iteration)` times as long, and follows the rank's pace over time where there
+    are `paces` [num_ranks]. The plans are those of the slowest GPU that a rank waits for: `slowest` [num_ranks] times
+    as long as those of the mean GPU. `num_iterations` updates count, after a warm-up.
 
-    The strategy notes down when everybody did what (`times`), which gradients met the model (`updates`), by which
-    `algorithms` [num_buckets] buckets are exchanged, and what of the run counts: the iterations from `num_warm_up` on
-    but for the last `num_after`, or what lies in its `window`. `pushed` [num_ranks] says how many workers' gradients a
-    rank hands to the model at a time, its own or the sum of its host's; an update takes `gradients_per_update` of such.
-    `shortcuts` says in words what is not played as it happens.
-    `server_hosts` are hosts of their own that servers have been given, which join the `hosts_in_use` of all jobs on
-    the cluster; these share the memories in which hosts update, too (`host_rates`, by node). Where a model is laid over
-    several GPUs, the ranks of the job have the same part of it, and other jobs the others; `work` plays what a rank
-    does until its gradients are exchanged, and takes `num_settling` iterations to find its pace. Among all ranks these
-    are `ranks` [num_ranks]. Where a job `plays_as_one`, its ranks are taken to do the same at the same time, and the
-    first does it for all; as far as is known they do (`has_kept_together`). Where somebody waits for it, `first_over`
-    happens when all ranks have ended their first iteration. `gradient_of` says which iteration's gradient an update
-    applies, where that is not its own. Somebody waits for `awaited` ends of backward, by rank and
-    iteration.
+    Bytes: the optimizer moves `update_bytes_per_byte` bytes for each byte of gradient, which is the cost of an update
+    in a server's memory. Each number of a gradient travels in `bytes_per_number`. `wire` says how compression changed
+    the gradients.
+
+    Input: samples come from the `input_stage`; without one they are always there. `samples` are the batches on their
+    way to a GPU's memory, by rank.
+
+    What the strategy sets: the times of all ranks (`times`), the gradients applied to the model (`updates`), the
+    `algorithms` [num_buckets] that exchange the buckets, and which part of the run counts. That is all iterations from
+    `num_warm_up` on but the last `num_after`, or the time inside the `window`. `gradient_of` maps an iteration to the
+    one whose gradient its update applies, where that is an earlier one. `gradients_per_push` [num_ranks] is how
+    many workers' gradients a rank adds to the model at a time: its own, or the sum of its host's. One update takes
+    `gradients_per_update` of these. `shortcuts` are sentences that say what was not simulated event by event.
+
+    Hosts: `server_hosts` are hosts that only servers use. They join `hosts_in_use`, the hosts of all jobs on the
+    cluster. Jobs also share the memories in which hosts update (`host_rates`, by node).
+
+    Layouts: where a model is laid over several GPUs, the ranks of a job hold the same part of it, and other jobs hold
+    the other parts. `work` runs a rank until its gradients are exchanged. It reaches a steady state after
+    `num_settling` iterations. `ranks` [num_ranks] are the numbers of the job's ranks among all ranks. In a job that
+    `is_folded`, all ranks are assumed to do the same at the same time and only the first is simulated;
+    `stayed_in_sync` is False as soon as that is seen to be wrong.
+
+    Events: `first_iteration_done` fires, if it is set, when all ranks have ended their first iteration.
+    `computed_events` are ends of backward that another rank waits for, by (rank, iteration).
     """
 
     env: simpy.Environment
@@ -88,95 +96,94 @@ class Job:
     hosts_in_use: set[int] = field(default_factory=set)
     server_hosts: list[int] = field(default_factory=list)
     host_rates: dict[int, SharedRate] = field(default_factory=dict)
-    work: Work | None = None
+    work: RankWork | None = None
     num_settling: int = 0
     ranks: np.ndarray | None = None
-    plays_as_one: bool = False
-    has_kept_together: bool = True
+    is_folded: bool = False
+    stayed_in_sync: bool = True
     gradient_of: dict[int, int] = field(default_factory=dict)
-    first_over: simpy.Event | None = None
-    awaited: dict[tuple[int, int], simpy.Event] = field(default_factory=dict)
-    pushed: np.ndarray = field(init=False)
+    first_iteration_done: simpy.Event | None = None
+    computed_events: dict[tuple[int, int], simpy.Event] = field(default_factory=dict)
+    gradients_per_push: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = self.env
-        self.times = Timesheet.blank(self.num_ranks, min(self.num_iterations, _FIRST_NOTED), len(self.buckets))
-        self.pushed = np.ones(self.num_ranks, dtype=np.int64)
+        self.times = Timesheet.blank(self.num_ranks, min(self.num_iterations, _INITIAL_ITERATIONS), len(self.buckets))
+        self.gradients_per_push = np.ones(self.num_ranks, dtype=np.int64)
         self.gradients_per_update = self.num_ranks
-        self._num_over = 0  # ranks that have ended their first iteration
+        self._num_first_done = 0  # ranks that have ended their first iteration
         self.hosts_in_use.update(self.hosts.tolist())
 
-    def go_inside(self) -> None:
-        """Put the workers on the network's inner clock, where they wait for nothing but messages and each other.
+    def use_network_clock(self) -> None:
+        """Put the workers on the network's inner clock, if they wait only for messages and for each other.
 
-        Not in an exact run, nor where samples come from processes on the outer clock, nor where somebody looks at
-        every event of it, as one does who plays several jobs.
+        They stay on SimPy's clock in an exact run, where samples come from processes on SimPy's clock, and where the
+        caller steps through every event, as a simulation of several jobs does.
         """
-        is_alone = self.num_iterations < ENDLESS and self.work is None and self.input_stage is None
-        if is_alone and not self.network.exact:
+        has_simple_waits = self.num_iterations < ENDLESS and self.work is None and self.input_stage is None
+        if has_simple_waits and not self.network.exact:
             self.clock = self.network.inner_clock
-            self.shortcuts = (INSIDE,)
+            self.shortcuts = (ON_NETWORK_CLOCK,)
 
     def note_computed(self, rank: int, iteration: int) -> None:
-        """Note that a rank has gone forward and backward, and tell who waits for it."""
+        """Record that a rank has ended backward, and fire the event that another rank may wait for."""
         self.times.computed_s[rank, iteration] = self.clock.now
-        if (event := self.awaited.pop((rank, iteration), None)) is not None:
+        if (event := self.computed_events.pop((rank, iteration), None)) is not None:
             event.succeed()
 
     def note_end(self, ranks: int | np.ndarray, iteration: int, end_s: float | np.ndarray) -> None:
-        """Note when ranks end an iteration, which may be to come."""
+        """Record when ranks end an iteration, in seconds; that time may lie in the future."""
         self.times.end_s[ranks, iteration] = end_s
-        over = self.first_over
-        if iteration or over is None:
+        done = self.first_iteration_done
+        if iteration or done is None:
             return
-        self._num_over += np.size(ranks)
-        if self._num_over == (1 if self.plays_as_one else self.num_ranks):
+        self._num_first_done += np.size(ranks)
+        if self._num_first_done == (1 if self.is_folded else self.num_ranks):
             last_s = float(np.nanmax(self.times.end_s[:, 0]))
-            over._ok, over._value = True, None  # as `succeed` does, which knows of no later time
-            self.env.schedule(over, delay=max(0.0, last_s - self.env.now))
+            done._ok, done._value = True, None  # what `succeed` does, which cannot take a later time
+            self.env.schedule(done, delay=max(0.0, last_s - self.env.now))
 
     def computed(self, rank: int, iteration: int) -> simpy.Event:
-        """Return what happens when a rank that has begun an iteration has gone forward and backward."""
+        """Return an event that fires when a rank has ended backward of an iteration that it has begun."""
         if not np.isnan(self.times.computed_s[rank, iteration]):
             return self.clock.timeout(0.0)
-        return self.awaited.setdefault((rank, iteration), self.clock.event())
+        return self.computed_events.setdefault((rank, iteration), self.clock.event())
 
     @property
-    def may_be_compiled(self) -> bool:
-        """Whether workers are inside, all different, and nothing but what they wait for changes how quickly they go.
+    def can_use_kernels(self) -> bool:
+        """Whether `strategies.kernels` give the same times: all ranks differ, and only the waits set their speed.
 
-        Those who are alike do all things at the same times: who is first then is not the same in kernels as for
-        processes on the network's compiled side.
+        Equal ranks do everything at the same times. Compiled kernels would then order them otherwise than processes on
+        the network's inner clock do.
         """
         first_s = {self.plans(rank, 0).forward_s * self.slowdown(rank, 0) for rank in range(self.num_ranks)}
         is_simple = self.clock is not self.env and self.paces is None and self.network.is_left_alone
         return is_simple and len(first_s) == self.num_ranks
 
-    def outside(self, event: simpy.Event) -> simpy.Event:
-        """Return an event on SimPy's clock that happens when one on the workers' does."""
+    def on_simpy_clock(self, event: simpy.Event) -> simpy.Event:
+        """Return an event on SimPy's clock that fires when an event on the workers' clock does."""
         return event if self.clock is self.env else self.network.inner_clock.outside(event)
 
     @cached_property
     def buckets(self) -> tuple[Bucket, ...]:
-        """What is exchanged in every iteration; the same for all ranks, but for when it is ready."""
+        """The buckets of every iteration. They are the same for all ranks, except for the time they are ready."""
         return self.plans(0, 0).buckets
 
     @property
     def num_filling(self) -> int:
-        """How many iterations it takes at least until as many batches are prefetched as there can be.
-
-        Or until ranks have found their pace that wait for each other from one iteration to the next.
-        """
-        is_executor = self.work is not None
-        return self.num_settling if is_executor or self.input_stage is None else self.input_stage.prefetch
+        """Iterations until the prefetch queue can be full, or until ranks of a layout reach a steady state."""
+        is_layout = self.work is not None
+        return self.num_settling if is_layout or self.input_stage is None else self.input_stage.prefetch
 
     @property
     def num_ranks(self) -> int:
+        """The number of ranks of this job."""
         return len(self.gpus)
 
     @cached_property
     def devices(self) -> list[GpuDevice]:
+        """The GPU of each rank [num_ranks]."""
         paces = [None] * self.num_ranks if self.paces is None else self.paces
         shares = uses_sms(self.transport)
         return [
@@ -186,7 +193,7 @@ class Job:
 
     @cached_property
     def hosts(self) -> np.ndarray:
-        """[num_ranks] the host of each rank."""
+        """The host of each rank [num_ranks]."""
         return np.asarray(self.network.topology.gpu_hosts[self.gpus])
 
     @property
@@ -195,5 +202,5 @@ class Job:
         return self.transport.buffers == "host"
 
     def buffer_nodes(self) -> list[Hashable]:
-        """Return where each rank's messages start and end [num_ranks]."""
+        """Return the node where each rank's messages start and end [num_ranks]."""
         return [device.host_memory if self.is_staged else device.node for device in self.devices]

@@ -1,4 +1,4 @@
-"""Collectives of the ranks of a layout: their groups, their order, and the share of a GPU that each holds."""
+"""Collectives among the ranks of a layout: their groups, their order, and the multiprocessors that they occupy."""
 
 from __future__ import annotations
 
@@ -14,43 +14,46 @@ from clustersim.collectives import Schedule
 from clustersim.communicator.algorithm import algorithm_name, schedule_collective
 from clustersim.communicator.extra_ranks import extra_ranks
 from clustersim.communicator.pauses import pauses_s
-from clustersim.communicator.sm_share import HOLDING, sm_share
+from clustersim.communicator.sm_share import SM_COLLECTIVES, sm_share
 from clustersim.devices import GpuDevice
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import PEERS, SHARERS, Grid
 from clustersim.program.ops import Call, Key
-from clustersim.shortcuts.timed_collectives import are_one
+from clustersim.shortcuts.timed_collectives import is_same_time
 
-_OF_COPIES = ("replicas", "data", SHARERS, PEERS)
-"""Axes along which copies exchange what they have, of experts too."""
+_REPLICA_AXES = ("replicas", "data", SHARERS, PEERS)
+"""Axes along which copies of the model, or of its experts, exchange gradients and weights."""
 
 
 class PendingCollective:
-    """A collective of a group: how many have still to ask for it, and to enter it, and when the last of them asked.
+    """A collective of a group that not all ranks have entered yet.
 
-    Who has asked enters behind the collective before it, which is on its way and waits for nobody. When all have come,
-    the collective is let go of: ranks look back at when it was asked for, after its end.
+    A rank first calls the collective, and enters it when its previous collective is done. `last_call_s` is the time of
+    the last call in seconds, infinity before it: from then on, only messages are waited for. Ranks read it after the
+    end. The attribute `collective` is deleted when all ranks have entered.
     """
 
-    __slots__ = ("collective", "last_s", "num_to_ask", "num_to_come")
+    __slots__ = ("collective", "last_call_s", "num_to_call", "num_to_enter")
 
     def __init__(self, collective: Collective, num_ranks: int):
         self.collective = collective
-        self.num_to_ask = self.num_to_come = num_ranks
-        self.last_s = float("inf")
+        self.num_to_call = self.num_to_enter = num_ranks
+        self.last_call_s = float("inf")
 
-    def ask(self, now_s: float) -> None:
-        self.num_to_ask -= 1
-        if not self.num_to_ask:
-            self.last_s = now_s
+    def note_call(self, now_s: float) -> None:
+        """Note the call of one rank, at `now_s` seconds."""
+        self.num_to_call -= 1
+        if not self.num_to_call:
+            self.last_call_s = now_s
 
 
 class CollectiveMembers(NamedTuple):
-    """Who goes through a schedule together: the node of each rank, the ranks that are GPUs, and what ranks pause.
+    """The members of a collective: the schedule, the node of each rank [num_ranks], and the ranks that are GPUs.
 
-    Others are switches, or memories of hosts.
+    The other ranks are switches, or memories of hosts. `delay_s` [num_ranks, num_steps] are pauses before each step, in
+    seconds.
     """
 
     schedule: Schedule
@@ -61,15 +64,15 @@ class CollectiveMembers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimedCollective:
-    """A collective of known time, which nobody waits to begin: when all had asked for it."""
+    """A collective that takes a known time and sends nothing; `last_call_s` is when it began, in seconds."""
 
-    last_s: float
+    last_call_s: float
 
 
 class LayoutCollectives:
-    """The collectives of the ranks on `gpus` [num_ranks], who stand on a grid, and whose `devices` they run on.
+    """The collectives of the ranks of `grid`, on `gpus` [num_ranks] and their `devices`.
 
-    `looks_together`: whether it is noted when GPUs that split layers are not done at the same time.
+    With `checks_sync`, `stayed_in_sync` becomes False when GPUs that split layers end a collective at different times.
     """
 
     def __init__(
@@ -80,24 +83,24 @@ class LayoutCollectives:
         algorithm: str,
         transport: Transport,
         devices: Mapping[int, GpuDevice],
-        looks_together: bool,
+        checks_sync: bool,
     ):
         self._network, self._env = network, network.env
         self._gpus, self._grid, self._devices = gpus, grid, devices
         self._algorithm, self._transport = algorithm, transport
-        self._looks_together = looks_together
-        self.has_kept_together = True
-        self._parties: dict[tuple[str, int, str, float, int], CollectiveMembers] = {}
-        self._shares: dict[tuple[str, int, str, float], dict[int, float]] = {}
-        self._meetings: dict[tuple[str, int, int, Key], PendingCollective] = {}
+        self._checks_sync = checks_sync
+        self.stayed_in_sync = True
+        self._known_members: dict[tuple[str, int, str, float, int], CollectiveMembers] = {}
+        self._sm_shares: dict[tuple[str, int, str, float], dict[int, float]] = {}
+        self._pending: dict[tuple[str, int, int, Key], PendingCollective] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
         self._places: dict[tuple[str, int], int] = {}  # of ranks in their groups
-        self._behind: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
+        self._previous: dict[tuple[str, int], simpy.Event] = {}  # the last collective of a rank along an axis
 
     def call(
         self, rank: int, iteration: int, op: Call, after: simpy.Event | None
     ) -> tuple[PendingCollective | TimedCollective, simpy.Event]:
-        """Begin a collective; return when the last one asked for it, and its end. One of known time sends nothing."""
+        """Call a collective for a rank; return it, and the event of the end of the rank's part."""
         if op.known_s is None:
             return self.enter(rank, iteration, op, after)
         return TimedCollective(float(self._env.now)), self._env.timeout(op.known_s)
@@ -105,60 +108,72 @@ class LayoutCollectives:
     def enter(
         self, rank: int, iteration: int, op: Call, after: simpy.Event | None
     ) -> tuple[PendingCollective, simpy.Event]:
-        """Enter a collective after the one before it along the same axis, and `after` another one if it is to be so.
+        """Enter a collective after the rank's previous one along the same axis, and after the event `after`.
 
-        Return it, and when the rank's part of it is done.
+        Return it, and the event of the end of the rank's part.
         """
         group = self._group(rank, op.axis)
-        meeting = self._meeting(group, iteration, op)
-        meeting.ask(float(self._env.now))
-        return meeting, self._in_turn(rank, op, after, partial(self._come, meeting, group, rank, iteration, op))
+        pending = self._pending_collective(group, iteration, op)
+        pending.note_call(float(self._env.now))
+        take_part = partial(self._take_part, pending, group, rank, iteration, op)
+        return pending, self._begin_in_order(rank, op, after, take_part)
 
-    def compare(self, instants_s: np.ndarray) -> None:
-        """Note whether what is taken to happen at the same time did so."""
-        self.has_kept_together &= are_one(instants_s)
+    def check_sync(self, times_s: np.ndarray) -> None:
+        """Note whether times [n] in seconds, which are assumed to be the same, are so."""
+        self.stayed_in_sync &= is_same_time(times_s)
 
-    def _in_turn(
-        self, rank: int, op: Call, after: simpy.Event | None, come: Callable[[simpy.Event], None]
+    def _begin_in_order(
+        self, rank: int, op: Call, after: simpy.Event | None, begin: Callable[[simpy.Event], None]
     ) -> simpy.Event:
-        """Let `come` begin a rank's part of a collective behind what is before it; return its end."""
-        turn = op.axis, rank
-        behind = [each for each in (self._behind.get(turn), after) if each is not None and each.callbacks is not None]
-        done = self._behind[turn] = simpy.Event(self._env)
-        if behind:
-            _after(behind, come, done)
+        """Begin a rank's part of a collective when the events before it are done; return the event of its end.
+
+        `begin` is called with that event.
+        """
+        key = op.axis, rank
+        waits_for = [
+            each for each in (self._previous.get(key), after) if each is not None and each.callbacks is not None
+        ]
+        done = self._previous[key] = simpy.Event(self._env)
+        if waits_for:
+            _when_all_done(waits_for, begin, done)
         else:
-            come(done)
+            begin(done)
         return done
 
-    def _come(
-        self, meeting: PendingCollective, group: tuple[int, ...], rank: int, iteration: int, op: Call, done: simpy.Event
+    def _take_part(
+        self,
+        pending: PendingCollective,
+        group: tuple[int, ...],
+        rank: int,
+        iteration: int,
+        op: Call,
+        done: simpy.Event,
     ) -> None:
         place = (self._places[op.axis, rank] - op.root) % len(group)
-        meeting.collective.take_part(place, done)
-        meeting.num_to_come -= 1
-        if not meeting.num_to_come:
-            del self._meetings[op.axis, group[0], iteration, op.key], meeting.collective
+        pending.collective.take_part(place, done)
+        pending.num_to_enter -= 1
+        if not pending.num_to_enter:
+            del self._pending[op.axis, group[0], iteration, op.key], pending.collective
         if op.axis != "tensor":
-            self._hold(rank, group, op, done)
+            self._occupy_sms(rank, group, op, done)
 
-    def _hold(self, rank: int, group: tuple[int, ...], op: Call, done: simpy.Event) -> None:
-        """Let a collective hold multiprocessors of a rank's GPU until its part is done, beside what that computes."""
-        own = self._devices[rank].multiprocessors
-        if own is None or op.op not in HOLDING:
+    def _occupy_sms(self, rank: int, group: tuple[int, ...], op: Call, done: simpy.Event) -> None:
+        """Occupy multiprocessors of a rank's GPU until its part of a collective is done; compute slows down."""
+        multiprocessors = self._devices[rank].multiprocessors
+        if multiprocessors is None or op.op not in SM_COLLECTIVES:
             return
         key = op.axis, group[0], op.op, op.num_bytes
-        if key not in self._shares:
+        if key not in self._sm_shares:
             topology, gpus = self._network.topology, self._gpus[list(group)]
             name, library = op.op, self._transport.library
             if op.op == "all-reduce":
                 name = algorithm_name(op.op, self._algorithm_of(op), topology, gpus, op.num_bytes, library)
             shares = sm_share(topology, gpus, self._transport, name, self._algorithm_of(op)).tolist()
-            self._shares[key] = dict(zip(group, shares, strict=True))
-        share = self._shares[key][rank]
+            self._sm_shares[key] = dict(zip(group, shares, strict=True))
+        share = self._sm_shares[key][rank]
         if share:
-            own.hold(share)
-            done.callbacks.insert(0, lambda _: own.let_go(share))  # before anybody goes on who waits for it
+            multiprocessors.occupy(share)
+            done.callbacks.insert(0, lambda _: multiprocessors.release(share))  # before any process that waits goes on
 
     def _group(self, rank: int, axis: str) -> tuple[int, ...]:
         group = self._groups.get((axis, rank))
@@ -168,54 +183,54 @@ class LayoutCollectives:
             self._places.update({(axis, each): place for place, each in enumerate(group)})
         return group
 
-    def _meeting(self, group: tuple[int, ...], iteration: int, op: Call) -> PendingCollective:
+    def _pending_collective(self, group: tuple[int, ...], iteration: int, op: Call) -> PendingCollective:
         key = (op.axis, group[0], iteration, op.key)
-        meeting = self._meetings.get(key)
-        if meeting is None:
-            meeting = self._meetings[key] = PendingCollective(self._begin(self._party(group, op)), len(group))
-            if op.axis == "tensor" and self._looks_together:
-                meeting.collective.finished.callbacks.append(partial(self._look_together, len(group)))
-        return meeting
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = PendingCollective(self._begin(self._members(group, op)), len(group))
+            if op.axis == "tensor" and self._checks_sync:
+                pending.collective.finished.callbacks.append(partial(self._check_ends, len(group)))
+        return pending
 
-    def _look_together(self, num_gpus: int, finished: simpy.Event) -> None:
-        """Note whether GPUs that split layers were done with a collective at the same time."""
+    def _check_ends(self, num_gpus: int, finished: simpy.Event) -> None:
+        """Note whether GPUs that split layers ended a collective at the same time."""
         assert isinstance(finished.value, PlayTimes)
-        self.compare(finished.value.end_s[:num_gpus])
+        self.check_sync(finished.value.end_s[:num_gpus])
 
-    def _party(self, group: tuple[int, ...], op: Call) -> CollectiveMembers:
-        """Return how a group goes through a collective."""
-        known = (op.axis, group[0], op.op, op.num_bytes, op.root)
-        if known not in self._parties:
+    def _members(self, group: tuple[int, ...], op: Call) -> CollectiveMembers:
+        """Return the members of a group's collective."""
+        key = (op.axis, group[0], op.op, op.num_bytes, op.root)
+        if key not in self._known_members:
             topology, gpus = self._network.topology, np.roll(self._gpus[list(group)], -op.root)
             algorithm = self._algorithm_of(op)
             _, schedule = schedule_collective(op.op, algorithm, topology, gpus, op.num_bytes, self._transport.library)
             nodes = np.append(topology.gpus[gpus], np.array(extra_ranks(schedule, topology, gpus), dtype=np.int64))
             delay_s = pauses_s(schedule, topology, gpus, self._transport.library, op.op, algorithm)
-            self._parties[known] = CollectiveMembers(schedule, nodes.astype(np.int64), range(len(group)), delay_s)
-        return self._parties[known]
+            self._known_members[key] = CollectiveMembers(schedule, nodes.astype(np.int64), range(len(group)), delay_s)
+        return self._known_members[key]
 
-    def _begin(self, party: CollectiveMembers) -> Collective:
-        """Begin a collective, in which no GPU is yet; switches and memories are."""
-        collective = self._network.begin_at(party.schedule, party.nodes, party.delay_s)
-        if len(party.gpus) < party.schedule.num_ranks:
-            others = np.setdiff1d(np.arange(party.schedule.num_ranks), party.gpus).tolist()
+    def _begin(self, members: CollectiveMembers) -> Collective:
+        """Begin a collective which no GPU has entered yet; switches and memories enter at once."""
+        collective = self._network.begin_at(members.schedule, members.nodes, members.delay_s)
+        if len(members.gpus) < members.schedule.num_ranks:
+            others = np.setdiff1d(np.arange(members.schedule.num_ranks), members.gpus).tolist()
             collective.enter_each(others, [float(self._env.now)] * len(others))
         return collective
 
     def _algorithm_of(self, op: Call) -> str:
-        """Return what is named for what copies add up and gather; the library chooses for everything else."""
-        return self._algorithm if op.axis in _OF_COPIES and not op.has_root else "auto"
+        """Return the scenario's algorithm for collectives among copies without a root, `auto` for all others."""
+        return self._algorithm if op.axis in _REPLICA_AXES and not op.has_root else "auto"
 
 
-def _after(behind: Sequence[simpy.Event], come: Callable[[simpy.Event], None], done: simpy.Event) -> None:
-    """Let what `come` begins, and `done` ends, begin when all behind are done."""
-    num_left = len(behind)
+def _when_all_done(events: Sequence[simpy.Event], begin: Callable[[simpy.Event], None], done: simpy.Event) -> None:
+    """Call `begin(done)` when all events have fired."""
+    num_left = len(events)
 
-    def look(_: simpy.Event) -> None:
+    def count_down(_: simpy.Event) -> None:
         nonlocal num_left
         num_left -= 1
         if not num_left:
-            come(done)
+            begin(done)
 
-    for each in behind:
-        each.callbacks.append(look)
+    for each in events:
+        each.callbacks.append(count_down)

@@ -1,4 +1,4 @@
-"""Messages between the stages of a layout: what each of them is called, when it set off and when it arrived."""
+"""Messages between the stages of a layout: their keys, when they were sent, and the events of their arrival."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ from clustersim.program.ops import Key
 
 
 class Message:
-    """A message on its way: when it set off, and the events of its arrival and that the other rank waits for it."""
+    """A message between two ranks.
 
-    __slots__ = ("arrived", "awaited", "sent_s")
+    `sent_s` is when it was sent, in seconds. `arrived` fires at its arrival, and `expected` when its receiver waits.
+    """
+
+    __slots__ = ("arrived", "expected", "sent_s")
 
     def __init__(self, env: simpy.Environment):
         self.arrived: simpy.Event = env.event()
-        self.awaited: simpy.Event = env.event()
+        self.expected: simpy.Event = env.event()
         self.sent_s = float("inf")
 
     def arrive(self, _: simpy.Event | None = None) -> None:
-        """Let it arrive, and who waits for it go on at once: from a callback."""
+        """Fire `arrived` at once, outside the event queue. To be called from a callback."""
         happen(self.arrived)
 
     def expect(self) -> None:
-        """Let who sends it know that the other rank waits for it: on the clock only if somebody waits to know."""
-        if self.awaited.triggered:
+        """Fire `expected`: through the event queue only if a process waits for it."""
+        if self.expected.triggered:
             return
-        if self.awaited.callbacks:
-            self.awaited.succeed()
+        if self.expected.callbacks:
+            self.expected.succeed()
         else:
-            happen(self.awaited)
+            happen(self.expected)
 
 
 class Mailbox:
-    """The messages to each rank, from when one of its two ends asks for it until it is taken.
+    """The messages to each rank. A message exists from when sender or receiver first asks for it until it is taken.
 
-    A key may be of a micro-batch of an iteration before: then its number is below 0.
+    A key may be of a micro-batch of an earlier iteration: its number is then below 0.
     """
 
     def __init__(self, env: simpy.Environment, num_micro_batches: int):
@@ -43,21 +46,24 @@ class Mailbox:
         self._messages: dict[tuple[int, int, Key], Message] = {}
 
     def message(self, rank: int, iteration: int, key: Key) -> Message:
-        """Return the message to a rank, one for both of its ends."""
-        where = self._called(rank, iteration, key)
-        if where not in self._messages:
-            self._messages[where] = Message(self._env)
-        return self._messages[where]
+        """Return the message to a rank. Sender and receiver get the same one."""
+        full_key = self._full_key(rank, iteration, key)
+        if full_key not in self._messages:
+            self._messages[full_key] = Message(self._env)
+        return self._messages[full_key]
 
     def take(self, rank: int, iteration: int, key: Key) -> None:
-        """Take a message that has arrived."""
-        del self._messages[self._called(rank, iteration, key)]
+        """Remove a message that has arrived."""
+        del self._messages[self._full_key(rank, iteration, key)]
 
-    def under_way(self) -> list[simpy.Event]:
-        """Return the arrivals of messages that nobody waits for: those of micro-batches that the job ended before."""
+    def in_flight(self) -> list[simpy.Event]:
+        """Return the arrival events of messages still in flight.
+
+        When a job has ended, these are messages of micro-batches after its last one.
+        """
         return [message.arrived for message in self._messages.values() if not message.arrived.processed]
 
-    def _called(self, rank: int, iteration: int, key: Key) -> tuple[int, int, Key]:
+    def _full_key(self, rank: int, iteration: int, key: Key) -> tuple[int, int, Key]:
         if key.micro_batch >= 0:
             return rank, iteration, key
         before, micro_batch = divmod(key.micro_batch, self._num_micro)

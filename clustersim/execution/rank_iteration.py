@@ -1,4 +1,4 @@
-"""One rank's iteration while it is played."""
+"""The state of one iteration of one rank of a layout, while it is simulated."""
 
 from __future__ import annotations
 
@@ -13,42 +13,54 @@ from clustersim.shortcuts.micro_batch_cycle import MicroBatchCycles, RankCycles
 
 
 class RankIteration:
-    """An iteration of one rank while it is played: of which place of which job, and what it has begun.
+    """One iteration of the rank `rank` of all ranks, which has the index `place` in its `job`.
 
-    `called` are collectives, when their last rank asked and their ends; `aside` copies and updates on the host.
-    `unsent` is what the other rank is to be there for, and `runner` looks on while the rank is in `cycles`.
+    `collectives` are those that it has called, each with the event of its end. `host_ops` are the ends of the copies
+    and updates that it has begun on its host. `unsent` is a message that waits for its receiver. `cycles` are the
+    micro-batch cycles of the iteration, and `rank_cycles` records this rank's cycle while it is in one.
     """
 
-    __slots__ = ("aside", "called", "cycles", "iteration", "job", "place", "rank", "runner", "slowdown", "unsent")
+    __slots__ = (
+        "collectives",
+        "cycles",
+        "host_ops",
+        "iteration",
+        "job",
+        "place",
+        "rank",
+        "rank_cycles",
+        "slowdown",
+        "unsent",
+    )
 
     def __init__(self, job: Job, place: int, rank: int, iteration: int):
         self.job, self.place, self.rank, self.iteration = job, place, rank, iteration
         self.slowdown = job.slowdown(place, iteration)
-        self.called: dict[Key, tuple[PendingCollective | TimedCollective, simpy.Event]] = {}
-        self.aside: dict[Key, simpy.Event] = {}
+        self.collectives: dict[Key, tuple[PendingCollective | TimedCollective, simpy.Event]] = {}
+        self.host_ops: dict[Key, simpy.Event] = {}
         self.unsent: Send | None = None
         self.cycles: MicroBatchCycles | None = None
-        self.runner: RankCycles | None = None
+        self.rank_cycles: RankCycles | None = None
 
     def watch(self, event: simpy.Event) -> None:
-        """Look at when something ends that the rank lets go on beside what it does."""
-        if self.runner is not None:
-            self.runner.watch(event)
+        """Record the end of an operation that runs in the background, for the detection of identical cycles."""
+        if self.rank_cycles is not None:
+            self.rank_cycles.watch(event)
         elif self.cycles is not None:
             self.cycles.watch_early(event)
 
-    def end_of(self, key: Key | None) -> simpy.Event | None:
-        """Return the end of what this rank has begun."""
+    def done_event(self, key: Key | None) -> simpy.Event | None:
+        """Return the event of the end of an operation that this rank has begun; None without a key."""
         if key is None:
             return None
-        return self.called[key][1] if key in self.called else self.aside[key]
+        return self.collectives[key][1] if key in self.collectives else self.host_ops[key]
 
-    def lasted_s(self) -> np.ndarray:
-        """Return how many seconds each thing lasted so far that a timesheet has no times of [num of `LASTING`]."""
+    def durations_s(self) -> np.ndarray:
+        """Return the seconds so far in each column of the timesheet that holds a duration [len(LASTING)]."""
         self.job.times.slowed_s[self.place, self.iteration] += self.job.devices[self.place].take_lost_s()
         return np.array([getattr(self.job.times, name)[self.place, self.iteration] for name in LASTING])
 
-    def last(self, more_s: np.ndarray) -> None:
-        """Let each of these things have lasted longer."""
+    def add_durations(self, more_s: np.ndarray) -> None:
+        """Add seconds to these columns; `more_s` [len(LASTING) or more], further values are ignored."""
         for name, seconds in zip(LASTING, more_s.tolist(), strict=False):
             getattr(self.job.times, name)[self.place, self.iteration] += seconds

@@ -1,4 +1,4 @@
-"""One iteration of all workers of a march: what each bucket of each rank waits for, and when it came."""
+"""One iteration of all workers in arrays: which events each bucket of each rank still waits for, and their times."""
 
 from __future__ import annotations
 
@@ -6,30 +6,33 @@ import numpy as np
 
 
 class VectorizedIteration:
-    """What is known of an iteration, rank by rank, in columns [num_ranks] and tables [num_buckets, num_ranks].
+    """The state of an iteration by rank [num_ranks], and by bucket and rank [num_buckets, num_ranks]; times in seconds.
 
-    A bucket enters when two things have happened: it is ready (and copied to the host, where the transport
-    stages there), and the one before it has been pushed. It has happened to `num_missing` too few of them yet;
-    the later of those that have was, or will be, at `enter_s`. After both it is copied for `copied_s`, if at all.
+    A bucket enters its exchange after two events. It is ready (and copied to the host, where the transport stages
+    there), and the bucket before it has been pushed. `enter_s` is the later one of those that are known so far. After
+    both, the bucket is copied for `copied_s`, where that is given.
     """
 
-    def __init__(self, num_ranks: int, iteration: int, num_buckets: int):
+    def __init__(self, num_ranks: int, number: int, num_buckets: int):
         table = (num_buckets, num_ranks)
-        self.iteration = iteration
+        self.number = number
         self.slowdown, self.update_s, self.computed_s = np.ones(num_ranks), np.zeros(num_ranks), np.zeros(num_ranks)
         self.ready_s, self.enter_s, self.left_s, self.back_s = (np.zeros(table) for _ in range(4))
         self.copied_s: np.ndarray | None = None
-        self.is_waiting = np.zeros(table, dtype=bool)  # it is known when it enters, and its collective does not know
-        self.num_unknown = [num_ranks] * num_buckets  # ranks of which it is not known when they enter
+        self.is_waiting = np.zeros(table, dtype=bool)  # its entry is known, but not yet passed to the collective
+        self.num_unknown = [num_ranks] * num_buckets  # ranks whose entry is not known yet
         self.is_open = [False] * num_buckets
         self.alarm_s = [np.inf] * num_buckets  # when the first of those waiting enters
-        self.num_inside = num_ranks  # ranks that have not ended it
-        self._num_missing = np.full(table, 2)
+        self.num_running = num_ranks  # ranks that have not ended the iteration
+        self._num_missing = np.full(table, 2)  # events that a bucket waits for
         self._num_missing[0] = 1
-        self._num_out = np.full(num_ranks, num_buckets)
+        self._num_out = np.full(num_ranks, num_buckets)  # buckets that are not back
 
-    def clear(self, bucket: int, ranks: np.ndarray, times_s: np.ndarray | float) -> bool:
-        """Note that one of the things has happened, or will, that a bucket waits for; return whether any has all."""
+    def note_event(self, bucket: int, ranks: np.ndarray, times_s: np.ndarray | float) -> bool:
+        """Note the time of one of the events that a bucket of ranks [n] waits for, past or future.
+
+        Return whether any of these ranks has all events.
+        """
         enter_s, missing = self.enter_s[bucket], self._num_missing[bucket]
         enter_s[ranks] = np.maximum(enter_s[ranks], times_s)
         left = missing[ranks] - 1
@@ -44,16 +47,16 @@ class VectorizedIteration:
         return True
 
     def take_waiting(self, bucket: int) -> np.ndarray:
-        """Return those ranks that enter a bucket's exchange as far as is known, which wait no more."""
+        """Return the ranks whose entry to a bucket's exchange is known, and mark them as no longer waiting."""
         self.is_open[bucket] = True
         ranks = np.flatnonzero(self.is_waiting[bucket])
         self.is_waiting[bucket, ranks] = False
         return ranks
 
-    def back(self, bucket: int, ranks: np.ndarray, now_s: float) -> np.ndarray:
-        """Note that ranks have a bucket back; return those that have all back, and so end the iteration."""
+    def note_back(self, bucket: int, ranks: np.ndarray, now_s: float) -> np.ndarray:
+        """Note that a bucket is back at ranks; return those that have all buckets back and so end the iteration."""
         self.back_s[bucket, ranks] = now_s
         self._num_out[ranks] -= 1
         ended: np.ndarray = ranks[self._num_out[ranks] == 0]
-        self.num_inside -= len(ended)
+        self.num_running -= len(ended)
         return ended

@@ -1,4 +1,4 @@
-"""Which part of a run counts where workers do not march in step: from one update of the model to another."""
+"""The part of a run that counts where workers are not in step: from one update of the model to another."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import simpy
 from clustersim.results import UpdateLog
 
 PATIENCE = 2
-"""How long the run goes on for iterations under way when the window closes, in longest ones that there were."""
+"""How long the run waits for iterations in progress when the window closes, in multiples of the longest one so far."""
 
 
 class Window:
-    """The time from the `num_before`-th update of the model to the `num_counted`-th after it.
+    """The time from the `num_before`-th update of the model to the `num_counted`-th update after it.
 
-    Of an iteration as much counts as lies in the window. How much that is of one under way when the window closes is
-    known when it ends; so the run goes on until every worker has ended the iteration in which the window closed. It
-    does not go on for ever for a worker that is cut off: only as long again as the window, or twice as long as the
-    longest iteration so far, whichever is more. `finished` fires then.
+    An iteration counts with the share of its time that lies in the window. For an iteration in progress when the
+    window closes, that share is known only when it ends. So the run goes on until every worker has ended the iteration
+    in which the window closed, and then `finished` fires. For a worker that is cut off the run waits only as long again
+    as the window, or twice the longest iteration so far, if that is more.
 
-    `counts_gradients` says that iterations are counted by the gradients in the window: where workers wait for every
-    update, a window from one to another holds as many as there are.
+    `counts_gradients` says that iterations are counted by the gradients in the window. This is for workers that wait
+    for every update: the window from one update to another then holds a whole number of gradients.
+
+    `on_progress` is called with the share of the updates that are done, 0 to 1.
     """
 
     def __init__(
@@ -32,11 +34,11 @@ class Window:
         ranks: Iterable[int],
         num_before: int,
         num_counted: int,
-        tell: Callable[[float], None] = lambda share: None,
+        on_progress: Callable[[float], None] = lambda share: None,
         counts_gradients: bool = False,
     ):
         self.start_s = self.end_s = float("inf")
-        self.first_row = self.last_row = 0  # of the update log: those between count
+        self.first_row = self.last_row = 0  # of the update log: the rows between them count
         self.num_updates = 0
         self.counts_gradients = counts_gradients
         self.finished: simpy.Event = env.event()
@@ -45,44 +47,44 @@ class Window:
         self._unfinished = set(ranks)
         self._longest_s = 0.0
         self.num_before, self.num_counted = num_before, num_counted
-        self._tell = tell
+        self._on_progress = on_progress
 
     def updated(self) -> None:
-        """Note that the model has a new version, whose gradients stand in the log."""
+        """Note that the model has a new version, whose gradients are in the update log."""
         self.num_updates += 1
         if self.num_updates == self.num_before:
             self.open()
         if self.num_updates >= self.num_before + self.num_counted and self.start_s < self._env.now < self.end_s:
             self.close()
-        self._tell(min(1.0, self.num_updates / (self.num_before + self.num_counted)))
+        self._on_progress(min(1.0, self.num_updates / (self.num_before + self.num_counted)))
 
     def open(self) -> None:
-        """Let what follows count."""
+        """Open the window now."""
         self.start_s, self.first_row = float(self._env.now), len(self._updates)
 
     def close(self) -> None:
-        """Let what follows count no more."""
+        """Close the window now."""
         self.end_s, self.last_row = float(self._env.now), len(self._updates)
-        self._env.process(self._lose_patience())
+        self._env.process(self._time_out())
 
     def ended(self, rank: int, begin_s: float) -> None:
-        """Note that a worker has ended an iteration that began at a time."""
+        """Note that a worker ends now an iteration that began at `begin_s` seconds."""
         self._longest_s = max(self._longest_s, self._env.now - begin_s)
         if self._env.now >= self.end_s and self._unfinished:
             self._unfinished.discard(rank)
             if not self._unfinished and not self.finished.triggered:
                 self.finished.succeed()
 
-    def _lose_patience(self) -> Generator[simpy.Event, Any, None]:
+    def _time_out(self) -> Generator[simpy.Event, Any, None]:
         yield self._env.timeout(max(self.end_s - self.start_s, PATIENCE * self._longest_s))
         if not self.finished.triggered:
             self.finished.succeed()
 
 
 def updates_before(num_workers: int, per_update: int, num_filling: int) -> int:
-    """Return how many updates come before those that count: of one gradient of each worker, `per_update` in each.
+    """Return the number of updates before those that count, with `per_update` gradients in each.
 
-    And of as many more as it takes until samples can have been prefetched, `num_filling` of each worker.
+    Each worker contributes one gradient, and `num_filling` more until the prefetch queue can be full.
 
     >>> updates_before(64, 1, 0), updates_before(8, 8, 0), updates_before(16, 14, 2)
     (64, 1, 4)

@@ -1,4 +1,4 @@
-"""The parts of a worker's day: compute, hand buckets over and have them back, update."""
+"""One worker as a SimPy process: fetch samples, compute, exchange buckets, update."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from clustersim.topology import Node
 
 Process = Generator[simpy.Event, Any, Any]
 
-Where = tuple[int, int, int]
+BucketId = tuple[int, int, int]
 """A bucket of a rank's iteration: (rank, iteration, number of the bucket)."""
 
 
 class Exchanger(Protocol):
-    """Where gradients meet: a collective, a server, a neighbour."""
+    """Exchanges buckets: by a collective, with a server or with a neighbour."""
 
-    def goes_anywhere(self, bucket: int) -> bool:
-        """Say whether a bucket leaves its worker; that of a lone worker need not."""
+    def leaves_worker(self, bucket: int) -> bool:
+        """Say whether a bucket is sent anywhere; the bucket of a lone worker may not be."""
         ...
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
-        """Exchange a bucket; fire `pushed` when the worker's next one may follow (None: there is none)."""
+    def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
+        """Exchange a bucket. Fire `pushed` when the worker's next bucket may follow (None: there is no next one)."""
         ...
 
 
 def fire(event: simpy.Event | None) -> None:
-    """Let an event happen that somebody may wait for."""
+    """Fire an event, if there is one."""
     if event is not None:
         event.succeed()
 
 
-def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucket], None] | None = None) -> Process:
-    """Go forward and backward through the model; hand each bucket over as soon as it is ready."""
+def compute(job: Job, rank: int, iteration: int, on_ready: Callable[[int, Bucket], None] | None = None) -> Process:
+    """Compute forward and backward; call `on_ready` with the number of a bucket, and the bucket, when it is ready."""
     if job.work is not None:
-        yield from job.work(job, rank, iteration, hand_over)
+        yield from job.work(job, rank, iteration, on_ready)
         return
     clock, times, gpu = job.clock, job.times, job.devices[rank]
     plan = job.plans(rank, iteration)
@@ -46,61 +46,21 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     times.make_room(iteration)
     times.begin_s[rank, iteration] = clock.now
     if job.input_stage is not None:
-        yield from take_samples(job, rank)
+        yield from wait_for_samples(job, rank)
         times.fetched_s[rank, iteration] = clock.now
     yield from gpu.compute(plan.forward_s * slowdown)
     times.forward_s[rank, iteration] = clock.now
     done_s = 0.0
-    for number, bucket in enumerate(plan.buckets if hand_over else ()):
+    for number, bucket in enumerate(plan.buckets if on_ready else ()):
         yield from gpu.compute((bucket.ready_s - done_s) * slowdown)
         done_s = bucket.ready_s
-        if hand_over is not None:
-            hand_over(number, bucket)
+        if on_ready is not None:
+            on_ready(number, bucket)
     if plan.backward_s > done_s:
         yield from gpu.compute((plan.backward_s - done_s) * slowdown)
     job.note_computed(rank, iteration)
     times.slowed_s[rank, iteration] += gpu.take_lost_s()
-    send_for_samples(job, rank)
-
-
-CopyIn = Callable[[int], Process]
-"""Copies a batch of samples to a rank's GPU."""
-
-
-def take_samples(job: Job, rank: int, copy_in: CopyIn | None = None) -> Process:
-    """Wait for the next batch: for one that is on its way already, or ask for it; the one after may be sent ahead."""
-    on_its_way = job.samples.pop(rank, None)
-    if on_its_way is None:
-        yield from _samples(job, rank, copy_in)
-    else:
-        yield on_its_way
-    if job.input_stage is not None and job.input_stage.goes_ahead(rank):
-        job.samples[rank] = job.clock.process(_samples(job, rank, copy_in))
-
-
-def send_for_samples(job: Job, rank: int, copy_in: CopyIn | None = None) -> None:
-    """Let the next batch set off to a GPU that has computed with the one before, where only then it is copied."""
-    stage = job.input_stage
-    if stage is not None and stage.copied_bytes and not stage.copied_ahead:
-        job.samples[rank] = job.clock.process(_samples(job, rank, copy_in))
-
-
-def sample_memory(job: Job, rank: int) -> Node:
-    """Return the memory of its host in which a rank's samples lie, where they are copied from there."""
-    stage, gpu = job.input_stage, job.devices[rank]
-    is_first = stage is not None and stage.in_first_socket
-    return Node(job.network.topology.first_memory(gpu.number)) if is_first else gpu.host_memory
-
-
-def _samples(job: Job, rank: int, copy_in: CopyIn | None) -> Process:
-    """Have the next batch from the loader, and copied from the host's memory to the GPU's where that is simulated."""
-    stage = job.input_stage
-    assert stage is not None
-    yield from stage.fetch(rank)
-    if stage.copied_bytes and copy_in is not None:
-        yield from copy_in(rank)
-    elif stage.copied_bytes:
-        yield from job.devices[rank].copy_in(stage.copied_bytes, sample_memory(job, rank))
+    copy_next_samples(job, rank)
 
 
 def update(job: Job, rank: int, iteration: int, gradient_of: int | None = None) -> Process:
@@ -112,20 +72,63 @@ def update(job: Job, rank: int, iteration: int, gradient_of: int | None = None) 
     job.times.slowed_s[rank, iteration] += gpu.take_lost_s()
 
 
-class BucketSender:
-    """The buckets of one iteration of one worker: each sets off after the one before it has been pushed."""
+CopyIn = Callable[[int], Process]
+"""Copies a batch of samples to a rank's GPU."""
 
-    def __init__(self, job: Job, meeting: Exchanger, rank: int, iteration: int):
+
+def wait_for_samples(job: Job, rank: int, copy_in: CopyIn | None = None) -> Process:
+    """Wait for the next batch, which may be on its way. Start to fetch the one after it, if that is copied ahead."""
+    on_its_way = job.samples.pop(rank, None)
+    if on_its_way is None:
+        yield from _fetch_batch(job, rank, copy_in)
+    else:
+        yield on_its_way
+    if job.input_stage is not None and job.input_stage.copies_ahead(rank):
+        job.samples[rank] = job.clock.process(_fetch_batch(job, rank, copy_in))
+
+
+def copy_next_samples(job: Job, rank: int, copy_in: CopyIn | None = None) -> None:
+    """Start to fetch and copy the next batch after compute has ended, unless batches are copied ahead of that."""
+    stage = job.input_stage
+    if stage is not None and stage.copied_bytes and not stage.copied_ahead:
+        job.samples[rank] = job.clock.process(_fetch_batch(job, rank, copy_in))
+
+
+def sample_memory(job: Job, rank: int) -> Node:
+    """Return the host memory from which a rank's samples are copied to its GPU."""
+    stage, gpu = job.input_stage, job.devices[rank]
+    is_first = stage is not None and stage.in_first_socket
+    return Node(job.network.topology.first_memory(gpu.number)) if is_first else gpu.host_memory
+
+
+def _fetch_batch(job: Job, rank: int, copy_in: CopyIn | None) -> Process:
+    """Fetch the next batch from the loader, and copy it from host memory to the GPU where that is simulated."""
+    stage = job.input_stage
+    assert stage is not None
+    yield from stage.fetch(rank)
+    if stage.copied_bytes and copy_in is not None:
+        yield from copy_in(rank)
+    elif stage.copied_bytes:
+        yield from job.devices[rank].copy_in(stage.copied_bytes, sample_memory(job, rank))
+
+
+class BucketSender:
+    """Sends the buckets of one iteration of one worker. Each starts after the one before it has been pushed."""
+
+    def __init__(self, job: Job, exchanger: Exchanger, rank: int, iteration: int):
         job.times.make_room(iteration)
-        self._job, self._meeting = job, meeting
+        self._job, self._exchanger = job, exchanger
         self._rank, self._iteration = rank, iteration
         self._plan = job.plans(rank, iteration)
         self._deliveries: list[simpy.Process] = []
-        self._ahead: simpy.Event | None = None
+        self._previous_pushed: simpy.Event | None = None
         self._last: Process | None = None
 
     def send(self, number: int, bucket: Bucket) -> None:
-        """Let a bucket set off, as backward proceeds. The worker itself takes one for which it computes no longer."""
+        """Start to exchange a bucket while backward goes on.
+
+        A bucket that is ready at the end of backward needs no process of its own: the worker runs it in `drain`.
+        """
         delivery = self._delivery(number, bucket)
         if bucket is self._plan.buckets[-1] and bucket.ready_s >= self._plan.backward_s:
             self._last = delivery
@@ -133,11 +136,11 @@ class BucketSender:
             self._deliveries.append(self._job.clock.process(delivery))
 
     def send_all(self) -> None:
-        """Let all buckets set off, one after the other."""
+        """Start to exchange all buckets, one after the other."""
         for number, bucket in enumerate(self._plan.buckets):
             self._deliveries.append(self._job.clock.process(self._delivery(number, bucket)))
 
-    def emptied(self) -> Process:
+    def drain(self) -> Process:
         """Wait until all buckets are back."""
         if self._last is not None:
             yield from self._last
@@ -145,32 +148,37 @@ class BucketSender:
         self._job.times.exchanged_s[self._rank, self._iteration] = self._job.clock.now
 
     def _delivery(self, number: int, bucket: Bucket) -> Process:
-        ahead, is_last = self._ahead, bucket is self._plan.buckets[-1]
-        self._ahead = None if is_last else self._job.clock.event()
-        where = (self._rank, self._iteration, number)
-        return _deliver(self._job, self._meeting, where, bucket, ahead, self._ahead)
+        previous_pushed, is_last = self._previous_pushed, bucket is self._plan.buckets[-1]
+        self._previous_pushed = None if is_last else self._job.clock.event()
+        bucket_id = (self._rank, self._iteration, number)
+        return _deliver(self._job, self._exchanger, bucket_id, bucket, previous_pushed, self._previous_pushed)
 
 
 def _deliver(
-    job: Job, meeting: Exchanger, where: Where, bucket: Bucket, ahead: simpy.Event | None, pushed: simpy.Event | None
+    job: Job,
+    exchanger: Exchanger,
+    bucket_id: BucketId,
+    bucket: Bucket,
+    previous_pushed: simpy.Event | None,
+    pushed: simpy.Event | None,
 ) -> Process:
-    """Take one bucket through the exchange, after the one ahead of it has been pushed.
+    """Exchange one bucket, after the bucket before it has been pushed.
 
-    Where the transport stages in host memory, a bucket is copied there first, and back in the end. Those who exchange
-    it may copy it for a while of their own, which counts as if all of that came first.
+    Where the transport stages in host memory, the bucket is copied there first, and back in the end. `copied_s` of the
+    bucket are copies made by the code that exchanges it; all of them count as if they came first.
     """
-    clock, times, device = job.clock, job.times, job.devices[where[0]]
-    is_staged = job.is_staged and meeting.goes_anywhere(where[2])
-    times.ready_s[where] = clock.now
+    clock, times, device = job.clock, job.times, job.devices[bucket_id[0]]
+    is_staged = job.is_staged and exchanger.leaves_worker(bucket_id[2])
+    times.ready_s[bucket_id] = clock.now
     if is_staged:
         yield from device.copy_out(bucket.num_bytes)
-    if ahead is not None:
-        yield ahead
+    if previous_pushed is not None:
+        yield previous_pushed
     if bucket.copied_s:
         yield clock.timeout(bucket.copied_s)
-    times.enter_s[where] = clock.now
-    yield from meeting.exchange(where, bucket, pushed)
-    times.left_s[where] = clock.now
+    times.enter_s[bucket_id] = clock.now
+    yield from exchanger.exchange(bucket_id, bucket, pushed)
+    times.left_s[bucket_id] = clock.now
     if is_staged:
         yield from device.copy_in(bucket.num_bytes * job.wire.back_per_byte)
-    times.back_s[where] = clock.now
+    times.back_s[bucket_id] = clock.now

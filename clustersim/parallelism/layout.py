@@ -67,7 +67,7 @@ from clustersim.parallelism.turns import in_turns
 from clustersim.parallelism.whole_tensors import fullest_share
 from clustersim.parallelism.work import piece_times
 from clustersim.program.buckets import Caps
-from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
+from clustersim.program.exchange_buffers import NO_EXCHANGE_BUFFERS, ExchangeBuffers
 from clustersim.program.ops import UPDATE, Key, Read
 
 _FP32_BYTES = 4.0
@@ -90,7 +90,7 @@ class Training:
     overlap: bool
     work_at: Callable[[int], Workload] | None = None
     copied_bytes: float | None = None
-    buffers: ExchangeBuffers = NOTHING_BESIDE
+    buffers: ExchangeBuffers = NO_EXCHANGE_BUFFERS
 
 
 @dataclass(frozen=True)

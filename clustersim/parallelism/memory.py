@@ -44,7 +44,7 @@ from clustersim.parallelism.offload import most_kept
 from clustersim.parallelism.ring import BUFFERS
 from clustersim.parallelism.selective import kept_of_products, repeats_input
 from clustersim.parallelism.split import Piece
-from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
+from clustersim.program.exchange_buffers import NO_EXCHANGE_BUFFERS, ExchangeBuffers
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class HeldRules:
     casts_all: bool = False
     from_fp32: bool = False
     loss_bytes: float = 2 * LOSS_BYTES
-    buffers: ExchangeBuffers = NOTHING_BESIDE
+    buffers: ExchangeBuffers = NO_EXCHANGE_BUFFERS
 
     @property
     def numbers(self) -> Numbers:

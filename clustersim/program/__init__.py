@@ -1,11 +1,11 @@
-"""What one rank does in an iteration, as data: compute, and gradients that become ready.
+"""Programs: what one rank does in an iteration, as data. It computes, communicates, and its gradients become ready.
 
-No clock, no network and no other ranks in here.
+This package has no clock, no network and no other ranks; `clustersim.execution` runs the programs.
 """
 
 from clustersim.program.buckets import HOROVOD_BUFFER, PYTORCH_CAPS, Caps, assign_buckets, bucket_caps
 from clustersim.program.codec import Codec, Wire, with_codec, with_codec_ops
-from clustersim.program.copies import COPIES, Copies
+from clustersim.program.exchange_buffers import COPIES, Copies
 from clustersim.program.iteration import Bucket, Iteration, plan_iteration
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Which gradients travel together."""
+"""Assigns gradients to buckets: the gradients of a bucket travel together."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PYTORCH_CAPS = (1 * MIB, 25 * MIB)
 
 @dataclass(frozen=True)
 class FusionBuffer:
-    """Bytes of a buffer of which no more than are there are filled: a bucket closes before what does not fit."""
+    """A buffer of `num_bytes` bytes: a bucket closes before the first gradient that does not fit into it."""
 
     num_bytes: float
 
 
 Caps = tuple[float, ...] | FusionBuffer | None
-"""Where buckets close: caps in bytes, the last one for all further buckets, or a buffer; None for one bucket."""
+"""What closes a bucket: caps in bytes, the last one for all further buckets, or a buffer; None for one bucket."""
 
 HOROVOD_BUFFER = FusionBuffer(64 * MIB)
 """Horovod's default (docs/tensor-fusion.md)."""
@@ -32,11 +32,12 @@ _RULES = "auto, pytorch, megatron, horovod, layer, tensor, whole or a size"
 def bucket_caps(
     rule: str | float, gradient_bytes: float = 4.0, num_copies: int = 1, is_shared_out: bool = False
 ) -> Caps:
-    """Read the `buckets` knob.
+    """Return the caps that the scenario key `buckets` stands for.
 
-    `pytorch`, `megatron`, `horovod`, `layer` or `tensor` (each of them by itself), `whole` or a size. `auto` is
-    `megatron` where copies share out what the optimizer keeps, and `pytorch` elsewhere. `num_copies` of a model add up
-    gradients of `gradient_bytes`.
+    `rule` is `pytorch`, `megatron`, `horovod`, `layer` or `tensor` (each of them by itself), `whole` or a size. `auto`
+    is `megatron` where copies of the model share out the optimizer state (`is_shared_out`), and `pytorch` elsewhere.
+    There are `num_copies` of the model, and a parameter's gradient has `gradient_bytes`. Raise InputError for another
+    rule, and for a size of 0.
 
     >>> bucket_caps("layer"), bucket_caps("whole"), bucket_caps("4 MiB")
     ((0.0,), None, (4194304.0,))
@@ -69,18 +70,20 @@ def bucket_caps(
 def megatron_parameters(num_copies: int) -> float:
     """Return the parameters that close a bucket of Megatron-LM: 40 million, or a million for each copy if that is more.
 
-    So the pieces of a ring stay large enough for its links' rates to matter, and not their delays
+    So the pieces of a ring stay large enough for the rates of its links to matter, not their latencies
     (megatron/core/distributed/distributed_data_parallel.py).
     """
     return max(40e6, 1e6 * num_copies)
 
 
 def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | FusionBuffer | None) -> list[list[int]]:
-    """Put gradients, in the order in which they become ready, into buckets; return their numbers.
+    """Put gradients of `num_bytes` [num_gradients], in the order in which they become ready, into buckets.
+
+    Return the numbers of the gradients in each bucket.
 
     A bucket closes once it holds its cap or more (PyTorch 2.13, reducer.cpp, `compute_bucket_assignment_by_size`), a
     `FusionBuffer` before the first gradient that does not fit (Horovod, `FuseResponses`); a gradient is never split.
-    Gradients of no bytes travel with nobody.
+    Gradients of no bytes are left out.
 
     >>> assign_buckets([400e3, 800e3, 20e6, 20e6, 5e6], [1 << 20, 25 << 20])
     [[0, 1], [2, 3], [4]]
@@ -89,17 +92,17 @@ def assign_buckets(num_bytes: Sequence[float], caps: Sequence[float] | FusionBuf
     """
     buckets: list[list[int]] = []
     filling: list[int] = []
-    held = 0.0
+    filled = 0.0
     for number, size in enumerate(num_bytes):
         if size <= 0:
             continue
         if isinstance(caps, FusionBuffer):
-            is_over = bool(filling) and held + size > caps.num_bytes
+            is_over = bool(filling) and filled + size > caps.num_bytes
         else:
-            is_over = bool(filling) and caps is not None and held >= caps[min(len(buckets), len(caps) - 1)]
+            is_over = bool(filling) and caps is not None and filled >= caps[min(len(buckets), len(caps) - 1)]
         if is_over:
             buckets.append(filling)
-            filling, held = [], 0.0
+            filling, filled = [], 0.0
         filling.append(number)
-        held += size
+        filled += size
     return [*buckets, filling] if filling else buckets

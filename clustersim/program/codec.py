@@ -1,4 +1,4 @@
-"""What a rank does to gradients before and after they travel, and what compressed ones are on their way."""
+"""Encodes gradients before they travel and decodes them afterwards: compression, and copies into buckets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from clustersim.program.ops import UPDATE, Compute, Op, Pass, Program, Ready
 
 @dataclass(frozen=True)
 class Wire:
-    """Gradients as they travel, against the bytes that a worker sends.
+    """Encoded gradients on the network, relative to the bytes that a worker sends.
 
-    `adds` says whether they can be added on their way. For each byte sent `back_per_byte` come back to the worker,
-    of `num_back` workers' gradients one by one. A server that adds a gradient moves as much as it does for
-    `added_per_byte` plain bytes for each byte that came.
+    `adds` says whether they can be added on their way. For each byte sent, `back_per_byte` bytes come back to the
+    worker: the gradients of `num_back` workers, one by one. A server that adds a gradient moves as many bytes of memory
+    as for `added_per_byte` uncompressed bytes, for each byte that it has received.
     """
 
     adds: bool = True
@@ -27,11 +27,11 @@ class Wire:
 
 @dataclass(frozen=True)
 class Codec:
-    """Seconds that gradients take before and after they travel, to be compressed or copied, at a slowdown of 1.
+    """The seconds to compress or copy gradients before and after they travel, at a slowdown of 1.
 
-    The GPU fills each bucket for `fill_s` [num_buckets] when it is ready, before backward goes on. Each then is `sent`
-    of its bytes. Those who exchange it copy it for `copied_s` [num_buckets], and the GPU empties all for `empty_s`:
-    before the update, or before forward where the update is made elsewhere (`at_servers`).
+    The GPU fills each bucket for `fill_s` [num_buckets] when it is ready, before backward goes on. The bucket then has
+    the share `sent` of its bytes. The code that exchanges it copies it for `copied_s` [num_buckets]. The GPU empties
+    all buckets for `empty_s`: before the update, or before forward where servers make the update (`at_servers`).
     """
 
     fill_s: Sequence[float]
@@ -41,7 +41,7 @@ class Codec:
     at_servers: bool = False
 
     def packed(self, buckets: Sequence[Bucket]) -> list[Bucket]:
-        """Return buckets as they travel."""
+        """Return buckets as they travel: with their encoded bytes, and the seconds to copy them."""
         return [
             replace(bucket, num_bytes=bucket.num_bytes * self.sent, copied_s=copied_s)
             for bucket, copied_s in zip(buckets, self.copied_s, strict=True)
@@ -49,7 +49,7 @@ class Codec:
 
 
 def with_codec(plan: Iteration, codec: Codec) -> Iteration:
-    """Return an iteration in which the GPU fills and empties buckets, which counts as compute.
+    """Return an iteration in which the GPU also fills and empties buckets; that counts as compute.
 
     >>> from clustersim.program import plan_iteration
     >>> plan = plan_iteration(["a", "b"], [1, 1], [2, 2], [8, 8], 0.5, (0.0,), overlap=True)
@@ -68,9 +68,9 @@ def with_codec(plan: Iteration, codec: Codec) -> Iteration:
 
 
 def with_codec_ops(program: Program, buckets: Sequence[Bucket], codec: Codec) -> Program:
-    """Return a program in which each bucket is filled when it is ready, before anything else is computed.
+    """Return a program in which each bucket is filled when it is ready, before any other compute.
 
-    Where servers update, what has come back is emptied at the beginning.
+    Where servers make the update, the buckets that have come back are emptied at the beginning.
 
     >>> with_codec_ops(Program(0, (Ready(0),)), [Bucket("a", 8, 0)], Codec([0.5], 0.0, [0])).lines()
     ['compute update 0 fill bucket a: 0.5 s', 'gradients ready: bucket 0']

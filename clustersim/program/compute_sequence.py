@@ -1,4 +1,4 @@
-"""What a rank computes between two things that it does for others: one thing after the other, played at once."""
+"""Consecutive compute operations of a rank as one sequence, which is simulated in one go."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from clustersim.program.ops import FORWARD, UPDATE, Compute, Op
 
 
 class ComputeSequence:
-    """Computes with nothing in between, and how many `seconds` each takes at a slowdown of 1.
+    """Compute operations without another operation in between; `seconds` [num_ops] at a slowdown of 1.
 
-    `called_s` are those in which something waits for collectives within. `last_forward` is the number of the last one
-    that goes forward, -1 where none does.
+    `called_s` are the seconds of those that wait for collectives inside them. `last_forward` is the number of the last
+    operation of a forward pass, -1 where there is none.
 
-    >>> stretch = ComputeSequence([Compute("a", 2.0, FORWARD, 0), Compute("b", 1.0, "backward", 0)])
-    >>> stretch.total_s, stretch.last_forward, [each.seconds for each in stretch.apart()]
+    >>> sequence = ComputeSequence([Compute("a", 2.0, FORWARD, 0), Compute("b", 1.0, "backward", 0)])
+    >>> sequence.total_s, sequence.last_forward, [each.seconds for each in sequence.apart()]
     (3.0, 0, [[2.0], [1.0]])
     """
 
@@ -33,20 +33,20 @@ class ComputeSequence:
                 self.has_update = True
 
     def apart(self) -> Iterator[ComputeSequence]:
-        """Go through the computes one by one."""
+        """Return each operation as a sequence of its own."""
         return (ComputeSequence([op]) for op in self.ops)
 
 
 def merged_computes(ops: Iterable[Op]) -> Iterator[Op | ComputeSequence]:
-    """Go through operations, with computes that follow one another as one."""
-    ahead: list[Compute] = []
+    """Return operations, with consecutive compute operations as one sequence."""
+    pending: list[Compute] = []
     for op in ops:
         if isinstance(op, Compute):
-            ahead.append(op)
+            pending.append(op)
             continue
-        if ahead:
-            yield ComputeSequence(ahead)
-            ahead = []
+        if pending:
+            yield ComputeSequence(pending)
+            pending = []
         yield op
-    if ahead:
-        yield ComputeSequence(ahead)
+    if pending:
+        yield ComputeSequence(pending)

@@ -11,9 +11,10 @@ from clustersim.program.buckets import Caps, assign_buckets
 
 @dataclass(frozen=True)
 class Bucket:
-    """Gradients that travel together, so many. They are ready `ready_s` after backward began, at a slowdown of 1.
+    """`num_gradients` gradients that travel together. They are ready `ready_s` seconds after backward began.
 
-    Those who exchange them copy them for `copied_s` beside, in and out of what they travel in.
+    That is at a slowdown of 1. The code that exchanges them copies them into a buffer and out of it for `copied_s`
+    seconds, while backward goes on.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Iteration:
 
     @property
     def compute_s(self) -> float:
+        """The seconds of compute: forward, backward and the update."""
         return self.forward_s + self.backward_s + self.update_s
 
 
@@ -47,10 +49,11 @@ def plan_iteration(
     overlap: bool,
     owners: Mapping[int, int] | None = None,
 ) -> Iteration:
-    """Plan an iteration from layers in forward order; backward runs through them from last to first.
+    """Return the iteration of layers in forward order; backward runs through them from last to first.
 
-    Without `overlap` every bucket is ready only when backward has ended. A layer whose gradient is that of another has
-    it when its owner has, and no bucket is sent before the one in front of it.
+    All lists are [num_layers]. Without `overlap` every bucket is ready only when backward has ended. `owners` are the
+    layers whose gradient is that of another layer, the owner: it is ready when the owner's is. No bucket is ready
+    before the one in front of it.
 
     >>> plan = plan_iteration(["a", "b"], [1, 1], [2, 2], [8, 8], 0.5, (0.0,), overlap=True)
     >>> [(bucket.name, bucket.ready_s) for bucket in plan.buckets]
@@ -61,10 +64,10 @@ def plan_iteration(
     """
     order = range(len(names) - 1, -1, -1)
     backwards = [names[layer] for layer in order]
-    ready, time = [], 0.0
+    ready, time_s = [], 0.0
     for layer in order:
-        time += backward_s[layer]
-        ready.append(time)
+        time_s += backward_s[layer]
+        ready.append(time_s)
     for layer, owner in (owners or {}).items():
         ready[order.index(layer)] = ready[order.index(owner)]
     ready = list(accumulate(ready, max))
@@ -73,6 +76,6 @@ def plan_iteration(
     for members in assign_buckets(sizes, caps):
         first, last = backwards[members[0]], backwards[members[-1]]
         name = first if first == last else f"{first} to {last}"
-        when = ready[members[-1]] if overlap else time
-        buckets.append(Bucket(name, sum(sizes[member] for member in members), when, len(members)))
-    return Iteration(sum(forward_s), time, update_s, tuple(buckets))
+        ready_s = ready[members[-1]] if overlap else time_s
+        buckets.append(Bucket(name, sum(sizes[member] for member in members), ready_s, len(members)))
+    return Iteration(sum(forward_s), time_s, update_s, tuple(buckets))

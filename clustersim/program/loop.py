@@ -1,4 +1,4 @@
-"""What of a program comes again: cycles, in which passes of other micro-batches go as those of the cycle before."""
+"""Finds the loop of a program: cycles of passes that repeat those of the cycle before for later micro-batches."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from clustersim.program.ops import Call, Compute, Copy, HostUpdate, Key, Op, Pass, Program, Read, Ready, Send, Wait
 
-_MOST_TRIED = 64  # lengths of a cycle
+_MAX_LENGTHS = 64  # lengths of a cycle that are tried
 
 
 class Loop(NamedTuple):
-    """Passes that come again: the same `num_parts` of a program in `num_cycles`, each cycle `step` micro-batches on.
+    """`num_cycles` cycles of `num_parts` parts of a program each; a cycle is `step` micro-batches after the one before.
 
-    `first` is how many parts of the program come before them.
+    `first` is the number of parts of the program before the loop.
     """
 
     first: int
@@ -26,17 +26,17 @@ class Loop(NamedTuple):
 
     @property
     def end(self) -> int:
-        """How many parts of the program come before what follows."""
+        """The number of parts of the program up to the end of the loop."""
         return self.first + self.num_cycles * self.num_parts
 
     def cycle(self, number: int) -> range:
-        """Return which parts of the program are in a cycle."""
+        """Return the numbers of the parts of the program in a cycle."""
         first = self.first + number * self.num_parts
         return range(first, first + self.num_parts)
 
 
 def loop_of(program: Program) -> Loop | None:
-    """Return the loop around the middle one of a program's passes; None where nothing comes again there.
+    """Return the longest loop around the middle pass of a program; None where nothing repeats there.
 
     >>> one, other = (Compute("a", 1.0, "forward", 0),), (Compute("a", 2.0, "backward", 0),)
     >>> passes = [each for number in range(5) for each in (Pass(one, number + 1), Pass(other, number))]
@@ -48,14 +48,14 @@ def loop_of(program: Program) -> Loop | None:
     if program.staleness is not None or not len(passes):
         return None
     middle = int(passes[len(passes) // 2])
-    lengths = np.flatnonzero(bodies[middle + 1 :] == bodies[middle])[:_MOST_TRIED] + 1
+    lengths = np.flatnonzero(bodies[middle + 1 :] == bodies[middle])[:_MAX_LENGTHS] + 1
     found = [_around(bodies, numbers, middle, length) for length in lengths.tolist()]
     loops = [loop for loop in found if loop.step > 0]
     return max(loops, key=lambda loop: (loop.num_cycles * loop.num_parts, -loop.num_parts), default=None)
 
 
 def _columns(program: Program) -> tuple[np.ndarray, np.ndarray]:
-    """Return which body each part has, below 0 where it is no pass, and of which micro-batch it is [num_parts]."""
+    """Return the number of each part's body, below 0 for parts that are no passes, and its micro-batch [num_parts]."""
     known: dict[int, int] = {}
     bodies, numbers = np.arange(-1, -1 - len(program.parts), -1), np.zeros(len(program.parts), dtype=np.int64)
     for place, part in enumerate(program.parts):
@@ -66,7 +66,7 @@ def _columns(program: Program) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _around(bodies: np.ndarray, numbers: np.ndarray, middle: int, length: int) -> Loop:
-    """Return the loop around a part, whose cycles have so many parts."""
+    """Return the loop around the part `middle` whose cycles have `length` parts."""
     steps = numbers[length:] - numbers[:-length]
     step = int(steps[middle])
     differs = np.flatnonzero((bodies[length:] != bodies[:-length]) | (steps != step))
@@ -77,22 +77,22 @@ def _around(bodies: np.ndarray, numbers: np.ndarray, middle: int, length: int) -
 
 
 def early_cycles(program: Program, loop: Loop, first_late: int) -> Loop:
-    """Return a loop without the cycles in which something is sent of a micro-batch from `first_late` on."""
+    """Return a loop without the cycles that send messages of the micro-batch `first_late` or later."""
     passes = _passes(program, loop)
     sent = [each.micro_batch for each in passes if any(isinstance(op, Send) for op in each.body)]
     if not sent:
         return loop
-    most = (first_late - 1 - max(sent)) // loop.step + 1
-    return loop._replace(num_cycles=max(0, min(loop.num_cycles, most)))
+    num_early = (first_late - 1 - max(sent)) // loop.step + 1
+    return loop._replace(num_cycles=max(0, min(loop.num_cycles, num_early)))
 
 
-def after_cycles(program: Program, loop: Loop, num_left_out: int) -> Iterator[Op]:
-    """Go through what follows a loop, as it is after so many cycles fewer: later micro-batches have lower numbers.
+def after_cycles(program: Program, loop: Loop, num_skipped: int) -> Iterator[Op]:
+    """Return the operations after a loop as they are with `num_skipped` cycles fewer: with lower micro-batch numbers.
 
-    Waits at the end for what each micro-batch has begun are left out for those that are no more. What is of the whole
-    iteration has number 0, and keeps it.
+    Waits at the end for each micro-batch are dropped for the skipped ones. Operations of the whole iteration have
+    number 0, and keep it.
     """
-    shift = num_left_out * loop.step
+    shift = num_skipped * loop.step
     first = max(1, min(part.micro_batch for part in _passes(program, loop)))
     for part in program.parts[loop.end :]:
         if isinstance(part, Pass):
@@ -104,7 +104,7 @@ def after_cycles(program: Program, loop: Loop, num_left_out: int) -> Iterator[Op
 
 
 def _renumbered(op: Op, first: int, shift: int) -> Op:
-    """Return an operation whose micro-batch has a lower number, if that is not before the `first` one."""
+    """Return an operation with a micro-batch number lowered by `shift`, unless it is below `first`."""
 
     def lower(key: Key) -> Key:
         return key if key.micro_batch < first else key._replace(micro_batch=key.micro_batch - shift)

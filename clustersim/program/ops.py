@@ -1,26 +1,26 @@
-"""What one rank does when the model is laid over several: a list of operations, each begun when the last one is done.
+"""Operations of a rank where a model is laid over several GPUs, and programs of them.
 
-Ranks that hold the same stage of a model have the same program. It names others by where they stand: the rank of
-another stage in the same place, or the group along an axis (`Grid` says who they are).
+A rank runs its operations one after the other. Ranks with the same stage of a model have the same program. It names
+other ranks by their position: the rank in the same place of another stage, or the group along an axis (`Grid` gives
+their numbers).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, UPDATE = "forward", "backward", "weights", "recompute", "update"
 
 
-# Nobody writes to an operation. That is not enforced, since a frozen one takes three times as long to make, and a
-# layout has hundreds of thousands of them.
+# Operations are never changed. They are not frozen, because a frozen dataclass takes three times as long to make, and a
+# layout has hundreds of thousands of operations.
 
 
 class Key(NamedTuple):
-    """What a message or a collective of an iteration is called: the same for all that take part in it."""
+    """The name of a message or a collective in an iteration, the same for all its members."""
 
     what: str
     micro_batch: int
@@ -31,7 +31,7 @@ class Key(NamedTuple):
 class Compute:
     """Occupy the GPU for `seconds` at a slowdown of 1; `phase` is forward, backward, weights, recompute or update.
 
-    `called_s` of them it waits for collectives within, where it is known beforehand how long those take.
+    `called_s` of these seconds are waits for collectives inside it, whose times are known beforehand.
     """
 
     name: str
@@ -45,9 +45,9 @@ class Compute:
 class Send:
     """Begin to send to the rank of another stage, and go on at once.
 
-    Where it is `awaited`, the message sets off when both ranks are there, and both wait until it has arrived. The rank
-    sends it before what comes next, but gradients after the activations that come next (DeepSpeed's `TrainSchedule`).
-    Where it is `paired`, a message that comes next from the same stage is on its way at the same time.
+    An `awaited` message is sent when both ranks are ready for it, and both wait until it has arrived. The rank sends it
+    before its next operation; but it sends gradients only after receiving the activations that come next (DeepSpeed's
+    `TrainSchedule`). If it is `paired`, a message that comes next from the same stage is in flight at the same time.
     """
 
     key: Key
@@ -59,7 +59,7 @@ class Send:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Receive:
-    """Wait until a message from the rank of another stage is there; where it is `awaited`, that waits for this rank."""
+    """Wait until a message from the rank of another stage has arrived. An `awaited` one is sent when this waits."""
 
     key: Key
     stage: int
@@ -71,9 +71,9 @@ class Receive:
 class Call:
     """Enter a collective of the group along an axis, and go on at once; a group's collectives follow one another.
 
-    `root` is the place in the group of the rank that a broadcast comes from, or a reduce goes to. What another
-    collective makes, which `after` names, has to be there before it begins. `known_s` is how long it takes, where that
-    is known beforehand and nothing is sent.
+    `root` is the place in the group of the source of a broadcast, or of the destination of a reduce. The collective
+    begins after the one that `after` names, whose result it needs. `known_s` is its duration in seconds, where that is
+    known beforehand; it then sends nothing.
     """
 
     key: Key
@@ -86,22 +86,22 @@ class Call:
 
     @property
     def has_root(self) -> bool:
-        """Whether one rank does something else than the others, who need not be done when it is."""
+        """Whether one rank does other work than the others, so that they may end at different times."""
         return self.op in ("broadcast", "reduce")
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Wait:
-    """Wait until the rank's part of a collective that it has entered is done, or what it has begun on its host."""
+    """Wait until the rank's part of a collective is done, or an operation that it has begun on its host."""
 
     key: Key
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Copy:
-    """Begin to copy from GPU memory to the host's, or back, once what `after` names is done, and go on at once.
+    """Begin to copy from GPU memory to the host's, or back, after the operation that `after` names; go on at once.
 
-    Copies of a direction follow one another, as on a GPU's copy engine.
+    Copies in one direction follow one another, as on a GPU's copy engine.
     """
 
     key: Key
@@ -112,7 +112,7 @@ class Copy:
 
 @dataclass(slots=True, unsafe_hash=True)
 class HostUpdate:
-    """Let the host's processor begin an update that moves so many bytes, and go on at once."""
+    """Begin an update by the host's processor that moves `moved_bytes` bytes of memory, and go on at once."""
 
     key: Key
     moved_bytes: float
@@ -121,30 +121,30 @@ class HostUpdate:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Read:
-    """Wait until the samples of a pass have been read and decoded, where the rank is the one that asks for them."""
+    """Wait until the samples of a pass have been read and decoded, if the rank is the one that reads samples."""
 
     key: Key
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ready:
-    """A bucket of gradients is ready for the other replicas: its number."""
+    """The bucket with this number is ready to be exchanged with the other replicas."""
 
     bucket: int
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Pass:
-    """One pass of a micro-batch through a chunk: the same operations as those of others, but for its number.
+    """One pass of a micro-batch through a chunk of layers.
 
-    The keys and micro-batches in `body` are those of micro-batch 0.
+    Passes share their `body`, the operations of micro-batch 0; only the number of the micro-batch differs.
     """
 
     body: tuple[Op, ...]
     micro_batch: int
 
     def ops(self) -> Iterator[Op]:
-        """Go through the operations of this micro-batch."""
+        """Return the operations of this micro-batch."""
         return (_of_micro_batch(op, self.micro_batch) for op in self.body)
 
 
@@ -152,7 +152,7 @@ Op = Compute | Send | Receive | Call | Wait | Copy | HostUpdate | Read | Ready
 
 
 def _of_micro_batch(op: Op, number: int) -> Op:
-    """Return the operation of another micro-batch than 0."""
+    """Return an operation of micro-batch 0 for the micro-batch `number`."""
     match op:
         case Compute(name, seconds, phase, _, called_s):
             return Compute(name, seconds, phase, number, called_s)
@@ -161,8 +161,8 @@ def _of_micro_batch(op: Op, number: int) -> Op:
         case Receive(key, stage, num_bytes, awaited):
             return Receive(Key(key.what, number, key.place), stage, num_bytes, awaited)
         case Call(key, what, axis, num_bytes, root, after, known_s):
-            behind = after and after._replace(micro_batch=number)
-            return Call(Key(key.what, number, key.place), what, axis, num_bytes, root, behind, known_s)
+            shifted = after and after._replace(micro_batch=number)
+            return Call(Key(key.what, number, key.place), what, axis, num_bytes, root, shifted, known_s)
         case Wait(key):
             return Wait(Key(key.what, number, key.place))
         case Read(key):
@@ -176,11 +176,11 @@ def _of_micro_batch(op: Op, number: int) -> Op:
 
 @dataclass(frozen=True)
 class Program:
-    """One iteration of the ranks of a stage, up to where its gradients are exchanged.
+    """One iteration of the ranks of a stage, up to the exchange of its gradients.
 
-    Where every micro-batch is an update of its own, `staleness` is how many updates old the weights are that a
-    micro-batch meets on this stage, and None where all of an iteration make one update. Iterations then flow into one
-    another: a micro-batch with a number below 0 is one of those before, -1 the last one of the iteration before.
+    `staleness` is None where an iteration makes one update. Where every micro-batch makes an update, it is the age in
+    updates of the weights that a micro-batch uses on this stage. Iterations then flow into one another: a micro-batch
+    with a number below 0 belongs to an earlier iteration, and -1 is the last one of the iteration before.
     """
 
     stage: int
@@ -188,7 +188,7 @@ class Program:
     staleness: int | None = None
 
     def ops(self) -> Iterator[Op]:
-        """Go through all operations."""
+        """Return all operations."""
         for part in self.parts:
             if isinstance(part, Pass):
                 yield from part.ops()
@@ -196,7 +196,7 @@ class Program:
                 yield part
 
     def bodies(self) -> list[tuple[tuple[Op, ...], int]]:
-        """Return the operations of passes that are alike and how many those are, and what is in no such pass."""
+        """Return each body of passes with its number of passes, and last the operations outside of passes, once."""
         passes = [part for part in self.parts if isinstance(part, Pass)]
         count = Counter(id(part.body) for part in passes)
         bodies = {id(part.body): part.body for part in passes}
@@ -204,15 +204,16 @@ class Program:
         return [*((body, count[key]) for key, body in bodies.items()), (rest, 1)]
 
     def distinct(self) -> Iterator[Op]:
-        """Go through all operations, but only once through those of passes that are alike."""
+        """Return all operations, with each body of passes only once."""
         return (op for body, _ in self.bodies() for op in body)
 
     @property
     def num_micro_batches(self) -> int:
+        """The number of micro-batches in an iteration."""
         return 1 + max((part.micro_batch for part in self.parts if isinstance(part, Compute | Pass)), default=0)
 
     def phase_s(self) -> dict[str, float]:
-        """Return the seconds that each phase computes."""
+        """Return the seconds of compute in each phase, without the waits inside them."""
         total: dict[str, float] = {}
         for body, times in self.bodies():
             for op in body:
@@ -226,7 +227,7 @@ class Program:
 
 
 def merged(ops: Sequence[Op]) -> tuple[Op, ...]:
-    """Return the same operations with neighbours that compute for the same pass of a micro-batch as one.
+    """Return operations with adjacent compute operations of the same phase and micro-batch as one.
 
     >>> [op.seconds for op in merged([Compute("a", 1.0, "forward", 0), Compute("b", 2.0, "forward", 0)])]
     [3.0]
@@ -247,145 +248,37 @@ def _same_pass(one: Compute, other: Compute) -> bool:
     return (one.phase, one.micro_batch) == (other.phase, other.micro_batch)
 
 
-_OUTSIDE = Key("what is under way", 0, 0)
-"""Something that began before a pass, and that nothing in the pass waits for."""
-
-_APART = Key("what has let ranks come apart", 0, 0)
-"""That has been waited for, and no collective of those who split layers has brought them together since."""
-
-
-def with_timed_calls(
-    program: Program,
-    seconds: Mapping[tuple[str, float], float],
-    alone_only: bool = False,
-    slowed: bool = False,
-    in_step: bool = True,
-) -> Program:
-    """Return the same program with collectives along `tensor` as the known time that they are waited for.
-
-    Between one and the wait for it there is nothing but compute, beside which it is. `seconds` are those of a
-    collective by its operation and its bytes; one that is not there stays. With `alone_only`, so does one beside which
-    something that copies exchange may be under way: a collective along another axis until the wait for it, a bucket
-    until the end of the iteration. Where that has compute `slowed`, but nothing else, such a one is a collective of
-    known time. Nothing is waited for in a pass that has not begun in it.
-
-    Ranks that are not `in_step` have what copies exchange, and what other stages send, at times of their own. They are
-    together when a collective along `tensor` is over: the first one after they have waited for any of that stays, and
-    so do all beside which what copies exchange may be under way.
-    """
-    watched = alone_only or slowed or not in_step
-    if watched and program.staleness is not None:  # what copies exchange may outlast an iteration
-        return program
-    known = _Known(seconds, watched, alone_only or not in_step, in_step)
-    under_way: set[Key] = set() if in_step else {_APART}
-    bodies: dict[tuple[int, bool, bool], tuple[tuple[Op, ...], set[Key]]] = {}  # of passes alike, and what they leave
-    parts: list[Op | Pass] = []
-    plain: list[Op] = []
-    for part in program.parts:
-        if not isinstance(part, Pass):
-            plain.append(part)
-            continue
-        parts += known.timed(plain, under_way)
-        plain = []
-        is_apart, outside = _APART in under_way, bool(under_way - {_APART})
-        alike = id(part.body), is_apart, outside
-        if alike not in bodies:
-            left = {_APART} & under_way | ({_OUTSIDE} if outside else set())
-            bodies[alike] = known.timed(part.body, left), left - {_OUTSIDE}
-        body, left = bodies[alike]
-        parts.append(Pass(body, part.micro_batch))
-        under_way -= {_APART}
-        under_way |= {key if key == _APART else key._replace(micro_batch=part.micro_batch) for key in left}
-    return replace(program, parts=(*parts, *known.timed(plain, under_way)))
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What is known of collectives along `tensor`, and whether it matters what copies exchange beside them."""
-
-    seconds: Mapping[tuple[str, float], float]
-    watched: bool
-    alone_only: bool
-    in_step: bool
-
-    def timed(self, ops: Sequence[Op], under_way: set[Key]) -> tuple[Op, ...]:
-        """Return operations with known collectives as time; keep what copies exchange in `under_way`."""
-        out: list[Op] = []
-        number = 0
-        while number < len(ops):
-            op = ops[number]
-            number += 1
-            if not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in self.seconds):
-                out.append(op)
-                comes_apart = _waits_for_a_stage(op) or (self.watched and _note_exchange(op, under_way))
-                if comes_apart and not self.in_step:
-                    under_way.add(_APART)
-                continue
-            known_s = self.seconds[op.op, op.num_bytes]
-            if under_way:
-                out.append(op if self.alone_only else replace(op, known_s=known_s))
-                under_way.discard(_APART)
-                continue
-            meanwhile = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
-            number += len(meanwhile) + 1
-            out += meanwhile
-            left_s = known_s - sum(each.seconds for each in meanwhile if isinstance(each, Compute))
-            if left_s > 0:
-                beside = next((each for each in (*out[:-4:-1], *ops[number:]) if isinstance(each, Compute)), None)
-                name, phase = (beside.name, beside.phase) if beside else (op.key.what, FORWARD)
-                out.append(Compute(name, left_s, phase, op.key.micro_batch, left_s))
-        return merged(out)
-
-
-def _note_exchange(op: Op, under_way: set[Key]) -> bool:
-    """Note that copies begin to exchange something, or have waited for it; return whether they have."""
-    match op:
-        case Ready(bucket):
-            under_way.add(Key("bucket", 0, bucket))
-        case Call(key, _, axis) if axis != "tensor":
-            under_way.add(key)
-        case Wait(key) if key in under_way:
-            under_way.discard(key)
-            return True
-    return False
-
-
-def _waits_for_a_stage(op: Op) -> bool:
-    """Say whether a rank waits for one of another stage."""
-    return isinstance(op, Receive) or (isinstance(op, Send) and op.awaited)
-
-
 def _line(op: Op) -> str:
     match op:
         case Compute(name, seconds, phase, micro_batch, called_s):
             within = f", {called_s:.6g} s of it in collectives" if called_s else ""
             return f"compute {phase} {micro_batch} {name}: {seconds:.6g} s{within}"
         case Send(key, stage, num_bytes):
-            return f"send {_name(key)} to stage {stage}: {num_bytes:.6g} B{_together(op)}"
+            return f"send {_name(key)} to stage {stage}: {num_bytes:.6g} B{_awaited(op)}"
         case Receive(key, stage, num_bytes):
-            return f"receive {_name(key)} from stage {stage}: {num_bytes:.6g} B{_together(op)}"
+            return f"receive {_name(key)} from stage {stage}: {num_bytes:.6g} B{_awaited(op)}"
         case Call(key, what, axis, num_bytes, root, after):
-            rooted = f" from {root}" if what == "broadcast" else f" to {root}" if what == "reduce" else ""
-            return f"begin {what} {_name(key)} along {axis}{rooted}{_behind(after)}: {num_bytes:.6g} B"
+            from_or_to = f" from {root}" if what == "broadcast" else f" to {root}" if what == "reduce" else ""
+            return f"begin {what} {_name(key)} along {axis}{from_or_to}{_after(after)}: {num_bytes:.6g} B"
         case Wait(key):
             return f"wait for {_name(key)}"
         case Copy(key, to_host, num_bytes, after):
-            return f"begin to copy {_name(key)} {'to' if to_host else 'from'} host{_behind(after)}: {num_bytes:.6g} B"
+            return f"begin to copy {_name(key)} {'to' if to_host else 'from'} host{_after(after)}: {num_bytes:.6g} B"
         case HostUpdate(key, moved_bytes, after):
-            return f"begin {_name(key)}{_behind(after)}: {moved_bytes:.6g} B in the host's memory"
+            return f"begin {_name(key)}{_after(after)}: {moved_bytes:.6g} B in the host's memory"
         case Read(key):
             return f"read {key.what} {key.micro_batch}"
         case Ready(bucket):
             return f"gradients ready: bucket {bucket}"
 
 
-def _together(op: Send | Receive) -> str:
+def _awaited(op: Send | Receive) -> str:
     if isinstance(op, Send) and op.paired:
         return ", both awaiting it and what comes back"
     return ", both awaiting it" if op.awaited else ""
 
 
-def _behind(after: Key | None) -> str:
+def _after(after: Key | None) -> str:
     return f" after {_name(after)}" if after else ""
 
 

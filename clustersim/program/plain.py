@@ -1,4 +1,4 @@
-"""The program of a GPU that trains a copy of the whole model: layer by layer, buckets as they become ready."""
+"""The program of a GPU that trains a whole copy of the model: layer by layer, with buckets as they become ready."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Sequence
 from clustersim.program.iteration import Iteration
 from clustersim.program.ops import BACKWARD, FORWARD, Compute, Op, Program, Ready
 
-_NOTHING = 1e-12
-"""Share of an iteration below which seconds are what rounding leaves of none."""
+_ROUNDING = 1e-12
+"""Share of an iteration below which seconds are a rounding error."""
 
 
 def plain_program(
     names: Sequence[str], forward_s: Sequence[float], backward_s: Sequence[float], plan: Iteration
 ) -> Program:
-    """Return what `plan` has as a program of its layers, in forward order, up to the end of backward.
+    """Return an iteration as a program of its layers [num_layers], in forward order, up to the end of backward.
 
-    Seconds of the plan that no layer has, such as those of filling a bucket, are computed where they fall due.
+    Seconds of `plan` that belong to no layer, such as those of filling a bucket, become compute operations of their own
+    where they occur.
 
     >>> from clustersim.program import plan_iteration
     >>> plan = plan_iteration(["a", "b"], [1, 1], [2, 2], [8, 8], 0.5, (0.0,), overlap=True)
     >>> [line.split(":")[0] for line in plain_program(["a", "b"], [1, 1], [2, 2], plan).lines()][2:]
     ['compute backward 0 b', 'gradients ready', 'compute backward 0 a', 'gradients ready']
     """
-    least_s = _NOTHING * plan.compute_s
+    least_s = _ROUNDING * plan.compute_s
     ops: list[Op] = [
         *_compute("empty buckets", plan.forward_s - sum(forward_s), FORWARD, least_s),
         *(op for name, seconds in zip(names, forward_s, strict=True) for op in _compute(name, seconds, FORWARD, 0.0)),

@@ -8,7 +8,7 @@ from clustersim.communicator.algorithm import NCCL, num_channels
 from clustersim.hardware import load_transport
 from clustersim.parallelism import AXES, Grid, Parallelism
 from clustersim.program import Copies
-from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers, exchange_buffers
+from clustersim.program.exchange_buffers import NO_EXCHANGE_BUFFERS, ExchangeBuffers, exchange_buffers
 from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.point import Point
 from clustersim.strategies import Strategy
@@ -31,7 +31,7 @@ def layout_buffers(
     share out what they have in groups.
     """
     if grid.num_ranks == 1:
-        return NOTHING_BESIDE
+        return NO_EXCHANGE_BUFFERS
     is_whole = layout.kind == "grid" and grid.data == grid.num_ranks and layout.offload == "none"
     copies = strategy.copies_made(is_whole) if layout.sharding is None else Copies()
     caps = strategy.bucket_caps(point.gradient_bytes, grid.num_replicas, layout.sliced)

@@ -1,8 +1,9 @@
-"""Copies of a model that do the same at the same time: one of them is played, and the others follow it.
+"""Folding: ranks of a stage that do the same at the same time are simulated as one rank.
 
-That is so where nothing is random and every copy meets the same links. What GPUs that split a layer exchange takes a
-time of its own where nobody else uses their links. Of messages between stages, those are sent that share links, and
-gradients are exchanged by all ranks whose links meet: others have links of their own, on which the same happens.
+They do so where nothing is random and every copy of the model uses equivalent links. Collectives of GPUs that split
+layers take a known time, where their links are uncontended. Messages between stages are simulated for all ranks that
+share links, and the gradient exchange for all ranks whose links meet. Other ranks use links of their own, on which the
+same happens.
 """
 
 from __future__ import annotations
@@ -16,57 +17,63 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.parallelism import REPLICAS, Grid
 from clustersim.program.ops import BACKWARD, Copy, HostUpdate, Program, Send
-from clustersim.shortcuts.isomorphic_routes import RankRoutes, isomorphic_links, links_of, lots, routes_of
+from clustersim.shortcuts.isomorphic_routes import (
+    RankRoutes,
+    groups_sharing_links,
+    isomorphic_links,
+    links_of,
+    routes_of,
+)
 from clustersim.shortcuts.timed_collectives import (
-    are_alike,
-    are_apart,
     group_pairs,
+    groups_have_own_links,
     has_a_root,
+    have_equivalent_links,
     isomorphic_groups,
-    meet_only_their_own,
+    meet_only_own_ranks,
     stage_pairs,
     timed_calls,
 )
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The ranks at each place along `tensor`: `played` are the places whose ranks exchange, for all the others.
+class TensorPlaces:
+    """The places along `tensor`: the gradient exchange of the ranks at the `simulated` ones stands for all others.
 
-    `stands_in` [tensor] is the place that does so for each, and `links` have [2, num_links] the links of those that are
-    played and those that others use instead.
+    `representative` [tensor] is the simulated place that stands for each place. Each of `links` [2, num_links] has the
+    links of the simulated places and, below them, the links that other places use instead.
     """
 
-    played: tuple[int, ...]
-    stands_in: tuple[int, ...]
+    simulated: tuple[int, ...]
+    representative: tuple[int, ...]
     links: tuple[np.ndarray, ...] = ()
 
     @classmethod
-    def each(cls, num: int) -> Columns:
-        """Return columns that are all played."""
+    def all_simulated(cls, num: int) -> TensorPlaces:
+        """Return `num` places that are all simulated."""
         return cls(tuple(range(num)), tuple(range(num)))
 
     @property
-    def told(self) -> str:
-        """What is to be added about them, in words."""
-        num, most = len(self.played), len(self.stands_in)
-        return f", and gradients were exchanged at {num} of {most} places in a layer" if num < most else ""
+    def shortcut(self) -> str:
+        """What a result says about them in addition; empty where all are simulated."""
+        num, most = len(self.simulated), len(self.representative)
+        return f", and gradients exchanged at {num} of {most} places in a layer" if num < most else ""
 
 
 @dataclass(frozen=True)
 class Folding:
-    """Programs in which known collectives are time, and which ranks send what.
+    """Programs in which some collectives are known times, and the ranks whose messages are simulated.
 
-    `beside` are the places in a stage whose messages to another one are sent with those of its first rank. Where these
-    share links with the exchange of gradients (`meets_exchange`), those of all places that are `exchanging` are sent
-    while gradients may be on their way: messages of the last `num_late` micro-batches may still be when that begins.
-    `timed_bytes` [num_links] are those that the known collectives of an iteration send. Groups that split layers
-    `are_isomorphic` where they stand to each other as the GPUs of any other one do.
+    `senders` are the places in a stage whose messages to another stage are simulated together with those of its first
+    rank. Where messages share links with the gradient exchange (`meets_exchange`), those of all `exchanging` places are
+    simulated while gradients may be in flight. Messages of the last `num_late` micro-batches may still be in flight
+    when the exchange begins. `timed_bytes` [num_links] are sent by the collectives of known time in an iteration.
+    `are_isomorphic` says that the groups that split layers are all isomorphic. `shortcut` is what a result says.
     """
 
     programs: tuple[Program, ...]
-    columns: Columns
-    beside: tuple[int, ...]
+    tensor_places: TensorPlaces
+    senders: tuple[int, ...]
     exchanging: tuple[int, ...]
     meets_exchange: bool
     num_late: int
@@ -76,59 +83,59 @@ class Folding:
 
 
 def folding(
-    again: Callable[[], Network],
+    make_network: Callable[[], Network],
     gpus: np.ndarray,
     grid: Grid,
     programs: Sequence[Program],
     transport: Transport,
 ) -> Folding | None:
-    """Return how the ranks of a stage can be played as one, or None where they do not all do the same.
+    """Return how the ranks of each stage, on `gpus` [num_ranks], can be simulated as one; None where they cannot.
 
-    `again` makes a network on which nothing has happened: what is timed is played there.
+    `make_network` makes an idle network, on which single collectives are timed.
     """
     if any(has_a_root(op) or isinstance(op, Copy | HostUpdate) for program in programs for op in program.distinct()):
         return None
-    network = again()
-    each = grid.num_ranks // grid.pipeline
+    network = make_network()
+    stage_size = grid.num_ranks // grid.pipeline
     between = routes_of(network, gpus, stage_pairs(grid, programs))
     inside = routes_of(network, gpus, group_pairs(grid, ("tensor",)), network.adds, collectives=True)
-    if each == 1 or not (are_alike(network, between, each) and are_alike(network, inside, each)):
+    if stage_size == 1 or not all(have_equivalent_links(network, routes, stage_size) for routes in (between, inside)):
         return None
     among = routes_of(network, gpus, group_pairs(grid, REPLICAS), network.adds, collectives=True)
-    if not (are_alike(network, among, each) and are_apart(inside, grid)):
+    if not (have_equivalent_links(network, among, stage_size) and groups_have_own_links(inside, grid)):
         return None
-    links_between, links_inside, links_among = (links_of(network, ways) for ways in (between, inside, among))
+    links_between, links_inside, links_among = (links_of(network, routes) for routes in (between, inside, among))
     meets_exchange = bool((links_between & links_among).any())
-    in_every_pass = grid.context * grid.expert > 1 or programs[0].staleness is not None
     meets_between = bool((links_between & links_inside).any())
-    shares_always = meets_between or (in_every_pass and meets_exchange)
     meets_copies = bool((links_inside & links_among).any())
-    is_undisturbed = not meets_between and (not meets_copies or meet_only_their_own(inside, among, each))
-    timed = timed_calls(again, gpus, grid, programs, transport, inside, meets_copies) if is_undisturbed else None
-    columns = Columns.each(grid.tensor)
+    is_uncontended = not meets_between and (not meets_copies or meet_only_own_ranks(inside, among, stage_size))
+    timed = timed_calls(make_network, gpus, grid, programs, transport, inside, meets_copies) if is_uncontended else None
+    places = TensorPlaces.all_simulated(grid.tensor)
     if not links_inside.any() or (timed and not meets_copies):
-        columns = _columns(network, gpus, grid, between.with_others(among))
-    played, timed_bytes = timed or (tuple(programs), np.zeros(len(network.topology.links)))
-    exchanging = [place for place in range(each) if place % grid.tensor in columns.played]
-    beside = range(each) if shares_always else _beside(network, gpus, grid, between)
+        places = _tensor_places(network, gpus, grid, between.with_others(among))
+    exchanges_in_every_pass = grid.context * grid.expert > 1 or programs[0].staleness is not None
+    always_shares = meets_between or (exchanges_in_every_pass and meets_exchange)
+    senders = range(stage_size) if always_shares else _senders(network, gpus, grid, between)
+    folded_programs, timed_bytes = timed or (tuple(programs), np.zeros(len(network.topology.links)))
+    exchanging = [place for place in range(stage_size) if place % grid.tensor in places.simulated]
     return Folding(
-        played,
-        columns,
-        beside=tuple(place for place in exchanging if place in beside),
+        folded_programs,
+        places,
+        senders=tuple(place for place in exchanging if place in senders),
         exchanging=tuple(exchanging),
         meets_exchange=meets_exchange,
         num_late=_num_late(network, programs, links_between),
         timed_bytes=timed_bytes,
         are_isomorphic=bool(isomorphic_groups(network, gpus, grid, inside).are_isomorphic.all()),
-        shortcut=f"ranks that do the same as another played as one: {grid.pipeline} of {grid.num_ranks} were played"
-        + columns.told,
+        shortcut=f"identical ranks simulated as one: {grid.pipeline} of {grid.num_ranks} were simulated"
+        + places.shortcut,
     )
 
 
 def _num_late(network: Network, programs: Sequence[Program], links: np.ndarray) -> int:
-    """Return of how many micro-batches messages may be on their way while a stage does its last pass backward.
+    """Return how many micro-batches may have messages in flight while a stage runs its last backward pass.
 
-    They take `links` [num_links]; a message is given four times as long as it takes alone.
+    Messages take `links` [num_links]; each is given four times the time that it takes uncontended.
     """
     num_micro = max(program.num_micro_batches for program in programs)
     sizes = [op.num_bytes for program in programs for op in program.distinct() if isinstance(op, Send)]
@@ -141,38 +148,39 @@ def _num_late(network: Network, programs: Sequence[Program], links: np.ndarray) 
     return min(num_micro, 2 + int(message_s / shortest_s)) if shortest_s > 0 else num_micro
 
 
-def _columns(network: Network, gpus: np.ndarray, grid: Grid, ways: RankRoutes) -> Columns:
-    """Return the places along `tensor` whose ranks exchange for others, who have links of their own that are alike."""
-    everybody = Columns.each(grid.tensor)
+def _tensor_places(network: Network, gpus: np.ndarray, grid: Grid, routes: RankRoutes) -> TensorPlaces:
+    """Return the places along `tensor` that can stand for others, which have equivalent links of their own."""
+    all_places = TensorPlaces.all_simulated(grid.tensor)
     if grid.tensor == 1:
-        return everybody
-    first, *others = lots(ways, ways.src % grid.tensor) or [[]]
-    if not others or any(len(lot) != len(first) for lot in others):
-        return everybody
+        return all_places
+    first, *others = groups_sharing_links(routes, routes.src % grid.tensor) or [[]]
+    if not others or any(len(group) != len(first) for group in others):
+        return all_places
     begins = range(0, grid.num_ranks, grid.tensor)
-    ranks, *of_others = ([begin + place for begin in begins for place in lot] for lot in (first, *others))
-    isomorphic = isomorphic_links(network, gpus, ways, ranks, of_others)
+    ranks, *of_others = ([begin + place for begin in begins for place in group] for group in (first, *others))
+    isomorphic = isomorphic_links(network, gpus, routes, ranks, of_others)
     if not isomorphic.are_isomorphic.all():
-        return everybody
-    stands_in = list(everybody.stands_in)
-    for lot in others:
-        for place, twin in zip(first, lot, strict=True):
-            stands_in[twin] = place
-    return Columns(
-        tuple(first), tuple(stands_in), tuple(np.stack([isomorphic.links, own]) for own in isomorphic.instead)
+        return all_places
+    representative = list(all_places.representative)
+    for group in others:
+        for place, image in zip(first, group, strict=True):
+            representative[image] = place
+    return TensorPlaces(
+        tuple(first), tuple(representative), tuple(np.stack([isomorphic.links, own]) for own in isomorphic.images)
     )
 
 
-def _beside(network: Network, gpus: np.ndarray, grid: Grid, between: RankRoutes) -> Sequence[int]:
-    """Return the places in a stage that share links for what they send to another one with the first, directly or not.
+def _senders(network: Network, gpus: np.ndarray, grid: Grid, between: RankRoutes) -> Sequence[int]:
+    """Return the places in a stage whose messages to other stages share links with those of the first place.
 
-    All of them, where others do not share links in the same way.
+    Places that share links only by way of other places are included. All places, where the others do not share links in
+    the same way.
     """
-    each = grid.num_ranks // grid.pipeline
-    first, *others = lots(between, between.src % each) or [[0]]
-    if any(len(lot) != len(first) for lot in others):
-        return range(each)
-    ranks, *of_others = (
-        [begin + place for begin in range(0, grid.num_ranks, each) for place in lot] for lot in (first, *others)
-    )
-    return first if isomorphic_links(network, gpus, between, ranks, of_others).are_isomorphic.all() else range(each)
+    stage_size = grid.num_ranks // grid.pipeline
+    first, *others = groups_sharing_links(between, between.src % stage_size) or [[0]]
+    if any(len(group) != len(first) for group in others):
+        return range(stage_size)
+    begins = range(0, grid.num_ranks, stage_size)
+    ranks, *of_others = ([begin + place for begin in begins for place in group] for group in (first, *others))
+    are_isomorphic = isomorphic_links(network, gpus, between, ranks, of_others).are_isomorphic
+    return first if are_isomorphic.all() else range(stage_size)

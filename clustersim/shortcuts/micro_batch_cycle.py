@@ -1,9 +1,10 @@
-"""Cycles that ranks go through: what each comes to in a cycle and when, and when all of them only repeat themselves.
+"""Detects identical micro-batch cycles of all ranks of a layout, and says how many of them can be skipped.
 
-What will happen follows from where every rank is and from what is on its way. Both follow from what has happened in
-the cycles before, where nothing is on its way that began earlier. So once all ranks have done a whole cycle like the
-one before, each a time T later in every thing that it did and that ended of what it had begun, and so far do so in the
-cycle after that, cycles go on like that until the first rank has no more of them: each is another T.
+The future of a run follows from the position of every rank and from the transfers in flight. Both follow from the last
+cycles, if nothing in flight began before these. So take two consecutive cycles of every rank that match up to a time
+shift T: every operation begins, and every background operation ends, T later than in the cycle before. If the next
+cycle matches as well so far, then all further cycles match, each another T later, until the first rank has no cycle
+left.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
-_SAME = 1e-12  # share of a cycle by which times may differ, beside what rounding makes of the clock
+_SAME = 1e-12  # share of a cycle by which times may differ, besides the rounding of the clock
 _ROUNDING = 1e-14  # share of the clock's time
-_KEPT = 4  # cycles of a rank: the one that it is in, and those before it
+_KEPT = 4  # cycles of a rank that are kept: the present one and those before it
 
 
 class Cycle:
-    """When a rank began each operation of a cycle, and when what it left running beside it ended (NaN: not yet).
+    """The times of a cycle of a rank: when each operation began, and when each background operation ended.
 
-    `begin_s` is when the cycle began.
+    All in seconds; the end is NaN while it runs. `begin_s` is when the cycle began.
     """
 
     __slots__ = ("began_s", "begin_s", "ended_s")
@@ -34,92 +35,95 @@ class Cycle:
 
 
 class RankCounts(NamedTuple):
-    """What a rank has counted so far, and how many rows it has in a recorder."""
+    """The counters of a rank so far: the values `counted` [n], and the number of entries in its trace."""
 
     counted: np.ndarray
-    num_rows: int
+    num_entries: int
 
 
 class RankCycles:
-    """A rank in `num_cycles` cycles: its present cycle, the three before it, and its counts at the start of each.
+    """The cycles of one rank: the present one, up to three before it, and the `num_left` still to come.
 
-    `repeated` are the tallies around the cycle that stands for those that are left out.
+    `repeated` are the counts before and after the cycle that stands for the skipped ones; None if none were skipped.
     """
 
     def __init__(self, env: simpy.Environment, num_cycles: int):
         self._env, self.num_left = env, num_cycles
         self.cycles: list[Cycle] = []
         self.repeated: tuple[RankCounts, RankCounts] | None = None
-        self._tallies: list[RankCounts] = []
+        self._counts: list[RankCounts] = []  # at the start of the cycle before, and of the present one
 
-    def begin(self, tally: RankCounts) -> None:
-        """Begin another cycle, which is no longer left."""
+    def begin(self, counts: RankCounts) -> None:
+        """Begin a cycle, with the counts at its start."""
         self.cycles = [*self.cycles[1 - _KEPT :], Cycle(float(self._env.now))]
-        self._tallies = [*self._tallies[-1:], tally]
+        self._counts = [*self._counts[-1:], counts]
 
-    def leave_out(self, num: int) -> None:
-        """Leave cycles out that are still to come."""
+    def skip(self, num: int) -> None:
+        """Skip `num` of the cycles still to come."""
         self.num_left -= num
-        before, after = self._tallies
+        before, after = self._counts
         self.repeated = before, after
 
-    def note(self) -> None:
-        """Note that the rank does another thing from now on."""
+    def note_op(self) -> None:
+        """Record that the rank begins its next operation now."""
         self.cycles[-1].began_s.append(float(self._env.now))
 
     def watch(self, event: simpy.Event) -> None:
-        """Note when something ends that the rank lets go on beside what it does."""
+        """Record when a background operation ends, which the rank begins now."""
         ended_s = self.cycles[-1].ended_s
         place = len(ended_s)
         ended_s.append(np.nan)
 
-        def note(_: simpy.Event) -> None:
+        def note_end(_: simpy.Event) -> None:
             ended_s[place] = float(self._env.now)
 
         if event.callbacks is None:
-            note(event)
+            note_end(event)
         else:
-            event.callbacks.append(note)
+            event.callbacks.append(note_end)
 
-    def repeats(self, after_s: float, slack_s: float) -> bool:
-        """Say whether what a rank did in its latest cycles came again so much later, but for the slack, up to now."""
+    def matches(self, shift_s: float, slack_s: float) -> bool:
+        """Say whether the latest cycles match up to a time shift and a slack in seconds, as far as they have come."""
         if len(self.cycles) < 3:
             return False
         *oldest, older, last, current = self.cycles
         if len(older.began_s) != len(last.began_s) or len(older.ended_s) != len(last.ended_s):
             return False
-        begun_s, ended_s = np.array(last.began_s), np.array(older.ended_s)
+        began_s, ended_s = np.array(last.began_s), np.array(older.ended_s)
         now_s = float(self._env.now)
         return (
-            bool((abs(begun_s - np.array(older.began_s) - after_s) <= slack_s).all())
+            bool((abs(began_s - np.array(older.began_s) - shift_s) <= slack_s).all())
             and not np.isnan(ended_s).any()
-            and all(_as_expected(ended_s - after_s, each.ended_s, now_s, slack_s) for each in oldest)
-            and _as_expected(begun_s + after_s, current.began_s, now_s, slack_s)
-            and _as_expected(ended_s + after_s, last.ended_s, now_s, slack_s)
-            and _as_expected(ended_s + 2 * after_s, current.ended_s, now_s, slack_s, has_more=True)
+            and all(_as_expected(ended_s - shift_s, each.ended_s, now_s, slack_s) for each in oldest)
+            and _as_expected(began_s + shift_s, current.began_s, now_s, slack_s)
+            and _as_expected(ended_s + shift_s, last.ended_s, now_s, slack_s)
+            and _as_expected(ended_s + 2 * shift_s, current.ended_s, now_s, slack_s, has_more=True)
         )
 
 
 def _as_expected(
     expected_s: np.ndarray, found_s: list[float], now_s: float, slack_s: float, has_more: bool = False
 ) -> bool:
-    """Say whether things happened when they were expected; what has not (NaN, or beyond what is found) is yet to come.
+    """Say whether all events so far were at their expected times, and those missing are expected in the future.
 
-    With `has_more` what is expected beyond what is found may be past: it follows something that is yet to come.
+    An event is missing if it is NaN, or beyond the end of what is found. With `has_more`, events beyond the end may be
+    expected in the past: they follow an operation that has not begun.
     """
     num = len(found_s)
     if num > len(expected_s):
         return False
     found = np.array(found_s)
-    is_there = ~np.isnan(found)
-    not_there = expected_s[:num][~is_there] if has_more else np.append(expected_s[:num][~is_there], expected_s[num:])
+    has_happened = ~np.isnan(found)
+    missing = expected_s[:num][~has_happened]
+    missing = missing if has_more else np.append(missing, expected_s[num:])
     return bool(
-        (abs(found[is_there] - expected_s[:num][is_there]) <= slack_s).all() and (not_there >= now_s - slack_s).all()
+        (abs(found[has_happened] - expected_s[:num][has_happened]) <= slack_s).all()
+        and (missing >= now_s - slack_s).all()
     )
 
 
 class SkippedCycles(NamedTuple):
-    """Cycles that were skipped at a time, how long they would have taken, and the bytes of links in them."""
+    """Cycles that were skipped at a time, the seconds that they would have taken, and their bytes [num_links]."""
 
     at_s: float
     seconds: float
@@ -127,43 +131,45 @@ class SkippedCycles(NamedTuple):
 
 
 class MicroBatchCycles:
-    """The cycles of one iteration of all ranks in `num_cycles`, by rank; `look` gives the bytes of links [num_links].
+    """The cycles of all ranks in one iteration; `num_cycles` of them by rank.
 
-    Those that all ranks can do without are left out once that is known, all but one of each, and `told`.
+    Once all ranks have repeated themselves, every rank skips the same number of cycles: all that the rank with the
+    fewest has left, except for one. They are appended to `skipped`. `link_bytes` returns the bytes that links have
+    carried so far [num_links].
     """
 
     def __init__(
         self,
         env: simpy.Environment,
         num_cycles: Mapping[int, int],
-        look: Callable[[], np.ndarray],
-        told: list[SkippedCycles],
+        link_bytes: Callable[[], np.ndarray],
+        skipped: list[SkippedCycles],
     ):
-        self._env, self._look, self._told = env, look, told
-        self.runners = {rank: RankCycles(env, num) for rank, num in num_cycles.items()}
-        self._last: int | None = None  # the rank that was the last to come to its cycles
-        self._num_early, self._quiet_from_s = 0, 0.0  # of what began before cycles, and from when on there is none
-        self._carried: np.ndarray | None = None  # by links when all ranks had repeated themselves for the first time
-        self.is_over = False  # whether cycles are left out by now, or can be no longer
-        self.num_left_out = 0  # of the cycles of each rank
-        self.cycle_s = 0.0  # how long each of them would have taken
+        self._env, self._link_bytes, self._skipped = env, link_bytes, skipped
+        self.rank_cycles = {rank: RankCycles(env, num) for rank, num in num_cycles.items()}
+        self._last: int | None = None  # the rank that was the last to begin its cycles
+        self._num_early, self._quiet_from_s = 0, 0.0  # operations begun before the cycles, and when the last one ended
+        self._bytes_before: np.ndarray | None = None  # by link, when all ranks had repeated themselves once
+        self.is_over = False  # whether cycles have been skipped, or can no longer be
+        self.num_skipped = 0  # cycles of each rank
+        self.cycle_s = 0.0  # seconds that each of them would have taken
 
-    def begin(self, rank: int, tally: RankCounts) -> RankCycles:
-        """Begin another cycle of a rank; return who looks on while it is in it."""
-        runner = self.runners[rank]
-        runner.begin(tally)
-        if self._last is None and all(each.cycles for each in self.runners.values()):
+    def begin(self, rank: int, counts: RankCounts) -> RankCycles:
+        """Begin a cycle of a rank, with the counts at its start; return the rank's cycles."""
+        rank_cycles = self.rank_cycles[rank]
+        rank_cycles.begin(counts)
+        if self._last is None and all(each.cycles for each in self.rank_cycles.values()):
             self._last = rank
         if rank == self._last:
-            self._consider()
-        return runner
+            self._skip_if_identical()
+        return rank_cycles
 
     def end(self) -> None:
-        """End the cycles of a rank: nothing is left out any more."""
+        """End the cycles of a rank: none can be skipped any more."""
         self.is_over = True
 
     def watch_early(self, event: simpy.Event) -> None:
-        """Watch what a rank has begun outside cycles."""
+        """Watch an operation that a rank has begun outside its cycles, until the event of its end."""
         if self.is_over or event.callbacks is None:
             return
         self._num_early += 1
@@ -174,32 +180,33 @@ class MicroBatchCycles:
 
         event.callbacks.append(ended)
 
-    def _consider(self) -> None:
-        """Leave cycles out if all ranks repeat themselves, and did so a cycle ago."""
-        num = min(runner.num_left for runner in self.runners.values()) - 1
+    def _skip_if_identical(self) -> None:
+        """Skip cycles if all ranks repeat themselves, and did so a cycle ago."""
+        num = min(each.num_left for each in self.rank_cycles.values()) - 1
         if num < 1:
             self.is_over = True
             return
         cycle_s = self._cycle_s()
         if cycle_s is None:
-            self._carried = None
-        elif self._carried is None or any(len(runner.cycles) < _KEPT for runner in self.runners.values()):
-            self._carried = self._look()
+            self._bytes_before = None
+        elif self._bytes_before is None or any(len(each.cycles) < _KEPT for each in self.rank_cycles.values()):
+            self._bytes_before = self._link_bytes()
         else:
-            self._told.append(SkippedCycles(float(self._env.now), num * cycle_s, num * (self._look() - self._carried)))
-            self.is_over, self.num_left_out, self.cycle_s = True, num, cycle_s
-            for runner in self.runners.values():
-                runner.leave_out(num)
+            skipped_bytes = num * (self._link_bytes() - self._bytes_before)
+            self._skipped.append(SkippedCycles(float(self._env.now), num * cycle_s, skipped_bytes))
+            self.is_over, self.num_skipped, self.cycle_s = True, num, cycle_s
+            for each in self.rank_cycles.values():
+                each.skip(num)
 
     def _cycle_s(self) -> float | None:
-        """Return how long a cycle of every rank takes, if all repeat themselves."""
-        cycles = self.runners[self._last].cycles if self._last is not None else []
+        """Return the seconds of a cycle of every rank; None if a rank does not repeat itself."""
+        cycles = self.rank_cycles[self._last].cycles if self._last is not None else []
         if len(cycles) < 3 or self._num_early:
             return None
         now_s = float(self._env.now)
         cycle_s = now_s - cycles[-2].begin_s
         slack_s = _SAME * cycle_s + _ROUNDING * now_s
-        for runner in self.runners.values():
-            if not runner.repeats(cycle_s, slack_s) or runner.cycles[-2].begin_s < self._quiet_from_s:
+        for each in self.rank_cycles.values():
+            if not each.matches(cycle_s, slack_s) or each.cycles[-2].begin_s < self._quiet_from_s:
                 return None
         return cycle_s

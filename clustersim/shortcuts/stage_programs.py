@@ -1,4 +1,4 @@
-"""The way through the program of a stage: what comes before its cycles, cycle after cycle, and what follows them."""
+"""Divides the program of each stage into the operations before its micro-batch cycles, each cycle, and those after."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from clustersim.program.loop import Loop, after_cycles
 from clustersim.program.ops import Op, Pass, Program
 from clustersim.shortcuts.micro_batch_cycle import MicroBatchCycles, RankCycles, SkippedCycles
 
-FEWEST_CYCLES = 6
-"""That are worth being looked at: of fewer none can be left out."""
+MIN_CYCLES = 6
+"""The fewest cycles that are examined: of fewer none can be skipped."""
 
 
 class StagePrograms:
-    """The programs of all stages, and what comes again in each of them: `loops`, or none where nobody is to look.
+    """The programs of all stages, and the loop in each of them: `loops` is empty where no cycles are to be skipped.
 
-    `stages` are those of the ranks who play, by rank; operations are kept for the next who asks if `keeps`.
-    `look` gives the bytes that links have carried [num_links].
+    `stages` are those of the simulated ranks, by rank. With `keeps_ops`, lists of operations are kept for the other
+    ranks of the stage. `link_bytes` returns the bytes that links have carried so far [num_links]. `skipped` are the
+    cycles that were skipped so far.
     """
 
     def __init__(
@@ -29,62 +30,62 @@ class StagePrograms:
         programs: Sequence[Program],
         loops: Sequence[Loop | None],
         stages: dict[int, int],
-        look: Callable[[], np.ndarray],
-        keeps: bool,
+        link_bytes: Callable[[], np.ndarray],
+        keeps_ops: bool,
     ):
-        self._env, self._look, self._programs, self._stages = env, look, programs, stages
-        known = [loop for loop in loops if loop is not None and loop.num_cycles >= FEWEST_CYCLES]
+        self._env, self._link_bytes, self._programs, self._stages = env, link_bytes, programs, stages
+        known = [loop for loop in loops if loop is not None and loop.num_cycles >= MIN_CYCLES]
         are_alike = len(known) == len(programs) and len({loop.step for loop in known}) == 1
         self._loops = known if are_alike else []
-        self._keeps = keeps
+        self._keeps_ops = keeps_ops
         self._kept: dict[Hashable, tuple[Op | ComputeSequence, ...]] = {}
         self._cycles: dict[int, MicroBatchCycles] = {}
-        self.left_out: list[SkippedCycles] = []
+        self.skipped: list[SkippedCycles] = []
 
     @property
     def step(self) -> int:
-        """How many micro-batches go through a cycle."""
+        """The number of micro-batches in a cycle; 0 without cycles."""
         return self._loops[0].step if self._loops else 0
 
     def cycles(self, iteration: int) -> MicroBatchCycles | None:
-        """Return the cycles of an iteration, where there are any."""
+        """Return the cycles of an iteration; None where there are none."""
         if self._loops and iteration not in self._cycles:
             num_cycles = {rank: self._loops[stage].num_cycles for rank, stage in self._stages.items()}
-            self._cycles[iteration] = MicroBatchCycles(self._env, num_cycles, self._look, self.left_out)
+            self._cycles[iteration] = MicroBatchCycles(self._env, num_cycles, self._link_bytes, self.skipped)
             self._cycles.pop(iteration - 2, None)
         return self._cycles.get(iteration)
 
-    def num_fewer(self, iteration: int) -> int:
-        """Return how many micro-batches of an iteration have been left out by now."""
-        return self._cycles[iteration].num_left_out * self.step if iteration in self._cycles else 0
+    def num_skipped_micro_batches(self, iteration: int) -> int:
+        """Return the number of micro-batches of an iteration that have been skipped so far."""
+        return self._cycles[iteration].num_skipped * self.step if iteration in self._cycles else 0
 
     def whole(self, stage: int) -> Iterable[Op | ComputeSequence]:
-        """Go through the whole program of a stage."""
+        """Return all operations of a stage."""
         return self._ops((stage, "whole"), self._programs[stage].ops)
 
     def before(self, stage: int) -> Iterable[Op | ComputeSequence]:
-        """Go through what comes before the cycles of a stage."""
+        """Return the operations before the cycles of a stage."""
         return self._parts(stage, range(self._loops[stage].first))
 
-    def each_cycle(self, stage: int, runner: RankCycles) -> Iterator[Iterable[Op | ComputeSequence]]:
-        """Go through the cycles of a rank, as many as it has left."""
+    def each_cycle(self, stage: int, rank_cycles: RankCycles) -> Iterator[Iterable[Op | ComputeSequence]]:
+        """Yield the operations of each cycle of a rank, as long as it has cycles left."""
         number = 0
-        while runner.num_left:
-            runner.num_left -= 1
+        while rank_cycles.num_left:
+            rank_cycles.num_left -= 1
             yield self._parts(stage, self._loops[stage].cycle(number))
             number += 1
 
-    def after(self, stage: int, num_left_out: int) -> Iterable[Op | ComputeSequence]:
-        """Go through what follows the cycles of a stage, of which so many were left out."""
+    def after(self, stage: int, num_skipped: int) -> Iterable[Op | ComputeSequence]:
+        """Return the operations after the cycles of a stage, `num_skipped` of which were skipped."""
         program, loop = self._programs[stage], self._loops[stage]
-        return self._ops((stage, "after", num_left_out), lambda: after_cycles(program, loop, num_left_out))
+        return self._ops((stage, "after", num_skipped), lambda: after_cycles(program, loop, num_skipped))
 
     def _parts(self, stage: int, parts: range) -> Iterable[Op | ComputeSequence]:
         return self._ops((stage, parts.start, parts.stop), lambda: _ops_of(self._programs[stage].parts, parts))
 
     def _ops(self, key: Hashable, make: Callable[[], Iterator[Op]]) -> Iterable[Op | ComputeSequence]:
-        """Return operations, computes in stretches, the same for all ranks of a stage."""
-        if not self._keeps:
+        """Return operations with adjacent computes as sequences; they are the same for all ranks of a stage."""
+        if not self._keeps_ops:
             return merged_computes(make())
         if key not in self._kept:
             self._kept[key] = tuple(merged_computes(make()))

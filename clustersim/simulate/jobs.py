@@ -282,7 +282,7 @@ class _Part:
             more = max(0, begun - self.first - self.num_iterations)
             self.last = self.first + self.num_iterations + self._whole_rounds(more)
             if self.executor is not None:
-                self.executor.recorder.last_noted = self.last - 1
+                self.executor.recorder.last_iteration = self.last - 1
         else:
             self.window.close()
 

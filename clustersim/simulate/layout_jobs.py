@@ -12,14 +12,14 @@ import numpy as np
 from clustersim.collectives import IN_HOST_MEMORY
 from clustersim.execution import Job
 from clustersim.execution.folded_layout_executor import FoldedLayoutExecutor
-from clustersim.execution.job import Work
+from clustersim.execution.job import RankWork
 from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.network import Network
 from clustersim.parallelism import Grid, LaidOut
 from clustersim.program import Iteration
 from clustersim.results import Spans, Timesheet, add_exchange
 from clustersim.shortcuts.folding import folding
-from clustersim.shortcuts.timed_collectives import timed_apart
+from clustersim.shortcuts.timed_collectives import timed_programs
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.simulate.own_updates import own_updates
 
@@ -48,7 +48,7 @@ def jobs_of(
     is_among_gpus = not job.is_staged and algorithm not in IN_HOST_MEMORY["all-reduce"]
     if again is not None and is_among_gpus and not grid.tiled:
         fold = folding(again, job.gpus, grid, programs, job.transport) if folds else None
-        timed = None if fold else timed_apart(again, job.gpus, grid, programs, job.transport)
+        timed = None if fold else timed_programs(again, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None) if detail else []
     played, timed_bytes = (programs, None) if timed is None else timed
     executor = LayoutExecutor(
@@ -60,10 +60,10 @@ def jobs_of(
     num_settling = _num_settling(job, laid_out)
     for ranks in laid_out.replicas():
         plan = laid_out.plans[grid.stage(int(ranks[0]))].iteration
-        if executor.stands_in(int(ranks[0])) == ranks[0]:
+        if executor.exchanging_rank(int(ranks[0])) == ranks[0]:
             own = _job_of(job, ranks, plan, partial(executor.work, ranks), num_settling)
             own.input_stage = None if jobs else job.input_stage
-            own.plays_as_one = fold is not None
+            own.is_folded = fold is not None
             jobs.append(own)
     return jobs, executor
 
@@ -75,7 +75,7 @@ def _num_settling(job: Job, laid_out: LaidOut) -> int:
     return max(laid_out.num_settling, -(-job.input_stage.prefetch // laid_out.plans[0].program.num_micro_batches))
 
 
-def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: Work, num_settling: int) -> Job:
+def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: RankWork, num_settling: int) -> Job:
     """Return the job of some ranks of all."""
 
     def slowdown(place: int, iteration: int) -> float:
@@ -105,7 +105,7 @@ def _watched(grid: Grid, is_folded: bool) -> list[int]:
 
 def joined(jobs: Sequence[Job], laid_out: LaidOut, executor: LayoutExecutor, gpus: np.ndarray) -> Outcome:
     """Return the outcome of all ranks together, `jobs` being those that were played."""
-    carried = jobs[0].network.link_bytes + sum(gap.link_bytes for gap in executor.course.left_out)
+    carried = jobs[0].network.link_bytes + sum(gap.link_bytes for gap in executor.stage_programs.skipped)
     outcomes = _of_every_place([outcome_of(job, carried) for job in jobs], laid_out, executor)
     order = np.argsort(np.concatenate(laid_out.replicas()), kind="stable")
     most = max(outcome.times.ready_s.shape[2] for outcome in outcomes)
@@ -115,7 +115,7 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, executor: LayoutExecutor, gpu
         for outcome, ranks in zip(outcomes, laid_out.replicas(), strict=True)
     ]
     first, times = outcomes[0], Timesheet.of_ranks(sheets, order)
-    leads = np.array([executor.lead(rank) for rank in range(len(gpus))])
+    leads = np.array([executor.simulated_rank(rank) for rank in range(len(gpus))])
     columns = (times.bubble_s, times.called_s, times.called_waiting_s, times.offload_s, times.slowed_s)
     for column in (times.forward_s, *columns):
         column[:] = column[leads]
@@ -129,7 +129,7 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, executor: LayoutExecutor, gpu
         gpus=gpus,
         slowest=np.concatenate([outcome.slowest for outcome in outcomes])[order],
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
-        link_bytes=executor.whole_bytes(first.link_bytes, jobs[0].times.num_begun),
+        link_bytes=executor.all_link_bytes(first.link_bytes, jobs[0].times.num_begun),
         spans=_spans(executor, times, laid_out, jobs[0].num_warm_up if first.in_step else 0),
         shortcuts=tuple(dict.fromkeys(shortcuts)),
     )
@@ -159,8 +159,8 @@ def _of_ranks(columns: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
 def _of_every_place(outcomes: Sequence[Outcome], laid_out: LaidOut, executor: LayoutExecutor) -> list[Outcome]:
     """Return the outcome of the ranks at each place of a copy: where none was played, that of those who stand in."""
     firsts, played = [int(ranks[0]) for ranks in laid_out.replicas()], iter(outcomes)
-    of = {first: next(played) for first in firsts if executor.stands_in(first) == first}
-    return [of[executor.stands_in(first)] for first in firsts]
+    of = {first: next(played) for first in firsts if executor.exchanging_rank(first) == first}
+    return [of[executor.exchanging_rank(first)] for first in firsts]
 
 
 def note_for_all(times: Timesheet) -> None:
@@ -178,7 +178,7 @@ def kept_together(jobs: Sequence[Job], laid_out: LaidOut) -> bool:
         own = np.stack([job.times.begin_s[0], job.times.end_s[0]])
         sheets.setdefault(laid_out.grid.stage(int(job.ranks[0])), []).append(own)
     alike = (np.allclose(stage, stage[0], rtol=1e-11, atol=0.0, equal_nan=True) for stage in sheets.values())
-    return all(job.has_kept_together for job in jobs) and all(alike)
+    return all(job.stayed_in_sync for job in jobs) and all(alike)
 
 
 def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:
@@ -196,7 +196,7 @@ def _spans(executor: LayoutExecutor, times: Timesheet, laid_out: LaidOut, num_be
     The timesheet begins after `num_before` iterations, and ends before one that a rank has begun ahead of others.
     """
     spans, origin_s = executor.recorder.spans()
-    for rank, iteration in sorted(executor.recorder.noted.items()):
+    for rank, iteration in sorted(executor.recorder.recorded.items()):
         if iteration - num_before >= times.begin_s.shape[1]:
             continue
         buckets = laid_out.plans[laid_out.grid.stage(rank)].iteration.buckets

@@ -22,7 +22,7 @@ def own_updates(executor: LayoutExecutor, laid_out: LaidOut, first: int, num_ite
         staleness = laid_out.plans[laid_out.grid.stage(rank)].program.staleness
         if staleness is None:
             return None
-        time_s = np.array(executor.updated_s(rank))
+        time_s = np.array(executor.update_times_s(rank))
         written = np.arange(len(time_s)) - staleness + 1
         own = np.stack([time_s, np.full(len(time_s), rank), written - 1 - staleness, written])
         rows.append(own[:, first * each : (first + num_iterations) * each])

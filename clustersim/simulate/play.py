@@ -113,16 +113,16 @@ def _played(
             if _has_kept_together(played, setup.laid_out):
                 return played
             job = job_on(again(), setup, replicate, num_iterations, zero_s)
-            if not played.jobs[0].plays_as_one:
+            if not played.jobs[0].is_folded:
                 break
     return _played_by_executor(setup, job, None, tell, may_end_early=may_end_early)
 
 
 def _has_kept_together(played: _Played, laid_out: LaidOut) -> bool:
     """Say whether ranks that were taken to do the same at the same time did so, as far as is known."""
-    if played.executor is None or not played.executor.has_kept_together:
+    if played.executor is None or not played.executor.stayed_in_sync:
         return played.executor is None
-    return not played.jobs[0].plays_as_one or kept_together(played.jobs, laid_out)
+    return not played.jobs[0].is_folded or kept_together(played.jobs, laid_out)
 
 
 def _played_by_executor(
@@ -138,12 +138,12 @@ def _played_by_executor(
     jobs, executor = executor_of(setup, job, again, folds)
     over = strategy.start_places(jobs, tell)
     if jobs[0].num_after:
-        executor.recorder.last_noted = jobs[0].num_warm_up + jobs[0].num_iterations - 1
+        executor.recorder.last_iteration = jobs[0].num_warm_up + jobs[0].num_iterations - 1
     if may_end_early and _first_is_enough(jobs, setup, executor):
         return _Played(job.gpus, jobs, executor)
     job.env.run(over)
     if jobs[0].window is None:
-        job.env.run(job.env.all_of(executor.under_way()))
+        job.env.run(job.env.all_of(executor.in_flight()))
     for each in jobs:
         each.times = _whole(each, each.times, executor)
     return _Played(job.gpus, jobs, executor)
@@ -158,7 +158,7 @@ def _first_is_enough(jobs: list[Job], setup: Setup, executor: LayoutExecutor | N
         return False
     firsts_over = [job.env.event() for job in jobs]
     for job, first_over in zip(jobs, firsts_over, strict=True):
-        job.first_over = first_over
+        job.first_iteration_done = first_over
     for first_over in firsts_over:
         first_over.env.run(first_over)
     firsts = [_whole(job, job.times.select(slice(0, 1)), executor) for job in jobs]
@@ -170,15 +170,15 @@ def _first_is_enough(jobs: list[Job], setup: Setup, executor: LayoutExecutor | N
         job.num_warm_up = 0
         if executor is not None and job.ranks is not None:
             for rank, begin_s in zip(job.ranks.tolist(), job.times.begin_s[:, 0].tolist(), strict=True):
-                executor.recorder.come_again(rank, cycle_s, begin_s)
+                executor.recorder.shift(rank, cycle_s, begin_s)
     return True
 
 
 def _whole(job: Job, times: Timesheet, executor: LayoutExecutor | None) -> Timesheet:
     """Return the times of all ranks of a job with what was left out, of those that its executor has played."""
-    if executor is not None and (left_out := executor.course.left_out):
+    if executor is not None and (left_out := executor.stage_programs.skipped):
         times = times.put_off([gap.at_s for gap in left_out], [gap.seconds for gap in left_out])
-    if job.plays_as_one:
+    if job.is_folded:
         note_for_all(times)
     return times
 

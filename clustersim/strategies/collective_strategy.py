@@ -112,7 +112,7 @@ class CollectiveStrategy(Synchronous):
             self.dims,
         )
         held = self._held(job, name)
-        return Exchange(schedule, job.buffer_nodes(), f"{name} all-gather", follow=schedule.num_steps, held=held)
+        return Exchange(schedule, job.buffer_nodes(), f"{name} all-gather", push_step=schedule.num_steps, sm_share=held)
 
     def _held(self, job: Job, algorithm: str) -> np.ndarray | None:
         """Return the share of each worker's multiprocessors that an exchange holds, where one may compute beside it."""

@@ -13,7 +13,7 @@ import simpy
 from clustersim.collectives import Step
 from clustersim.execution.job import Job
 from clustersim.execution.rendezvous import Exchange
-from clustersim.execution.worker import Process, Where
+from clustersim.execution.worker import BucketId, Process
 from clustersim.program import Bucket
 from clustersim.strategies.server_rendezvous import PullSource, ServerRendezvous, ServerShare
 
@@ -50,14 +50,14 @@ class CopyStreamRendezvous(ServerRendezvous):
     def awaits_receivers(self) -> bool:
         return not self._job.is_staged and any(self._receivers)
 
-    def receivers_ahead(self, where: Where) -> list[int]:
+    def receivers_ahead(self, where: BucketId) -> list[int]:
         rank, iteration, bucket = where
         if not self.awaits_receivers:
             return []
         begin_s = self._job.times.begin_s[:, iteration]
         return [other for other in self._receivers[bucket] if begin_s[other] < begin_s[rank] - _TOGETHER_S]
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
+    def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Take a rank through the collective of its bucket, when those that get it have computed."""
         for other in self.receivers_ahead(where):
             yield self._job.computed(other, where[1])

@@ -98,7 +98,7 @@ class DataParallel(Synchronous):
         known = job.network.topology, job.gpus, num_bytes, job.transport.library
         both = [schedule_collective(op, _ALGORITHM, *known)[1] for op in ("reduce", "broadcast")]
         schedule = Schedule.concatenate(both)
-        return Exchange(schedule, job.buffer_nodes(), "reduce and broadcast", follow=schedule.num_steps)
+        return Exchange(schedule, job.buffer_nodes(), "reduce and broadcast", push_step=schedule.num_steps)
 
     def _behind_the_rest(self, first: Exchange, num_ranks: int) -> Exchange:
         """Return an exchange that follows messages to each other worker, and back from each, one after another."""
@@ -112,4 +112,4 @@ class DataParallel(Synchronous):
             )
             before = replace(before, relays=Relays(src, dst, np.ones(len(steps))))
         schedule = Schedule.concatenate([before, first.schedule])
-        return Exchange(schedule, first.nodes, first.algorithm, follow=schedule.num_steps)
+        return Exchange(schedule, first.nodes, first.algorithm, push_step=schedule.num_steps)

@@ -30,5 +30,5 @@ class Delayed(CollectiveStrategy):
         sender = BucketSender(job, rendezvous, rank, iteration)
         sender.send_all()
         yield from compute(job, rank, iteration)
-        yield from sender.emptied()
+        yield from sender.drain()
         yield from update(job, rank, iteration, gradient_of=iteration - 1)

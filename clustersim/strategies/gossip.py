@@ -129,21 +129,21 @@ class Gossip(Synchronous):
         yield from compute(job, rank, iteration)
         if not self.overlap:
             sender.send_all()
-        yield from sender.emptied()
+        yield from sender.drain()
         yield from update(job, rank, iteration)
 
     def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
         """Let the workers gossip in step, or each at its own pace."""
         if not self.asynchronous:
             return super().start(job, tell)
-        job.go_inside()
+        job.use_network_clock()
         pairs = Pairs(job, self.neighbours(job.num_ranks))
         job.algorithms, job.gradients_per_update = ("gossip",) * len(job.buckets), 1
         before = updates_before(job.num_ranks, 1, job.num_filling)
         job.window = Window(job.clock, job.updates, range(job.num_ranks), before, job.num_iterations, tell)
         for rank in range(job.num_ranks):
             job.clock.process(self._free_worker(job, pairs, job.window, rank))
-        return job.outside(job.window.finished)
+        return job.on_simpy_clock(job.window.finished)
 
     def _free_worker(self, job: Job, pairs: Pairs, window: Window, rank: int) -> Process:
         """Train on one GPU at its own pace. A version is an update of anybody's copy, as in the paper."""

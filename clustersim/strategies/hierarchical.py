@@ -12,7 +12,7 @@ from clustersim.communicator.algorithm import by_host
 from clustersim.errors import Mistake
 from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.rendezvous import Exchange, Rendezvous
-from clustersim.execution.worker import Process, Where
+from clustersim.execution.worker import BucketId, Process
 from clustersim.program import Bucket
 from clustersim.stragglers import Awaited
 from clustersim.strategies.parameter_server import ParameterServers, ServedModel
@@ -49,8 +49,8 @@ class Hierarchical(StaleServerStrategy):
         rule = self.rule(len(groups))
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
         job.gradients_per_update = 1
-        job.pushed = np.zeros(job.num_ranks, dtype=np.int64)
-        job.pushed[[group[0] for group in groups]] = [len(group) for group in groups]
+        job.gradients_per_push = np.zeros(job.num_ranks, dtype=np.int64)
+        job.gradients_per_push[[group[0] for group in groups]] = [len(group) for group in groups]
         job.window = window_of(job, rule, len(groups), tell)
         for group in groups:
             meeting = _HostExchanger(job, group, parameter_servers)
@@ -73,11 +73,11 @@ class _HostExchanger:
         self._up = Rendezvous(job, [Exchange(each, nodes, "tree", each.num_steps) for each in up], ranks)
         self._down = Rendezvous(job, [Exchange(each, nodes, "tree", each.num_steps) for each in down], ranks)
 
-    def goes_anywhere(self, bucket: int) -> bool:
+    def leaves_worker(self, bucket: int) -> bool:
         """Say that every bucket leaves its GPU."""
         return True
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
+    def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Add a bucket over the host, take the sum to the servers, hand the parameters out in the host."""
         yield from self._up.exchange(where, bucket, pushed)
         if where[0] == self._leader:

@@ -49,4 +49,4 @@ class Local(CollectiveStrategy):
         if (iteration + 1) % self.steps == 0:
             sender = BucketSender(job, rendezvous, rank, iteration)
             sender.send_all()
-            yield from sender.emptied()
+            yield from sender.drain()

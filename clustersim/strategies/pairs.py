@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import simpy
 
 from clustersim.execution.job import Job
-from clustersim.execution.worker import Process, Where, fire
+from clustersim.execution.worker import BucketId, Process, fire
 from clustersim.program import Bucket
 from clustersim.seeding import stream
 
@@ -26,11 +26,11 @@ class Pairs:
         self._choices = [stream(job.seed, "gossip", rank) for rank in range(len(neighbours))]
         self._chosen: dict[int, tuple[int, int]] = {}
 
-    def goes_anywhere(self, bucket: int) -> bool:
+    def leaves_worker(self, bucket: int) -> bool:
         """Say whether there is anybody to average with."""
         return len(self._neighbours) > 1
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
+    def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Average a bucket with the neighbour of this iteration."""
         rank, iteration, _ = where
         if self._neighbours[rank]:

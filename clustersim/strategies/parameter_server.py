@@ -9,7 +9,7 @@ import simpy
 
 from clustersim.devices import Queue
 from clustersim.execution.job import Job
-from clustersim.execution.worker import Process, Where, fire
+from clustersim.execution.worker import BucketId, Process, fire
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.program import Bucket
 from clustersim.results import Update
@@ -94,11 +94,11 @@ class ParameterServers:
         model.shards += [shard for row in self._shards for shard in row]
         job.algorithms = ("server",) * len(job.buckets)
 
-    def goes_anywhere(self, bucket: int) -> bool:
+    def leaves_worker(self, bucket: int) -> bool:
         """Say that every bucket goes to the servers."""
         return True
 
-    def exchange(self, where: Where, bucket: Bucket, pushed: simpy.Event | None) -> Process:
+    def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
         """Push a bucket to all servers at once, each its share; pull each share when it may be read."""
         rank, iteration, number = where
         gradient = self._model.gradient(rank, iteration)
@@ -120,7 +120,7 @@ class ParameterServers:
         network, node = self._job.network, self._nodes[shard.server]
         yield network.transfer(self._buffers[part.gradient.rank], node, shard.num_bytes)
         queue = self._queues[shard.server]
-        turn = queue.come()
+        turn = queue.acquire()
         if turn is not None:
             yield turn
         if self._rule.takes(part.gradient):
@@ -128,7 +128,7 @@ class ParameterServers:
         else:
             self._model.settle(part.gradient, applied=False)
         self._model.read[part.gradient.rank] = self._model.version
-        queue.go()
+        queue.release()
 
     def _serve(self, part: Part, shard: Shard) -> Process:
         """Add a part to those that are pending, and update with them when they are enough."""
@@ -158,7 +158,7 @@ class ParameterServers:
                 else:
                     shard.readers.append((awaited, event))
 
-    def _pull(self, part: Part, shard: Shard, where: Where) -> Process:
+    def _pull(self, part: Part, shard: Shard, where: BucketId) -> Process:
         """Read a share of the parameters, as soon as the rule allows it."""
         rank, awaited = part.gradient.rank, self._rule.to_read(part.gradient)
         if shard.reached < awaited:
@@ -172,13 +172,13 @@ class ParameterServers:
         num_bytes = shard.num_bytes * self._job.wire.back_per_byte
         yield self._job.network.transfer(self._nodes[shard.server], self._buffers[rank], num_bytes)
 
-    def _note_waiting(self, shard: Shard, where: Where) -> None:
+    def _note_waiting(self, shard: Shard, where: BucketId) -> None:
         """Note that a worker waits, and for one of those of whom there is least in the shard."""
         times = self._job.times
         times.awaited_s[where] = np.inf
         times.awaited_rank[where] = shard.num_applied.index(min(shard.num_applied))
 
-    def _note_wait(self, shard: Shard, where: Where) -> None:
+    def _note_wait(self, shard: Shard, where: BucketId) -> None:
         """Note for whom a worker waited: for the last of those whose gradients made the version it may read."""
         times, last = self._job.times, shard.last_part
         is_known = times.awaited_s[where] < np.inf

@@ -66,8 +66,8 @@ class ServerRendezvous(Rendezvous):
             taking = range(first, first + num_taking)
             there = [*taking, *range(first + self.num_ends * num_taking, exchange.schedule.num_ranks)]
             collective.enter_each(there, [float(times_s.min())] * len(there))
-            collective.watch(taking, exchange.follow, partial(self._arrived, collective, iteration, bucket))
-            self._open[key], self._to_come[key] = collective, len(self._places)
+            collective.watch(taking, exchange.push_step, partial(self._arrived, collective, iteration, bucket))
+            self._open[key], self._num_missing[key] = collective, len(self._places)
         return super()._enter(ranks, times_s, iteration, bucket)
 
     def _arrived(self, collective: Collective, iteration: int, bucket: int, taking: list[int]) -> None:

@@ -69,16 +69,16 @@ class ServerStrategy(Strategy):
 
     def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
         """Let every worker go round until what counts is done."""
-        job.go_inside()
+        job.use_network_clock()
         rule = self.rule(job.num_ranks)
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
         job.gradients_per_update = rule.gradients_per_update
         job.window = window_of(job, rule, job.num_ranks, tell)
-        if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.is_simple and job.may_be_compiled:
+        if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.is_simple and job.can_use_kernels:
             return self._play_compiled(job, rule, job.window, tell)
         for rank in range(job.num_ranks):
             job.clock.process(self.worker(job, parameter_servers, job.window, rank))
-        return job.outside(job.window.finished)
+        return job.on_simpy_clock(job.window.finished)
 
     def start_places(self, jobs: Sequence[Job], tell: OnProgress = lambda share: None) -> simpy.Event:
         """Let every copy of the model go round as one worker does: its gradient is that of all its places together.
@@ -130,7 +130,7 @@ class ServerStrategy(Strategy):
         for iteration in count():
             sender = BucketSender(job, meeting, rank, iteration)
             yield from compute(job, rank, iteration, sender.send)
-            yield from sender.emptied()
+            yield from sender.drain()
             job.times.end_s[rank, iteration] = job.clock.now
             window.ended(ahead + rank, job.times.begin_s[rank, iteration])
 

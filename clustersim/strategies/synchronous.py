@@ -52,9 +52,9 @@ class Synchronous(Strategy):
         job.num_after = self.num_after(job)
         if self.allows(Shortcut.VECTORIZED_WORKERS) and can_vectorize(job, rendezvous):
             job.shortcuts = (VECTORIZED,)
-            vectorized = VectorizedWorkersSharingSms if rendezvous.holds else VectorizedWorkers
+            vectorized = VectorizedWorkersSharingSms if rendezvous.shares_sms else VectorizedWorkers
             return vectorized(job, rendezvous, num_played, self.updates_on_gpu, tell).start()
-        ranks = range(1 if job.plays_as_one else job.num_ranks)
+        ranks = range(1 if job.is_folded else job.num_ranks)
         workers = [
             job.env.process(self._worker(job, rendezvous, rank, num_played + job.num_after, tell)) for rank in ranks
         ]
@@ -72,7 +72,7 @@ class Synchronous(Strategy):
         """Go forward, backward with buckets on their way, wait for them, update."""
         sender = BucketSender(job, rendezvous, rank, iteration)
         yield from compute(job, rank, iteration, sender.send)
-        yield from sender.emptied()
+        yield from sender.drain()
         if self.updates_on_gpu:
             yield from update(job, rank, iteration)
 

@@ -1,4 +1,4 @@
-"""Which algorithm a collective runs on a cluster."""
+"""The algorithm of a collective on a cluster."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_nccl_of_2019_takes_trees_between_two_hosts_where_there_is_nvlink():
     assert (named("dgx-1", 2, 1e9), named("dgx-2", 2, 1e9)) == ("double-tree", "double-tree")
 
 
-def test_nccl_of_2019_has_rings_inside_a_host_and_for_what_is_no_all_reduce():
+def test_nccl_of_2019_has_rings_inside_a_host_and_for_other_collectives():
     assert named("dgx-1", 1, 1e3) == "ring"
     assert named(PCIE, 2, 1e3, "all-gather") == "ring"
 
@@ -48,7 +48,7 @@ def test_a_choice_of_open_mpi_needs_mpi():
 
 
 @pytest.mark.parametrize("transport", ["nccl", "nccl-sockets", "nccl-one-socket", "nccl-roce", "nccl-omni-path"])
-def test_what_nccl_chose_in_2019_is_there_for_all_that_choose_as_nccl(transport):
+def test_nccl_2_4_is_available_with_all_transports_of_nccl(transport):
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "10 Gbit/s", "host": PCIE})
     check_algorithm("all-reduce", "nccl-2.4", cluster, np.arange(8), transport)
 
@@ -73,7 +73,7 @@ def test_all_collectives_of_nccl_1_go_along_its_ring(op):
     assert hops <= {frozenset((rank, (rank + 1) % 8)) for rank in range(8)}
 
 
-def test_nccl_1_goes_from_one_host_to_no_other():
+def test_nccl_1_does_not_leave_a_host():
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": PCIE})
     check_algorithm("all-reduce", "nccl-1", cluster, np.arange(4), "nccl")
     with pytest.raises(InputError, match=r"NCCL 1 is for the GPUs of one host, and the 8 GPUs are on 2"):
@@ -101,7 +101,7 @@ def test_omni_path_has_one_way_out_of_a_host(gpus_of_host, measured_s):
     assert several < one / 5
 
 
-def test_on_omni_path_rings_and_trees_are_chosen_between_by_the_one_way():
+def test_on_omni_path_the_rate_of_the_one_way_chooses_between_rings_and_trees():
     """One adapter of 12.5 GB/s, and not four: rings from fewer bytes on, since trees count on a channel's 17.8 GB/s."""
     host = {"template": "dgx-a100", "nics": 4}
     cluster = {"kind": "star", "num_hosts": 4, "link": "100 Gbit/s", "host": host}

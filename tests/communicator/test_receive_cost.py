@@ -1,4 +1,4 @@
-"""A thread's time with a message grows with the square of the size."""
+"""The time that a thread takes to receive a message grows with the square of its size."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PLAIN = load_topology({"kind": "star", "num_hosts": 2, "link": "2 GB/s", "hop": 
 RATE, HALF_RATE_BYTES = 0.5e9, 100e6
 
 
-def played_s(made: Topology, senders: list[int], sizes: list[float], side: str | None = None) -> np.ndarray:
-    """Return when these processes have sent the server of their host so much, and when it has taken it in."""
+def simulated_s(made: Topology, senders: list[int], sizes: list[float], side: str | None = None) -> np.ndarray:
+    """Return when these processes have sent messages of these sizes to their host's server, and when it has them."""
     assert made.processes is not None
     nodes = [*(int(made.processes.of_gpus[gpu]) for gpu in senders), made.processes.servers[int(PLAIN.memory[0])]]
     push = Step.of(range(len(senders)), len(senders), sizes)
@@ -32,33 +32,33 @@ def played_s(made: Topology, senders: list[int], sizes: list[float], side: str |
 
 @pytest.mark.parametrize("side", ["plain", "compiled"])
 @pytest.mark.parametrize("sizes", [[1e6], [100e6], [400e6], [100e6, 100e6], [50e6, 200e6]])
-def test_a_thread_is_busy_for_what_is_linear_and_what_is_square(sizes, side):
-    """Senders are through when all has been sent, and the receiver when the thread has also done its other work."""
+def test_a_thread_is_busy_for_the_linear_and_the_quadratic_part(sizes, side):
+    """Senders are done when all has been sent, and the receiver when the thread has also done its quadratic work."""
     made = with_processes(PLAIN, Threads(1, RATE, 100e9, HALF_RATE_BYTES))
-    end_s = played_s(made, [0, 1][: len(sizes)], sizes, side)
+    end_s = simulated_s(made, [0, 1][: len(sizes)], sizes, side)
     assert max(end_s[:-1]) == pytest.approx(sum(sizes) / RATE)
     assert end_s[-1] == pytest.approx(sum(size * (1 + size / HALF_RATE_BYTES) for size in sizes) / RATE)
 
 
-def test_a_message_of_that_size_comes_in_at_half_the_rate():
+def test_a_message_of_that_size_is_received_at_half_the_rate():
     made = with_processes(PLAIN, Threads(1, RATE, 100e9, HALF_RATE_BYTES))
-    assert played_s(made, [0], [HALF_RATE_BYTES])[-1] == pytest.approx(2 * HALF_RATE_BYTES / RATE)
+    assert simulated_s(made, [0], [HALF_RATE_BYTES])[-1] == pytest.approx(2 * HALF_RATE_BYTES / RATE)
 
 
-def test_each_thread_does_so_with_its_own_messages():
+def test_each_thread_receives_its_own_messages():
     made = with_processes(PLAIN, Threads(2, RATE, 100e9, HALF_RATE_BYTES))
-    assert played_s(made, [0, 1], [100e6, 100e6])[-1] == pytest.approx(2 * 100e6 / RATE)
-    assert played_s(made, [0, 2], [100e6, 100e6])[-1] == pytest.approx(4 * 100e6 / RATE)  # both on the first
+    assert simulated_s(made, [0, 1], [100e6, 100e6])[-1] == pytest.approx(2 * 100e6 / RATE)
+    assert simulated_s(made, [0, 2], [100e6, 100e6])[-1] == pytest.approx(4 * 100e6 / RATE)  # both on the first
 
 
-def test_nothing_is_done_beside_where_messages_come_in_at_one_rate():
+def test_nothing_is_added_where_all_messages_are_received_at_one_rate():
     made = with_processes(PLAIN, Threads(1, RATE, 100e9))
-    assert played_s(made, [0], [400e6])[-1] == pytest.approx(400e6 / RATE)
+    assert simulated_s(made, [0], [400e6])[-1] == pytest.approx(400e6 / RATE)
     push = Step.of([0], [1], 1e6)
     assert with_receive_cost([push], [0, 1], PLAIN) == ([[push]], [])
 
 
-def test_what_stays_in_a_process_is_taken_in_by_nobody():
+def test_messages_inside_a_process_cost_no_thread_anything():
     made = with_processes(PLAIN, Threads(1, RATE, 100e9, HALF_RATE_BYTES))
     assert made.processes is not None
     first, second = (int(made.processes.of_hosts[gpu]) for gpu in (0, 2))

@@ -1,4 +1,4 @@
-"""What a collective holds of its GPUs: NCCL's channels, a sheet's own, or nothing."""
+"""The multiprocessors that a collective occupies: one for each channel of NCCL, or of a sheet, or none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLUSTERS = {
         ("bare", 2, "ring", 0.0),
     ],
 )
-def test_nccl_holds_a_multiprocessor_for_each_channel(cluster, num_gpus, algorithm, share):
+def test_nccl_occupies_a_multiprocessor_for_each_channel(cluster, num_gpus, algorithm, share):
     topology = load_topology(CLUSTERS[cluster])
     shares = sm_share(topology, np.arange(num_gpus), load_transport("nccl"), algorithm)
     assert shares == pytest.approx(np.full(num_gpus, share), abs=0.0)
@@ -61,15 +61,15 @@ def test_on_omni_path_channels_are_those_of_one_way_out_of_a_host(num_gpus, num_
     assert shares == pytest.approx(np.full(num_gpus, num_channels / 108))
 
 
-def test_no_other_library_holds_any():
-    holding = [name for name in TRANSPORTS if uses_sms(load_transport(name))]
-    assert holding == ["nccl", "nccl-omni-path", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
+def test_no_other_library_occupies_any():
+    occupying = [name for name in TRANSPORTS if uses_sms(load_transport(name))]
+    assert occupying == ["nccl", "nccl-omni-path", "nccl-one-socket", "nccl-roce", "nccl-sockets"]
     topology = load_topology(CLUSTERS["a100"])
     assert not sm_share(topology, np.arange(8), load_transport("mpi-cuda"), "ring").any()
 
 
 @pytest.mark.parametrize("channels", [0, 1, 10])
-def test_a_sheet_of_ones_own_says_how_many(channels):
+def test_a_sheet_may_set_the_number(channels):
     topology = load_topology(CLUSTERS["a100"])
     own = replace(load_transport("nccl"), channels=channels)
     assert sm_share(topology, np.arange(8), own, "ring") == pytest.approx(np.full(8, channels / 108))
@@ -94,8 +94,10 @@ def test_nccl_leaves_one_to_compute_on(num: int, algorithm: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("num", [10, 24])
-def test_a_gpu_smaller_than_nccls_channels_is_slowed_the_same_by_both_ways(num: int, tmp_path: Path) -> None:
-    """Ranks that march, and every rank for itself, end at the same times, and lose the same to the exchange."""
+def test_a_gpu_smaller_than_nccls_channels_is_slowed_the_same_by_workers_in_arrays_and_by_processes(
+    num: int, tmp_path: Path
+) -> None:
+    """Vectorized ranks, and ranks that are processes, end at the same times and lose the same to the exchange."""
     asked = {
         "model": "resnet50",
         "num_gpus": 8,

@@ -1,4 +1,4 @@
-"""A GPU computes one thing after the other, and copies at the rate of its PCIe link."""
+"""A GPU runs one kernel after the other, and copies at the rate of its PCIe link."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_copy_takes_bytes_over_the_pcie_rate(gpu):
     assert gpu.env.now == pytest.approx(3e9 / rate)
 
 
-def test_copies_both_ways_run_beside_each_other_and_beside_a_kernel(gpu):
+def test_copies_in_both_directions_overlap_each_other_and_a_kernel(gpu):
     alone = gpu.env.process(gpu.copy_out(3e9))
     gpu.env.run(alone)
     time = gpu.env.now
@@ -53,7 +53,7 @@ def test_copies_both_ways_run_beside_each_other_and_beside_a_kernel(gpu):
     assert gpu.env.now == pytest.approx(2 * time)
 
 
-def test_two_copies_one_way_queue_for_the_engine(gpu):
+def test_two_copies_in_one_direction_queue_for_the_engine(gpu):
     gpu.env.run(gpu.env.process(gpu.copy_in(3e9)))
     time = gpu.env.now
     both = [gpu.env.process(gpu.copy_in(3e9)) for _ in range(2)]
@@ -61,20 +61,20 @@ def test_two_copies_one_way_queue_for_the_engine(gpu):
     assert gpu.env.now == pytest.approx(2 * time)
 
 
-def test_a_queue_serves_in_the_order_in_which_they_came():
+def test_a_queue_serves_in_the_order_of_arrival():
     env, served = simpy.Environment(), []
     queue = Queue(env)
 
     def customer(name: str):
-        turn = queue.come()
-        if turn is not None:
-            yield turn
+        acquired = queue.acquire()
+        if acquired is not None:
+            yield acquired
         yield env.timeout(1.0)
         served.append((name, env.now))
-        queue.go()
+        queue.release()
 
     for name in "abc":
         env.process(customer(name))
     env.run()
     assert served == [("a", 1.0), ("b", 2.0), ("c", 3.0)]
-    assert queue.come() is None
+    assert queue.acquire() is None

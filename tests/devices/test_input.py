@@ -1,4 +1,4 @@
-"""Samples come as quickly as the slowest of reading, decoding and training lets them."""
+"""The rate of samples is that of the slowest of reading, decoding and training."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cycles(env, stage, rank, train_s, num_iterations):
 
 
 def steady_s(train_s, num_iterations=60, **knobs):
-    """Return the mean cycle of a lone worker, its first iterations left out; a multiple of the tokens that go round."""
+    """Return the mean cycle of a lone worker without its first ones, over a multiple of the batches in the ring."""
     env = simpy.Environment()
     done, ends = cycles(env, input_stage(env, [0], **knobs), 0, train_s, num_iterations)
     env.run(done)
@@ -63,7 +63,7 @@ def test_a_lone_worker_takes_the_slowest_stage_or_the_whole_round_shared_by_the_
 @pytest.mark.parametrize("decode", [10.0, 35.0, 1000.0])
 @pytest.mark.parametrize("storage", [20.0, 60.0, 1000.0])
 def test_throughput_is_the_least_of_compute_decoding_per_host_and_storage(decode, storage):
-    """Five GPUs on two hosts, three of them sharing one: all of them together, and held together by a barrier."""
+    """Five GPUs on two hosts, three of them on one host: in total, with a barrier after each iteration."""
     hosts, train_s, num_iterations = [0, 0, 0, 1, 1], 0.5, 30
     env = simpy.Environment()
     stage = input_stage(env, hosts, decode=f"{decode} samples/s", storage=f"{storage} MB/s", sample_bytes="1 MB")
@@ -83,7 +83,7 @@ def test_throughput_is_the_least_of_compute_decoding_per_host_and_storage(decode
 
 
 def test_prefetching_hides_jitter_of_decoding_the_more_the_farther_ahead():
-    """Decoding takes 0.7 of the compute on average, and varies: ahead of it, that is seldom felt."""
+    """Decoding takes 0.7 of the compute on average, and varies: prefetching mostly hides that."""
     seconds = [steady_s(1.0, 3000, decode="14.2857 samples/s", cv=0.8, prefetch=prefetch) for prefetch in (0, 1, 2, 16)]
     assert seconds == sorted(seconds, reverse=True)
     assert seconds[0] == pytest.approx(1.7, rel=0.03)
@@ -101,7 +101,7 @@ def test_jitter_has_the_mean_and_the_variation_that_were_asked_for():
     assert seconds.std() / seconds.mean() == pytest.approx(cv, rel=0.05)
 
 
-def test_one_more_rank_changes_nobody_elses_luck():
+def test_another_rank_does_not_change_what_a_rank_draws():
     def ends_of(num_ranks):
         env = simpy.Environment()
         stage = input_stage(env, range(num_ranks), decode="10 samples/s", cv=0.5)
@@ -117,7 +117,7 @@ def test_one_more_rank_changes_nobody_elses_luck():
     users=st.lists(st.tuples(st.floats(0, 10), st.one_of(st.just(0.0), st.floats(1e-6, 1e3))), min_size=1, max_size=12),
     start_s=st.sampled_from([0.0, 1e6]),
 )
-def test_a_shared_rate_gives_everyone_present_an_equal_share(users, start_s):
+def test_a_shared_rate_gives_all_users_an_equal_share(users, start_s):
     """Against the definition, advanced from one arrival or departure to the next."""
     env, per_s = simpy.Environment(start_s), 7.0
     rate, ends = SharedRate(env, per_s), {}

@@ -1,4 +1,4 @@
-"""What computes while others hold multiprocessors goes on at what is left of its speed."""
+"""Work runs at the rest of the speed while multiprocessors are occupied."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from clustersim.devices import Multiprocessors
 from clustersim.stragglers import STRAGGLERS, paces
 
-HELD = st.lists(st.tuples(st.floats(0, 5), st.floats(0, 3), st.floats(0, 0.3)), max_size=4)
+OCCUPIED = st.lists(st.tuples(st.floats(0, 5), st.floats(0, 3), st.floats(0, 0.3)), max_size=4)
 
 
-def run(work_s: float, held: list[tuple[float, float, float]], pace=None) -> tuple[float, float, list]:
-    """Return when work ends that begins at 0, what is lost, and its pieces; `held` are (from, for, share)."""
+def run(work_s: float, occupied: list[tuple[float, float, float]], pace=None) -> tuple[float, float, list]:
+    """Return the end of work that begins at 0, the lost seconds, and its pieces; `occupied` are (from, for, share)."""
     env = simpy.Environment()
     own = Multiprocessors(env, pace)
 
-    def hold(from_s: float, for_s: float, share: float):
+    def occupy(from_s: float, for_s: float, share: float):
         yield env.timeout(from_s)
-        own.hold(share)
+        own.occupy(share)
         yield env.timeout(for_s)
-        own.let_go(share)
+        own.release(share)
 
-    for each in held:
-        env.process(hold(*each))
+    for each in occupied:
+        env.process(occupy(*each))
     pieces = env.run(own.work(work_s))
     return float(env.now), own.take_lost_s(), pieces
 
@@ -38,13 +38,13 @@ def test_a_collective_of_t_seconds_costs_its_share_of_them():
     assert pieces == [(2.0, 2.0), (6.0, pytest.approx(5.0))]
 
 
-def test_work_that_ends_first_is_slow_to_its_end():
+def test_work_that_ends_before_the_collective_is_slow_to_its_end():
     end_s, lost_s, _ = run(3.0, [(0.0, 100.0, 0.25)])
     assert end_s == pytest.approx(3.0 / 0.75)
     assert lost_s == pytest.approx(1.0)
 
 
-def test_two_that_hold_at_once_hold_both_shares():
+def test_two_shares_at_once_add_up():
     end_s, _, _ = run(10.0, [(1.0, 4.0, 0.25), (2.0, 2.0, 0.5)])
     assert end_s == pytest.approx(10.0 + 4.0 * 0.25 + 2.0 * 0.5)
 
@@ -62,15 +62,17 @@ def test_a_pause_and_a_share_both_slow_it():
     assert end_s == pytest.approx(1.0 + 3.0 + 3.0 + 0.5)  # free, half of a second and of two around the pause, free
 
 
-@given(work_s=st.floats(0.01, 10), held=HELD)
-def test_what_is_lost_is_what_it_ends_later(work_s, held):
-    end_s, lost_s, _ = run(work_s, held)
+@given(work_s=st.floats(0.01, 10), occupied=OCCUPIED)
+def test_the_lost_seconds_are_the_delay_of_its_end(work_s, occupied):
+    end_s, lost_s, _ = run(work_s, occupied)
     assert end_s == pytest.approx(work_s + lost_s, rel=1e-9)
 
 
-@given(work_s=st.floats(0.01, 10), held=HELD, more=st.tuples(st.floats(0, 5), st.floats(0, 3), st.floats(0, 0.05)))
-def test_it_is_never_sooner_for_one_more_who_holds(work_s, held, more):
-    assert run(work_s, [*held, more])[0] >= run(work_s, held)[0] - 1e-9
+@given(
+    work_s=st.floats(0.01, 10), occupied=OCCUPIED, more=st.tuples(st.floats(0, 5), st.floats(0, 3), st.floats(0, 0.05))
+)
+def test_one_more_share_never_makes_it_end_sooner(work_s, occupied, more):
+    assert run(work_s, [*occupied, more])[0] >= run(work_s, occupied)[0] - 1e-9
 
 
 def test_work_is_one_event_on_the_clock_unless_its_speed_changes():

@@ -1,4 +1,4 @@
-"""Workers kept as times do at every moment what workers that are processes do."""
+"""Vectorized workers have the same times as workers that are simulated as processes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STRAGGLERS: dict[str, list[dict[str, Any]]] = {
 
 
 def assert_same_times(one: Timesheet, other: Timesheet, within: float) -> None:
-    """Compare all that is noted; of ranks that come at one time, either may be called the last."""
+    """Compare all columns. Of ranks that enter at the same time, either may be recorded as the last."""
     for column in fields(Timesheet):
         if column.name != "awaited_rank":
             here, there = getattr(one, column.name), getattr(other, column.name)
@@ -74,10 +74,10 @@ INPUTS: dict[str, dict[str, Any]] = {
 def outcome(
     num_gpus: int, strategy: str, stragglers: str, transport: str, replicate: int, cluster: str, **changes: Any
 ) -> Outcome:
-    """Play three iterations of a small network's training."""
+    """Simulate three iterations of the training of a small network."""
     scenario = load_scenario(
         {
-            "name": "march",
+            "name": "vectorized",
             "model": "squeezenet-1.0",
             "num_gpus": num_gpus,
             "batch": {"per_gpu": 4},
@@ -96,28 +96,30 @@ def outcome(
 
 @pytest.mark.parametrize("stragglers", STRAGGLERS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_march_keeps_the_times_of_processes_whatever_slows_its_ranks(strategy, stragglers, monkeypatch):
+def test_vectorized_workers_have_the_times_of_processes_whatever_slows_the_ranks(strategy, stragglers, monkeypatch):
     number = [*STRATEGIES].index(strategy) + [*STRAGGLERS].index(stragglers)
     num_gpus, transport = [1, 2, 7, 16][number % 4], ["mpi", "nccl", "ideal"][number % 3]
     case = (num_gpus, strategy, stragglers, transport, number % 2, ["hosts", "star"][number // 2 % 2])
-    marched = outcome(*case)
+    vectorized = outcome(*case)
     monkeypatch.setattr(type(STRATEGIES[strategy]), "is_vectorized", False)
-    played = outcome(*case)
-    assert_same_times(marched.times, played.times, 1e-12)
-    np.testing.assert_allclose(marched.link_bytes, played.link_bytes, rtol=1e-12)
+    processes = outcome(*case)
+    assert_same_times(vectorized.times, processes.times, 1e-12)
+    np.testing.assert_allclose(vectorized.link_bytes, processes.link_bytes, rtol=1e-12)
 
 
 @pytest.mark.parametrize("samples", INPUTS)
 @pytest.mark.parametrize("strategy", ["ring", "server", "server-local-sum"])
 @pytest.mark.parametrize("transport", ["mpi", "nccl"])
-def test_a_march_keeps_the_times_of_processes_that_wait_for_samples(transport, strategy, samples, monkeypatch):
+def test_vectorized_workers_have_the_times_of_processes_that_wait_for_samples(
+    transport, strategy, samples, monkeypatch
+):
     case = (7, strategy, "iterations", transport, 0, "hosts")
-    marched = outcome(*case, input=INPUTS[samples])
+    vectorized = outcome(*case, input=INPUTS[samples])
     monkeypatch.setattr(type(STRATEGIES[strategy]), "is_vectorized", False)
-    played = outcome(*case, input=INPUTS[samples])
-    assert np.isfinite(marched.times.fetched_s).any()
-    assert_same_times(marched.times, played.times, 1e-12)
-    np.testing.assert_allclose(marched.link_bytes, played.link_bytes, rtol=1e-12)
+    processes = outcome(*case, input=INPUTS[samples])
+    assert np.isfinite(vectorized.times.fetched_s).any()
+    assert_same_times(vectorized.times, processes.times, 1e-12)
+    np.testing.assert_allclose(vectorized.link_bytes, processes.link_bytes, rtol=1e-12)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -132,8 +134,8 @@ def test_an_exact_run_gives_the_same_times(strategy, seed, num_ranks, transport)
     assert one.num_warm_up == other.num_warm_up
 
 
-def test_an_exact_run_plays_processes_and_another_does_not(monkeypatch):
-    """Counted in events on the clock: each hour of each rank's day is one, or ranks in lock-step share theirs."""
+def test_an_exact_run_simulates_processes_and_another_does_not(monkeypatch):
+    """Counted in events on the clock: each step of each rank is one, while vectorized ranks share theirs."""
 
     def num_events(exact: bool) -> int:
         job = play_job(AllReduce(algorithm="ring", buckets="layer"), 8, layers=LAYERS, exact=exact)
@@ -142,9 +144,9 @@ def test_an_exact_run_plays_processes_and_another_does_not(monkeypatch):
     assert num_events(True) > 2 * num_events(False)
 
 
-def told(exact: bool, **changes: Any) -> tuple[str, ...]:
+def shortcuts(exact: bool, **changes: Any) -> tuple[str, ...]:
     scenario = {
-        "name": "march",
+        "name": "vectorized",
         "model": "squeezenet-1.0",
         "num_gpus": 4,
         "batch": {"per_gpu": 4},
@@ -156,19 +158,19 @@ def told(exact: bool, **changes: Any) -> tuple[str, ...]:
     return clustersim.sweep(scenario | changes, exact=exact).shortcuts
 
 
-def test_a_result_says_that_its_workers_marched():
-    assert VECTORIZED in told(exact=False)
-    assert VECTORIZED in told(exact=False, strategy={"kind": "server"}, num_gpus=[1, 2])
-    assert VECTORIZED in told(exact=False, jobs=2)
-    assert VECTORIZED in told(exact=False, input={"decode": "100 samples/s"})
+def test_a_result_says_that_its_workers_are_vectorized():
+    assert VECTORIZED in shortcuts(exact=False)
+    assert VECTORIZED in shortcuts(exact=False, strategy={"kind": "server"}, num_gpus=[1, 2])
+    assert VECTORIZED in shortcuts(exact=False, jobs=2)
+    assert VECTORIZED in shortcuts(exact=False, input={"decode": "100 samples/s"})
 
 
-def test_a_result_says_nothing_of_a_march_where_workers_are_processes():
-    assert told(exact=True) == ()
-    assert VECTORIZED not in told(exact=False, strategy={"kind": "async"})
+def test_a_result_does_not_say_so_where_workers_are_processes():
+    assert shortcuts(exact=True) == ()
+    assert VECTORIZED not in shortcuts(exact=False, strategy={"kind": "async"})
 
 
-def test_without_gradients_a_march_is_compute_and_nothing_else():
+def test_without_gradients_workers_only_compute():
     job = play_job(AllReduce(), 3, np.array([[1.0], [2.0], [1.0]]), layers=[(1.0, 2.0, 0.0)], num_iterations=2)
     assert job.times.end_s[:, :3].tolist() == [[3.5, 7.0, 10.5], [7.0, 14.0, 21.0], [3.5, 7.0, 10.5]]
     assert job.env.now == 21.0

@@ -1,4 +1,4 @@
-"""What counts of workers that go at their own pace: as many updates as were asked for, in a window of time."""
+"""Workers that are not in step: as many updates count as were asked for, in a window of time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CYCLE_S = 6.0
 
 
 def true_cycle_s(slowdown: np.ndarray) -> float:
-    """Return the mean time of a cycle over a long time, of workers who wait for nobody: they do 1 / mean each."""
+    """Return the mean cycle over a long time of workers that do not wait for each other: each makes 1 / mean."""
     return CYCLE_S * len(slowdown) / float((1 / slowdown.mean(axis=1)).sum())
 
 
@@ -39,7 +39,7 @@ def test_as_many_updates_count_as_were_asked_for(strategy, num_updates):
 @pytest.mark.parametrize("num_updates", [1, 5, 16, 100])
 @pytest.mark.parametrize("slowest", [1.0, 1.3, 4.0])
 def test_a_window_of_any_length_gives_the_mean_cycle_of_steady_workers(num_updates, slowest):
-    """Identical workers' updates come in bursts, and a slow one's may not come at all: neither misleads."""
+    """Identical workers' updates come in bursts, and a slow one's may not come at all: neither biases the result."""
     slowdown = np.ones((16, 1))
     slowdown[5] = slowest
     outcome = result(Async(**WHOLE), 16, num_updates, slowdown=slowdown, **INSTANT)
@@ -58,7 +58,7 @@ def test_under_jitter_a_window_of_ten_rounds_is_biased_by_less_than_its_chance()
 
 @given(seed=st.integers(0, 1000), num_updates=st.integers(1, 60))
 @settings(max_examples=15, deadline=None)
-def test_gradients_in_the_window_are_those_that_the_pace_makes_but_for_one_of_each_worker(seed, num_updates):
+def test_gradients_in_the_window_follow_from_the_pace_up_to_one_of_each_worker(seed, num_updates):
     job = play(Softsync(n=3, **WHOLE), 6, jitter(6, seed), num_iterations=num_updates)
     outcome = outcome_of(job)
     length_s = job.window.end_s - job.window.start_s
@@ -86,7 +86,7 @@ def test_with_backups_gradients_over_the_window_are_the_samples_per_second(knobs
 @pytest.mark.parametrize(
     "strategy", [Async(**WHOLE), Softsync(n=2, **WHOLE), Gossip(asynchronous=True, graph="complete")]
 )
-def test_a_worker_that_is_cut_off_counts_with_its_time_and_does_not_hold_the_run_up(strategy):
+def test_a_worker_that_is_cut_off_counts_with_its_time_and_does_not_delay_the_end(strategy):
     slowdown = np.ones((4, 1))
     slowdown[1] = 1e6
     job = play(strategy, 4, slowdown, update_s=0.0, num_iterations=60, **INSTANT)
@@ -98,9 +98,11 @@ def test_a_worker_that_is_cut_off_counts_with_its_time_and_does_not_hold_the_run
     assert sum(outcome.mean_parts().values()) == pytest.approx(outcome.iteration_s, rel=1e-9)
 
 
-def test_those_who_wait_for_a_worker_that_is_cut_off_wait_for_it_when_the_run_ends():
+def test_workers_that_wait_for_one_that_is_cut_off_wait_for_it_until_the_run_ends():
     slowdown = np.array([[1.0], [1e6], [1.0], [1.5]])
-    outcome = result(BoundedStaleness(bound=9, **WHOLE), 4, 26, slowdown=slowdown, **INSTANT)  # 10 each but of rank 1
+    outcome = result(
+        BoundedStaleness(bound=9, **WHOLE), 4, 26, slowdown=slowdown, **INSTANT
+    )  # 10 of each rank but rank 1
     assert set(outcome.times.awaited_rank[[0, 2], 9, 0].tolist()) == {1}
     for rank, part in enumerate(outcome.worker_parts()):
         assert (part["waiting"] > 1e-6) == (rank in {0, 2})
@@ -110,6 +112,6 @@ def test_those_who_wait_for_a_worker_that_is_cut_off_wait_for_it_when_the_run_en
 @pytest.mark.parametrize(
     "strategy", [Async(), Softsync(), Backup(backups=1), BoundedStaleness(bound=1), Hierarchical()]
 )
-def test_a_model_of_which_nothing_is_pushed_is_refused_and_not_played_for_ever(strategy):
+def test_a_model_of_which_nothing_is_pushed_is_refused_and_not_simulated_for_ever(strategy):
     with pytest.raises(InputError, match=r"the model has no parameters, so that no gradient is pushed"):
         play(strategy, 3, layers=[(1.0, 2.0, 0.0)])

@@ -1,4 +1,4 @@
-"""MicroBatchCycles of programs: what comes again, and what follows it with fewer of them."""
+"""Loops of programs: the cycles that repeat, and the operations after them with fewer cycles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clustersim.program.ops import BACKWARD, Call, Compute, Key, Op, Pass, Progr
 
 
 def program_of(slots: list[Slot]) -> Program:
-    """The program of a stage that does nothing but compute, its last pass written out as compilers write it."""
+    """Return the program of a stage that only computes; its last pass is written out, as in compiled programs."""
     bodies: dict[tuple[str, int], tuple[Op, ...]] = {}
     parts: list[Op | Pass] = []
     for slot in slots[:-1]:
@@ -27,7 +27,7 @@ def program_of(slots: list[Slot]) -> Program:
     st.integers(4, 12),
     st.integers(0, 3),
 )
-def test_a_schedule_goes_in_cycles_of_as_many_micro_batches_as_it_takes_at_a_time(
+def test_a_cycle_has_as_many_micro_batches_as_the_schedule_takes_at_a_time(
     schedule: str, num_stages: int, rounds: int, stage: int
 ) -> None:
     num_chunks = 2 if schedule == "interleaved" else 1
@@ -53,19 +53,19 @@ def test_a_schedule_goes_in_cycles_of_as_many_micro_batches_as_it_takes_at_a_tim
 
 @given(st.sampled_from([1, 2, 4]), st.integers(0, 3), st.integers(12, 20), st.integers(0, 4))
 def test_fewer_cycles_are_the_program_of_fewer_micro_batches(
-    num_stages: int, stage: int, num_micro: int, num_left_out: int
+    num_stages: int, stage: int, num_micro: int, num_skipped: int
 ) -> None:
     def ops_of(num_micro: int) -> Program:
         return program_of(SCHEDULES["1f1b"](min(stage, num_stages - 1), num_stages, num_micro, 1))
 
-    whole, fewer = ops_of(num_micro), ops_of(num_micro - num_left_out)
+    whole, fewer = ops_of(num_micro), ops_of(num_micro - num_skipped)
     loop = loop_of(whole)
     assert loop is not None
-    before = [op for part in whole.parts[: loop.end - num_left_out * loop.num_parts] for op in part.ops()]  # type: ignore[union-attr]
-    assert [*before, *after_cycles(whole, loop, num_left_out)] == list(fewer.ops())
+    before = [op for part in whole.parts[: loop.end - num_skipped * loop.num_parts] for op in part.ops()]  # type: ignore[union-attr]
+    assert [*before, *after_cycles(whole, loop, num_skipped)] == list(fewer.ops())
 
 
-def test_without_passes_that_come_again_there_are_no_cycles() -> None:
+def test_without_repeated_passes_there_are_no_cycles() -> None:
     assert loop_of(Program(0, (Compute("layer", 1.0, BACKWARD, 0),))) is None
     body = (Compute("layer", 1.0, BACKWARD, 0),)
     assert loop_of(Program(0, (Pass(body, 0), Pass((Compute("other", 1.0, BACKWARD, 0),), 0)))) is None
@@ -75,14 +75,14 @@ def test_without_passes_that_come_again_there_are_no_cycles() -> None:
 
 
 @pytest.mark.parametrize(("first_late", "num_cycles"), [(9, 8), (8, 8), (5, 5), (0, 0)])
-def test_cycles_that_send_something_late_are_none(first_late: int, num_cycles: int) -> None:
+def test_cycles_that_send_late_messages_are_dropped(first_late: int, num_cycles: int) -> None:
     body: tuple[Op, ...] = (Compute("layer", 1.0, BACKWARD, 0), Send(Key("activations", 0, 1), 1, 8.0))
     program = Program(0, tuple(Pass(body, number) for number in range(8)))
     assert early_cycles(program, Loop(0, 1, 8, 1), first_late).num_cycles == num_cycles
 
 
-def test_of_waits_at_the_end_those_for_what_is_left_out_are_missing() -> None:
-    """Those of the whole iteration have number 0; the last micro-batch has something of its own."""
+def test_waits_at_the_end_for_skipped_micro_batches_are_dropped() -> None:
+    """Operations of the whole iteration have number 0; the last micro-batch has operations of its own."""
     calls = [Key("shares", number, 0) for number in range(8)]
     body: tuple[Op, ...] = (Call(calls[0], "reduce-scatter", "replicas", 8.0),)
     last, weights = Key("sums", 7, 0), Key("weights", 0, 0)

@@ -43,13 +43,13 @@ def test_horovods_buffer_holds_what_fits_and_closes_before_what_does_not(num_byt
 
 
 def test_the_last_layers_of_vgg16_each_travel_alone_with_horovod():
-    """fc8 would fit into a buffer, and fc7 with its weights of 64 MiB fills one; of a size, a bucket joins both."""
+    """fc8 would fit into a buffer, and fc7 with its weights of 64 MiB fills one; a bucket of that size has both."""
     ready = [4.0 * n for n in (4097 * 1000, 4097 * 4096, 25089 * 4096, 4609 * 512, 4609 * 512)]
     assert assign_buckets(ready, bucket_caps("horovod")) == [[0], [1], [2], [3, 4]]
     assert assign_buckets(ready, bucket_caps("64 MiB")) == [[0, 1], [2], [3, 4]]
 
 
-def test_a_rule_that_is_no_size_is_refused():
+def test_an_unknown_rule_is_refused():
     for rule in ("pytroch", 12):
         with pytest.raises(InputError, match=f"layer, tensor, whole or a size, such as '4 MiB' \\(got '{rule}'"):
             bucket_caps(rule)
@@ -61,7 +61,7 @@ def test_megatrons_buckets_hold_40_million_parameters_or_a_million_for_each_copy
     assert bucket_caps("megatron", 2.0, 512) == (1024e6,)
 
 
-def test_what_copies_share_out_travels_in_megatrons_buckets_unless_it_is_said_otherwise():
+def test_sharded_state_uses_megatrons_buckets_unless_a_rule_is_given():
     assert bucket_caps("auto", 4.0, 8, is_shared_out=True) == bucket_caps("megatron", 4.0, 8)
     assert bucket_caps("auto", 4.0, 8) == PYTORCH_CAPS
     for rule in ("pytorch", "layer", "whole", "4 MiB"):

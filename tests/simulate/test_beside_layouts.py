@@ -84,7 +84,7 @@ def test_one_stage_compresses_as_plain_training_does(kind: str, strategy: dict[s
 def test_compressed_gradients_of_ranks_played_as_one_are_those_of_each(kind: str) -> None:
     asked = language({"tensor": 2, "pipeline": 2, "micro_batches": 4}, compression=compressed(kind))
     folded, exact = both(asked)
-    assert any("played as one" in shortcut for shortcut in folded.shortcuts)
+    assert any("simulated as one" in shortcut for shortcut in folded.shortcuts)
     assert_alike(folded.run, exact.run)
 
 

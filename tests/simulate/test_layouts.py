@@ -273,7 +273,7 @@ def test_ranks_are_played_as_one_only_where_they_keep_together(strategy: dict[st
         memory_check=False,
     )  # fmt: skip
     folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
-    assert any("played as one" in shortcut for shortcut in folded.shortcuts) == is_folded
+    assert any("simulated as one" in shortcut for shortcut in folded.shortcuts) == is_folded
     assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
     for part, seconds in exact.run.breakdown_s.items():
         assert folded.run.breakdown_s[part] == pytest.approx(seconds, rel=1e-9, abs=1e-9 * exact.run.iteration_s)
@@ -286,7 +286,7 @@ def test_one_weird_trick_played_as_one_is_that_played_by_each(
 ) -> None:
     asked = {**trick(scheme, num_gpus), "topology": topology, "transport": transport, "batch": {"per_gpu": 16}}
     folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
-    assert any("played as one" in shortcut for shortcut in folded.shortcuts) == (scheme != "one-by-one")
+    assert any("simulated as one" in shortcut for shortcut in folded.shortcuts) == (scheme != "one-by-one")
     assert folded.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
     for one, other in zip(folded.run.link_classes, exact.run.link_classes, strict=True):
         assert one.num_bytes == pytest.approx(other.num_bytes, rel=1e-9)
@@ -294,7 +294,7 @@ def test_one_weird_trick_played_as_one_is_that_played_by_each(
 
 def test_some_layouts_are_folded_and_an_exact_run_is_not(model: str) -> None:
     point = load_scenario(scenario(model, 8, {"tensor": 2, "pipeline": 2})).points()[0].point
-    assert any("played as one" in shortcut for shortcut in forecast(point).shortcuts)
+    assert any("simulated as one" in shortcut for shortcut in forecast(point).shortcuts)
     assert forecast(point, exact=True).shortcuts == ()
 
 
@@ -312,7 +312,7 @@ def test_a_layout_in_which_nobody_does_the_same_is_played_once(monkeypatch) -> N
     layout = {"tensor": 2, "data": 2, "pipeline": 2}
     asked = scenario("gpt2-small", 8, layout, topology=threes, transport="nccl", memory_check=False)
     found = forecast(load_scenario(asked).points()[0].point)
-    assert not any("played as one" in shortcut for shortcut in found.shortcuts)
+    assert not any("simulated as one" in shortcut for shortcut in found.shortcuts)
     assert played == [1, 2]
 
 

@@ -82,7 +82,7 @@ def test_all_is_played_where_a_collective_has_not_brought_ranks_together(monkeyp
     told["topology"]["host"] = {"template": "dgx-a100", "nics": 4}
     point = load_scenario(told).points()[0].point
     kept_together = forecast(point)
-    monkeypatch.setattr(layout_collectives, "are_one", lambda instants_s: False)
+    monkeypatch.setattr(layout_collectives, "is_same_time", lambda times_s: False)
     apart = forecast(point)
     assert any(TIMED in shortcut for shortcut in kept_together.shortcuts)
     assert not any(TIMED in shortcut for shortcut in apart.shortcuts)
@@ -156,4 +156,4 @@ def test_an_exchange_that_the_first_rank_ends_before_others_is_not_played_as_one
         "num_iterations": 1,
         "memory_check": False,
     }
-    assert not any("played as one" in shortcut for shortcut in check_is_exact(asked))
+    assert not any("simulated as one" in shortcut for shortcut in check_is_exact(asked))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clustersim
-from clustersim.execution.job import INSIDE, Job
+from clustersim.execution.job import ON_NETWORK_CLOCK, Job
 from clustersim.network import Network
 from clustersim.results import Timesheet
 from clustersim.strategies import Servers
@@ -82,7 +82,7 @@ def test_so_do_workers_that_are_all_alike_and_do_everything_at_the_same_time(str
 
 def test_an_exact_run_has_its_workers_on_simpys_clock_and_another_has_not():
     inside, outside = both("async", 4, None, "nccl")
-    assert inside.shortcuts == (INSIDE,)
+    assert inside.shortcuts == (ON_NETWORK_CLOCK,)
     assert outside.shortcuts == ()
     assert next(inside.env._eid) < 10 < next(outside.env._eid)
 
@@ -101,9 +101,9 @@ def told(exact: bool, **changes) -> tuple[str, ...]:
 
 
 def test_a_result_says_whose_clock_its_workers_were_on():
-    assert INSIDE in told(exact=False)
+    assert ON_NETWORK_CLOCK in told(exact=False)
     assert told(exact=True) == ()
-    assert INSIDE not in told(exact=False, input={"decode": "100 samples/s"})
+    assert ON_NETWORK_CLOCK not in told(exact=False, input={"decode": "100 samples/s"})
 
 
 @pytest.mark.parametrize("strategy", ["async-around", "backup"])

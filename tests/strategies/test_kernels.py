@@ -86,7 +86,7 @@ def test_workers_that_are_alike_are_left_to_the_processes(is_alike, monkeypatch)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_kernels_decide_ties_as_the_plain_side_does(strategy, hosts, monkeypatch):
     """Workers that are alike, which are not left to kernels, do all things at the same times."""
-    monkeypatch.setattr(Job, "may_be_compiled", True)
+    monkeypatch.setattr(Job, "can_use_kernels", True)
     assert_same(*of_both(monkeypatch, strategy, 12, num_iterations=60, transport="nccl", **HOSTS[hosts]))
 
 

@@ -1,4 +1,4 @@
-"""Queues before what serves one at a time, and processes that begin and end: `devices.queue` and SimPy in kernels."""
+"""Queues before what serves one at a time, and processes that begin and end: `devices.Queue` and SimPy in kernels."""
 
 from __future__ import annotations
 
