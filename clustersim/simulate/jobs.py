@@ -210,7 +210,7 @@ def _started(setup: Setup, jobs: Sequence[Job], start_s: float) -> Process:
 
 @dataclass
 class _Part:
-    """A job on the stage. Of one that is_vectorized in step the iterations `first` to `last` count, in whole rounds.
+    """A job on the stage. Of a synchronous one the iterations `first` to `last` count, in whole rounds.
 
     Where a copy of its model lies on several GPUs, it is played as `jobs`, one for each place of a copy, by an
     `executor`.

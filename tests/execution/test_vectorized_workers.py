@@ -101,7 +101,7 @@ def test_vectorized_workers_have_the_times_of_processes_whatever_slows_the_ranks
     num_gpus, transport = [1, 2, 7, 16][number % 4], ["mpi", "nccl", "ideal"][number % 3]
     case = (num_gpus, strategy, stragglers, transport, number % 2, ["hosts", "star"][number // 2 % 2])
     vectorized = outcome(*case)
-    monkeypatch.setattr(type(STRATEGIES[strategy]), "is_vectorized", False)
+    monkeypatch.setattr(type(STRATEGIES[strategy]), "proved_shortcuts", frozenset())
     processes = outcome(*case)
     assert_same_times(vectorized.times, processes.times, 1e-12)
     np.testing.assert_allclose(vectorized.link_bytes, processes.link_bytes, rtol=1e-12)
@@ -115,7 +115,7 @@ def test_vectorized_workers_have_the_times_of_processes_that_wait_for_samples(
 ):
     case = (7, strategy, "iterations", transport, 0, "hosts")
     vectorized = outcome(*case, input=INPUTS[samples])
-    monkeypatch.setattr(type(STRATEGIES[strategy]), "is_vectorized", False)
+    monkeypatch.setattr(type(STRATEGIES[strategy]), "proved_shortcuts", frozenset())
     processes = outcome(*case, input=INPUTS[samples])
     assert np.isfinite(vectorized.times.fetched_s).any()
     assert_same_times(vectorized.times, processes.times, 1e-12)
