@@ -3,20 +3,20 @@
 A layout is numbers and lists: no clock and no network in here.
 """
 
-from clustersim.parallelism.grid import AXES, COLLECTIVE_AXES, PEERS, REPLICAS, SHARERS, Grid
-from clustersim.parallelism.layout import LaidOut, Training, lay_out
+from clustersim.parallelism.grid import AXES, COLLECTIVE_AXES, REPLICAS, REPLICATE_GROUP, SHARD_GROUP, Grid
+from clustersim.parallelism.layout import ModelLayout, Training, lay_out
 from clustersim.parallelism.schedules import SCHEDULES
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
 
 __all__ = [
     "AXES",
     "COLLECTIVE_AXES",
-    "PEERS",
     "REPLICAS",
+    "REPLICATE_GROUP",
     "SCHEDULES",
-    "SHARERS",
+    "SHARD_GROUP",
     "Grid",
-    "LaidOut",
+    "ModelLayout",
     "Parallelism",
     "Training",
     "lay_out",

@@ -22,7 +22,7 @@ def gathers_from_fp32(layout: Parallelism) -> bool:
     return layout.sharding == "zero-3" and layout.sharding_copies != "none"
 
 
-def loss_turn_bytes(library: Library, grid: Grid) -> float:
+def loss_peak_bytes(library: Library, grid: Grid) -> float:
     """Return the bytes of a logit in the turn of the loss, beside the 4 that are kept of it for that.
 
     PyTorch has the gradients of both in fp32. Where the words of the last layer are divided over GPUs, its

@@ -14,22 +14,22 @@ import numpy as np
 from clustersim.kernels import OptimizerSpec
 from clustersim.model import Workload
 from clustersim.parallelism.experts import OP
-from clustersim.parallelism.layout import LaidOut
-from clustersim.parallelism.memory import HeldPart, HeldRules, stage_state
+from clustersim.parallelism.layout import ModelLayout
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_state
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import Part
 from clustersim.parallelism.spec import Parallelism
 
 
 def checkpoint_bytes(
-    laid_out: LaidOut, layout: Parallelism, whole: Workload, optimizer: OptimizerSpec, by_all: bool
+    laid_out: ModelLayout, layout: Parallelism, whole: Workload, optimizer: OptimizerSpec, by_all: bool
 ) -> np.ndarray:
     """Return the bytes that each rank writes [num_ranks]; `by_all` shares out what several have.
 
     Copies of an expert are along `data` and `context`; fully connected layers of one-weird-trick have none.
     """
     grid, num_bytes = laid_out.grid, np.zeros(laid_out.grid.num_ranks)
-    rules = HeldRules(whole.batch, whole.precision, optimizer, weight_share=whole.model.weight_share)
+    rules = MemoryRules(whole.batch, whole.precision, optimizer, weight_share=whole.model.weight_share)
     by_all |= layout.sharding is not None
     for ranks in laid_out.replicas():
         parts = laid_out.parts[grid.stage(int(ranks[0])) :: grid.pipeline]
@@ -50,9 +50,9 @@ def _write(num_bytes: np.ndarray, ranks: np.ndarray, size: float, by_all: bool) 
         num_bytes[ranks[0]] += size
 
 
-def _state_bytes(parts: Sequence[Part], rules: HeldRules) -> float:
+def _state_bytes(parts: Sequence[Part], rules: MemoryRules) -> float:
     """Return the bytes of weights and optimizer state of parts, nothing of them shared out."""
-    state = stage_state([HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts], rules)
+    state = stage_state([PartInMemory(part.pieces, 0.0, part.units, part.again) for part in parts], rules)
     return state["weights"] + state["optimizer"]
 
 

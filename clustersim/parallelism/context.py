@@ -12,7 +12,7 @@ from clustersim.parallelism.pieces import GroupCall, IndivisibleError, Piece, ch
 from clustersim.parallelism.ring import AXIS
 
 
-def along_context(
+def context_parallel_pieces(
     pieces: Sequence[Piece], degree: int, activation_bytes: float, is_ring: bool = False, num_gpus: int = 0
 ) -> tuple[Piece, ...]:
     """Return the pieces of one of `degree` GPUs that have as many tokens of each sequence; all have all parameters.

@@ -12,11 +12,11 @@ from clustersim.parallelism.pieces import GroupCall, Piece
 AXIS = "expert"
 OP = "experts"
 
-COPIES = "data"
+EXPERT_REPLICAS = "data"
 """The axis, as programs call it, of GPUs that have the same experts: they differ along `data` and `context`."""
 
 
-def is_shared(piece: Piece, grid: Grid) -> bool:
+def is_expert_parallel(piece: Piece, grid: Grid) -> bool:
     """Say whether a piece has some of the experts that a group shares out, so that fewer GPUs have copies of it."""
     return piece.layer.op == OP and grid.expert > 1
 
@@ -28,11 +28,13 @@ def updated_share(pieces: Sequence[Piece], grid: Grid) -> float:
     each has (P - E) / R + E e / R. Where groups of N copies share out, and experts are not, it is 1 / N.
     """
     whole = sum(piece.layer.num_parameters for piece in pieces)
-    experts = sum(piece.layer.num_parameters for piece in pieces if is_shared(piece, grid))
-    return (1 + experts / whole * (grid.expert - 1)) / grid.num_sharers if whole else 1.0
+    experts = sum(piece.layer.num_parameters for piece in pieces if is_expert_parallel(piece, grid))
+    return (1 + experts / whole * (grid.expert - 1)) / grid.shard_group_size if whole else 1.0
 
 
-def along_experts(pieces: Sequence[Piece], degree: int, imbalance: float, activation_bytes: float) -> tuple[Piece, ...]:
+def expert_parallel_pieces(
+    pieces: Sequence[Piece], degree: int, imbalance: float, activation_bytes: float
+) -> tuple[Piece, ...]:
     """Return the pieces of one of `degree` GPUs that share out the experts of a model.
 
     Layers of experts come in pairs, into the experts and out of them. What a token brings travels to its experts by an

@@ -207,18 +207,18 @@ def moved_seconds(
     units: str,
     weight_bytes: float,
     gradient_bytes: float,
-    num_copies: int,
+    num_replicas: int,
     sharding: str | None = None,
     is_skipped: bool = False,
 ) -> Moved:
     """Return the seconds of a parameter, at the memory rate that element-wise kernels reach.
 
     One copy has nothing to exchange, and so nothing `before` it and no bucket. What moves of a share behind every
-    micro-batch is 1 / `num_copies` of all that a GPU has, and in `each`.
+    micro-batch is 1 / `num_replicas` of all that a GPU has, and in `each`.
     """
     rate = constants_of(gpu, units).memory_efficiency * gpu.memory_bytes_per_s
     moved = moved_bytes(kind, weight_bytes, gradient_bytes, sharding, is_skipped)
-    if num_copies == 1:
+    if num_replicas == 1:
         moved = moved._replace(before=0.0, room=0.0)
-    moved = moved._replace(each=moved.each + moved.each_share / num_copies, each_share=0.0)
+    moved = moved._replace(each=moved.each + moved.each_share / num_replicas, each_share=0.0)
     return Moved(*(each / rate for each in moved))

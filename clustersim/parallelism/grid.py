@@ -16,7 +16,7 @@ REPLICAS = ("context", "expert", "data")
 """The axes along which the parameters of a stage are copied (those of experts: along `context` and `data`)."""
 
 
-SHARERS, PEERS = "sharers", "peers"
+SHARD_GROUP, REPLICATE_GROUP = "shard-group", "replicate-group"
 """What programs call the copies that share out among them what they have, and those of all that have the same share."""
 
 COLLECTIVE_AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
@@ -42,10 +42,10 @@ class Grid:
     >>> Grid(data=2, pipeline=4, tiled=True).group(5, ("pipeline",))
     (4, 5, 6, 7)
 
-    Copies share out what they have `shared_over` so many neighbours, over all of them where it is None.
+    Copies share out what they have `sharding_over` so many neighbours, over all of them where it is None.
 
-    >>> grid = Grid(data=8, shared_over=4)
-    >>> grid.met(5, "sharers"), grid.met(5, "peers")
+    >>> grid = Grid(data=8, sharding_over=4)
+    >>> grid.collective_group(5, "shard-group"), grid.collective_group(5, "replicate-group")
     ((4, 5, 6, 7), (1, 5))
     """
 
@@ -55,10 +55,10 @@ class Grid:
     data: int = 1
     pipeline: int = 1
     tiled: bool = False
-    shared_over: int | None = None
+    sharding_over: int | None = None
 
     @property
-    def _steps(self) -> dict[str, int]:
+    def _strides(self) -> dict[str, int]:
         """From how many ranks to how many the place along each axis changes."""
         steps, step = {}, 1
         for axis in ("pipeline", *AXES[:-1]) if self.tiled else AXES:
@@ -81,22 +81,22 @@ class Grid:
         return self.context * self.expert * self.data
 
     @property
-    def num_sharers(self) -> int:
+    def shard_group_size(self) -> int:
         """How many of those share out among them what they have: the replicas of a group, or all of them."""
-        return self.shared_over or self.num_replicas
+        return self.sharding_over or self.num_replicas
 
     def place(self, rank: int) -> tuple[int, ...]:
         """Return the place of a rank along each axis [5]."""
-        steps = self._steps
+        steps = self._strides
         return tuple(rank // steps[axis] % size for axis, size in zip(AXES, self.sizes, strict=True))
 
     def rank(self, place: Sequence[int]) -> int:
         """Return the rank at a place [5]."""
-        steps = self._steps
+        steps = self._strides
         return sum(at * steps[axis] for axis, at in zip(AXES, place, strict=True))
 
     def stage(self, rank: int) -> int:
-        return rank // self._steps["pipeline"] % self.pipeline
+        return rank // self._strides["pipeline"] % self.pipeline
 
     def in_stage(self, rank: RankOrRanks, stage: int) -> RankOrRanks:
         """Return the rank, or the ranks, that stand in another stage where these stand in their own."""
@@ -106,7 +106,7 @@ class Grid:
 
     def group(self, rank: int, axes: Sequence[str]) -> tuple[int, ...]:
         """Return the ranks that differ from this one along some axes only, itself included, in rank order."""
-        steps, sizes = self._steps, dict(zip(AXES, self.sizes, strict=True))
+        steps, sizes = self._strides, dict(zip(AXES, self.sizes, strict=True))
         ranks = [rank - sum(rank // steps[axis] % sizes[axis] * steps[axis] for axis in axes)]
         for axis in axes:
             ranks = [each + number * steps[axis] for number in range(sizes[axis]) for each in ranks]
@@ -118,15 +118,15 @@ class Grid:
         >>> Grid(tensor=2, data=2).groups(("data",)).tolist()
         [[0, 2], [1, 3]]
         """
-        steps, ranks = self._steps, np.arange(self.num_ranks)
+        steps, ranks = self._strides, np.arange(self.num_ranks)
         firsts = ranks - sum(ranks // steps[axis] % int(getattr(self, axis)) * steps[axis] for axis in axes)
         return np.argsort(firsts, kind="stable").reshape(-1, prod(int(getattr(self, axis)) for axis in axes))
 
-    def met(self, rank: int, axis: str) -> tuple[int, ...]:
+    def collective_group(self, rank: int, axis: str) -> tuple[int, ...]:
         """Return the ranks that a rank meets in collectives along what programs call an axis, in rank order."""
-        if axis not in (SHARERS, PEERS):
+        if axis not in (SHARD_GROUP, REPLICATE_GROUP):
             return self.group(rank, COLLECTIVE_AXES.get(axis, (axis,)))
-        replicas, num = self.group(rank, REPLICAS), self.num_sharers
+        replicas, num = self.group(rank, REPLICAS), self.shard_group_size
         place = replicas.index(rank)
         first = place // num * num
-        return replicas[first : first + num] if axis == SHARERS else replicas[place % num :: num]
+        return replicas[first : first + num] if axis == SHARD_GROUP else replicas[place % num :: num]

@@ -19,7 +19,7 @@ from clustersim.parallelism.pieces import Piece
 InputSums = Literal["joined", "each"]
 
 
-def with_each_sum(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+def with_sum_per_matrix(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     """Return pieces whose products add up the gradient of their input once for each matrix that reads it.
 
     One matrix before an attention is taken for three, since a model writes those of queries, keys and values as one.

@@ -39,16 +39,16 @@ from clustersim.kernels.memory import (
     written_bytes,
 )
 from clustersim.model import PRECISIONS, Layer, Model, Precision
-from clustersim.parallelism.gathered import bytes_in_use
 from clustersim.parallelism.offload import most_kept
 from clustersim.parallelism.ring import BUFFERS
 from clustersim.parallelism.selective import kept_of_products, repeats_input
 from clustersim.parallelism.split import Piece
+from clustersim.parallelism.unsharded import unsharded_bytes
 from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 
 
 @dataclass(frozen=True)
-class HeldPart:
+class PartInMemory:
     """Layers that follow one another on a stage, and how many micro-batches have been forward and not yet backward.
 
     `in_flight` is their number at the peak, and `goes_backward` says whether one of them goes backward then; `blocks`
@@ -84,7 +84,7 @@ class PartActivations:
 
 
 class Numbers(NamedTuple):
-    """What the size of activations depends on beside what keeps them: see `HeldRules`."""
+    """What the size of activations depends on beside what keeps them: see `MemoryRules`."""
 
     precision: str
     casts_all: bool
@@ -92,13 +92,13 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HeldRules:
+class MemoryRules:
     """How a rank trains: samples of a micro-batch, numbers, optimizer, and the share it has of what replicas share out.
 
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
     `casts_all` says that a model is cast as a whole (`numbers_of`), `from_fp32` that what is gathered of shares are
     copies of fp32 weights, cast for that (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the turn of
-    the loss (`loss_turn_bytes`), and `buffers` are those of exchanges.
+    the loss (`loss_peak_bytes`), and `buffers` are those of exchanges.
     With `offload` the optimizer's state lies in the host's memory, with `offload_activations` so does what layers keep;
     `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it (None: all).
     """
@@ -129,7 +129,7 @@ class HeldRules:
         return self.share if self.sharding in levels else 1.0
 
 
-def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
+def stage_memory(parts: Sequence[PartInMemory], rules: MemoryRules) -> dict[str, float]:
     """Return the bytes that one rank holds at its peak, by what they are for, as `memory_per_gpu` names them.
 
     `parts` are all that lie on the rank's stage. A last layer tied to an embedding on another stage has a copy of the
@@ -152,19 +152,19 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
     return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack, **exchanged}
 
 
-def whole_gradient_bytes(parts: Sequence[HeldPart], rules: HeldRules) -> float:
+def whole_gradient_bytes(parts: Sequence[PartInMemory], rules: MemoryRules) -> float:
     """Return the bytes of all gradients of a stage, shared out or not."""
     model = _untied(_model([piece.layer for part in parts for piece in part.pieces]))
     return float(model.num_parameters) * _gradient_bytes(rules)
 
 
-def stage_state(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
+def stage_state(parts: Sequence[PartInMemory], rules: MemoryRules) -> dict[str, float]:
     """Return the bytes that one rank holds from one iteration to the next, and of blocks that are whole in use."""
     model = _untied(_model([piece.layer for part in parts for piece in part.pieces], rules.weight_share))
     return _parameters(model, parts, rules, PRECISIONS[rules.precision])
 
 
-def host_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
+def host_memory(parts: Sequence[PartInMemory], rules: MemoryRules) -> dict[str, float]:
     """Return the bytes that one rank has in its host's memory, by what they are for; nothing where nothing goes there.
 
     With the optimizer's state that is the fp32 weights that it updates, which the GPU has too where layers read them,
@@ -186,7 +186,7 @@ def host_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]
     return held
 
 
-def kept_on_gpu(parts: Sequence[HeldPart], rules: HeldRules) -> float:
+def kept_on_gpu(parts: Sequence[PartInMemory], rules: MemoryRules) -> float:
     """Return the most bytes of one sample that layers keep and that are on the GPU, where they go to the host."""
     most = 0.0
     for part in parts:
@@ -196,7 +196,7 @@ def kept_on_gpu(parts: Sequence[HeldPart], rules: HeldRules) -> float:
     return most
 
 
-def part_activations(part: HeldPart, rules: HeldRules) -> PartActivations:
+def part_activations(part: PartInMemory, rules: MemoryRules) -> PartActivations:
     """Return the bytes of activations that a part keeps, makes again for one block, and writes at most at once."""
     return _activations(part.pieces, part.blocks, part.again, rules.numbers)
 
@@ -207,7 +207,7 @@ def _activations(
 ) -> PartActivations:
     if not pieces:
         return PartActivations(0.0, 0.0, 0.0)
-    part, (model, owners) = HeldPart(pieces, 0.0, blocks, again), _with_gathers(pieces)
+    part, (model, owners) = PartInMemory(pieces, 0.0, blocks, again), _with_gathers(pieces)
     entry, kept = _kept(part, model, owners, numbers)
     stored, working = entry, 0.0  # what comes into the part, and then its blocks
     for start, end in part.spans:
@@ -218,7 +218,7 @@ def _activations(
 
 
 def _passing(
-    part: HeldPart,
+    part: PartInMemory,
     model: Model,
     owners: Sequence[int],
     numbers: Numbers,
@@ -249,7 +249,7 @@ def _passing(
     )
 
 
-def kept_by_layer(part: HeldPart, rules: HeldRules) -> tuple[float, ...]:
+def kept_by_layer(part: PartInMemory, rules: MemoryRules) -> tuple[float, ...]:
     """Return the bytes of one sample that a part's input and each of its layers leave for backward [num_layers + 1].
 
     They are none of a layer whose output is made again; their sum is what `part_activations` says is kept.
@@ -263,7 +263,7 @@ def kept_by_layer(part: HeldPart, rules: HeldRules) -> tuple[float, ...]:
     return (entry, *kept)
 
 
-def _kept(part: HeldPart, model: Model, owners: Sequence[int], numbers: Numbers) -> tuple[float, list[float]]:
+def _kept(part: PartInMemory, model: Model, owners: Sequence[int], numbers: Numbers) -> tuple[float, list[float]]:
     """Return the bytes of one sample of what comes into a part, and of what each piece keeps or makes again."""
     kept = [0.0] * len(part.pieces)
     for owner, size in zip(owners, _kept_of_owners(part, model, owners, numbers), strict=True):
@@ -271,14 +271,14 @@ def _kept(part: HeldPart, model: Model, owners: Sequence[int], numbers: Numbers)
     return entry_bytes(model, numbers.precision, numbers.casts_all), kept
 
 
-def _kept_of_owners(part: HeldPart, model: Model, owners: Sequence[int], numbers: Numbers) -> list[float]:
+def _kept_of_owners(part: PartInMemory, model: Model, owners: Sequence[int], numbers: Numbers) -> list[float]:
     """Return what each layer of a part keeps, those of gathered inputs too, as what is repeated of it has it."""
     kept = list(kept_bytes(model, numbers.precision, numbers.casts_all))
     again = [part.again[owner] if part.again else False for owner in owners]
     return kept_of_products(model.layers, again, kept, PRECISIONS[numbers.precision].activation_bytes)
 
 
-def _dropped(part: HeldPart, start: int, end: int) -> set[int]:
+def _dropped(part: PartInMemory, start: int, end: int) -> set[int]:
     """Return the layers of a block whose outputs are made again; the last of a run keeps its own, which goes on.
 
     Where single products are kept, and not made again, what these read is made again all the same (`repeats_input`).
@@ -292,7 +292,7 @@ def _dropped(part: HeldPart, start: int, end: int) -> set[int]:
     }
 
 
-def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, number: Precision) -> dict[str, float]:
+def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules, number: Precision) -> dict[str, float]:
     """Return the bytes of weights, gradients and optimizer state, with those of the blocks that are whole in use."""
     num = float(model.num_parameters)
     gradient = _gradient_bytes(rules)
@@ -311,7 +311,7 @@ def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, numbe
         held["stashed weights"] = (rules.versions - 1) * weights
     read = (weights + copies) / num if num else 0.0
     blocks = [[piece.layer for piece in part.pieces[start:end]] for part in parts for start, end in part.spans]
-    whole = bytes_in_use(blocks, rules.sharding, read, gradient, rules.from_fp32) * (1 - rules.share)
+    whole = unsharded_bytes(blocks, rules.sharding, read, gradient, rules.from_fp32) * (1 - rules.share)
     if rules.from_fp32:
         held["weights"] = num * model.weight_share * (number.master_bytes or number.weight_bytes) * rules.share
         held.pop("weight copies", None)
@@ -320,11 +320,11 @@ def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, numbe
     return held
 
 
-def _gradient_bytes(rules: HeldRules) -> float:
+def _gradient_bytes(rules: MemoryRules) -> float:
     return PRECISIONS[rules.precision].gradient_bytes if rules.gradient_bytes is None else rules.gradient_bytes
 
 
-def _weights(model: Model, rules: HeldRules, number: Precision) -> tuple[float, float, float]:
+def _weights(model: Model, rules: MemoryRules, number: Precision) -> tuple[float, float, float]:
     """Return the bytes of what layers read, of fp32 weights that only the update reads, and of autocast's copies.
 
     Where state is shared out or offloaded, the fp32 weights of layers that read 16 bits go with it.

@@ -52,7 +52,7 @@ class HostUpdates:
     weight_bytes: float
     pieces: list[_Piece] = field(default_factory=list)
 
-    def leave(self, share: float, whole: float, after: Key | None, is_first: bool = False) -> list[Op]:
+    def copy_out(self, share: float, whole: float, after: Key | None, is_first: bool = False) -> list[Op]:
         """Return how the gradients of a share of `whole` parameters leave, once the collective `after` is done.
 
         Unless this is the first of several that follow one another, the one before has left when gradients are freed.
@@ -99,48 +99,48 @@ def _weights(number: int) -> Key:
     return Key("updated weights", 0, number)
 
 
-class KeptCopies:
+class ActivationCopies:
     """Copies of what a pass of a micro-batch through a part keeps for its pass backward, and back.
 
     `kept` [num_layers + 1] are the bytes of what comes into the part and of what each layer leaves; `first` is the
     number of the part's first layer. Where the pass turns around at once, the last that is kept stays.
     """
 
-    def __init__(self, kept: Sequence[float], first: int, micro: int, turns: bool):
+    def __init__(self, kept: Sequence[float], first: int, micro: int, turns_around: bool):
         self._kept, self._first, self._micro = kept, first, micro
         places = [place for place, num_bytes in enumerate(kept) if num_bytes]
-        self._away = places[: len(places) - turns]
-        self._left = list(self._away)  # those that are not awaited in backward yet
-        self._coming: int | None = None
+        self._offloaded = places[: len(places) - turns_around]
+        self._pending = list(self._offloaded)  # those that are not awaited in backward yet
+        self._prefetched: int | None = None
 
-    def out(self, place: int) -> list[Op]:
+    def copy_out(self, place: int) -> list[Op]:
         """Return what is done when what is kept at a place is there: 0 of the part's input, i + 1 of layer i."""
-        if place not in self._away:
+        if place not in self._offloaded:
             return []
-        at = self._away.index(place)
-        before: list[Op] = [Wait(self._key("kept", self._away[at - 1]))] if at else []
+        at = self._offloaded.index(place)
+        before: list[Op] = [Wait(self._key("kept", self._offloaded[at - 1]))] if at else []
         return [*before, Copy(self._key("kept", place), True, self._kept[place])]
 
-    def ahead(self) -> list[Op]:
+    def prefetch(self) -> list[Op]:
         """Return what begins to come back before anything of it is needed."""
-        if not self._left or self._coming == self._left[-1]:
+        if not self._pending or self._prefetched == self._pending[-1]:
             return []
-        self._coming = self._left[-1]
-        key = self._key("fetched", self._coming)
-        return [Copy(key, False, self._kept[self._coming], self._key("kept", self._coming))]
+        self._prefetched = self._pending[-1]
+        key = self._key("fetched", self._prefetched)
+        return [Copy(key, False, self._kept[self._prefetched], self._key("kept", self._prefetched))]
 
-    def back(self, place: int) -> list[Op]:
+    def fetch(self, place: int) -> list[Op]:
         """Return what is done before something is computed that needs what was kept from a place on.
 
         What is kept before that begins to come back meanwhile.
         """
-        if not self._left:
+        if not self._pending:
             return []
         copies, waits = list[Op](), list[Op]()
-        while self._left and self._left[-1] >= place:
-            copies += self.ahead()
-            waits.append(Wait(self._key("fetched", self._left.pop())))
-        return [*copies, *self.ahead(), *waits]
+        while self._pending and self._pending[-1] >= place:
+            copies += self.prefetch()
+            waits.append(Wait(self._key("fetched", self._pending.pop())))
+        return [*copies, *self.prefetch(), *waits]
 
     def _key(self, what: str, place: int) -> Key:
         return Key(what, self._micro, self._first + place)
@@ -149,7 +149,7 @@ class KeptCopies:
 def most_kept(kept: Sequence[float], units: Sequence[range], again: Sequence[bool]) -> float:
     """Return the most bytes of what a part keeps that are on the GPU at once, where all of it goes to the host.
 
-    `kept` [num_layers + 1] are as `KeptCopies` has them, `units` the layers whose forward passes are repeated together
+    `kept` [num_layers + 1] are as `ActivationCopies` has them, `units` the layers whose forward passes are repeated together
     where `again` [num_layers] says so. Forward that is what is being copied and what is being made; backward what a
     layer needs, and what is fetched meanwhile. Of another pass, the last that it kept may still be on its way out.
 

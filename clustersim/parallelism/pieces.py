@@ -31,7 +31,7 @@ class Piece:
     `layer` has the shape, FLOP, parameters and elements of this GPU. `is_split` says that the parameters are
     divided; otherwise each GPU has all of them. An attention in a ring is computed in `num_blocks` of the tokens that
     it reads, of which each has `block_bytes` of keys or values a sample (`clustersim.parallelism.ring`). A product that
-    sends tokens meanwhile is computed in `num_turns` of them (`clustersim.parallelism.turns`).
+    sends tokens meanwhile is computed in `num_ring_steps` of them (`clustersim.parallelism.tensor_overlap`).
     """
 
     layer: Layer
@@ -42,7 +42,7 @@ class Piece:
     after_backward: Calls = ()
     num_blocks: int = 1
     block_bytes: float = 0.0
-    num_turns: int = 1
+    num_ring_steps: int = 1
 
     @property
     def block(self) -> Layer:
@@ -59,14 +59,14 @@ class Piece:
         )
 
     @property
-    def turn(self) -> Layer:
+    def ring_step(self) -> Layer:
         """What of a product is computed in one turn."""
-        return self.layer if self.num_turns == 1 else part_of(self.layer, "rows", self.num_turns)
+        return self.layer if self.num_ring_steps == 1 else part_of(self.layer, "rows", self.num_ring_steps)
 
     @property
-    def turned(self) -> tuple[str, ...]:
+    def overlapped_phases(self) -> tuple[str, ...]:
         """The seconds that a product spends in turns: those of the pass forward, and of gradients that it gathers."""
-        if self.num_turns == 1:
+        if self.num_ring_steps == 1:
             return ()
         return ("forward_s", "backward_data_s") if self.before_backward else ("forward_s",)
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clustersim.model import LayerTime
-from clustersim.parallelism.copies import NO_COPIES, CopiesAround
 from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
 from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.sharding_copies import NO_COPIES, BufferCopies
 from clustersim.program import Bucket, Caps, Iteration, assign_buckets
 from clustersim.program.ops import FORWARD, Compute, Op, Pass, Program, Ready, Receive, Wait, merged
 
@@ -52,13 +52,13 @@ class Rules:
     the whole of what a stage hands over, of which each sends its share, or all (not `in_shares`). `sample_bytes` are
     those of the samples of a pass, None where these are there. `gather_overlap` has updated weights gathered beside the
     first passes forward. `by_tensors` says that state is shared out in whole tensors, and not in slices of everything.
-    `around` is what is copied around the collectives of shared weights, `kernels` the seconds of a parameter in which
+    `buffer_copies` is what is copied around the collectives of shared weights, `kernels` the seconds of a parameter in which
     gradients are summed, cast, divided and read for their norm, `waits` those of a tensor that a process waits for such
     kernels, `mask_s` those in which it makes the mask of a micro-batch, `issued_s` those in which nothing computes
     while it issues what GPUs that split a layer exchange, and `num_passes` how many micro-batches there are. Messages
     between stages that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the
-    same time. Shares that groups add up are joined up to `joined_bytes`, or not at all. With `waits_for_sums` gradients
-    that are shared out go by the bucket, and nothing computes while one is exchanged; `to_owners` reduces each stretch
+    same time. Shares that groups add up are joined up to `combined_bytes`, or not at all. With `blocking_buckets` gradients
+    that are shared out go by the bucket, and nothing computes while one is exchanged; `reduces_to_owners` reduces each stretch
     of it to the copy that updates it (`owned_runs`). With `sums_norms` GPUs that have tokens each add up the gradients
     of norms behind every micro-batch, one by one. With `skips_update` there are no weights to gather at the end, and
     with `gathers_each_pass` none either: every pass forward gathers its own.
@@ -76,7 +76,7 @@ class Rules:
     sample_bytes: float | None = None
     gather_overlap: bool = False
     by_tensors: bool = False
-    around: CopiesAround = NO_COPIES
+    buffer_copies: BufferCopies = NO_COPIES
     kernels: Moved = NOTHING_MOVED
     sums_cast: bool = False
     sums_norms: bool = False
@@ -86,9 +86,9 @@ class Rules:
     num_passes: int = 1
     awaited: bool = False
     paired: bool = False
-    joined_bytes: float | None = None
-    waits_for_sums: bool = False
-    to_owners: bool = False
+    combined_bytes: float | None = None
+    blocking_buckets: bool = False
+    reduces_to_owners: bool = False
     skips_update: bool = False
     gathers_each_pass: bool = False
 
@@ -105,16 +105,16 @@ class StagePlan:
     most_gradients: float | None = None
 
 
-def buckets_of(grown: Sequence[tuple[int, float, str]], end: int, rules: Rules) -> tuple[list[Bucket], list[int]]:
+def buckets_of(completed: Sequence[tuple[int, float, str]], end: int, rules: Rules) -> tuple[list[Bucket], list[int]]:
     """Return the buckets, and how many operations come before each is ready.
 
-    `grown` has for each gradient, in the order in which they are complete, how many operations there are before that,
+    `completed` has for each gradient, in the order in which they are complete, how many operations there are before that,
     its parameters and its layer; without overlap all are ready at the `end`.
     """
     buckets, ready = [], []
-    sizes = [size * rules.gradient_bytes for _, size, _ in grown]
+    sizes = [size * rules.gradient_bytes for _, size, _ in completed]
     for members in assign_buckets(sizes, rules.caps):
-        first, last = grown[members[0]], grown[members[-1]]
+        first, last = completed[members[0]], completed[members[-1]]
         name = first[2] if first is last else f"{first[2]} to {last[2]}"
         buckets.append(Bucket(name, sum(sizes[member] for member in members), 0.0, len(members)))
         ready.append(last[0] if rules.overlap else end)
@@ -146,5 +146,5 @@ def iteration_of(program: Program, buckets: Sequence[Bucket], update_s: float) -
     forward_s = seconds.get(FORWARD, 0.0)
     backward_s = sum(seconds.values()) - forward_s
     ready_s = (0.0 if follows[number] else backward_s for number in range(len(buckets)))
-    told = tuple(replace(bucket, ready_s=time_s) for bucket, time_s in zip(buckets, ready_s, strict=True))
-    return Iteration(forward_s, backward_s, update_s, told)
+    with_times = tuple(replace(bucket, ready_s=time_s) for bucket, time_s in zip(buckets, ready_s, strict=True))
+    return Iteration(forward_s, backward_s, update_s, with_times)

@@ -20,7 +20,7 @@ _OF_EACH_TOKEN = frozenset(
 """What computes a token from that token and what a recurrent layer knows of those before."""
 
 
-def along_time(pieces: Sequence[Piece], num_chunks: int) -> tuple[Piece, ...]:
+def time_chunk_pieces(pieces: Sequence[Piece], num_chunks: int) -> tuple[Piece, ...]:
     """Return what a GPU has of every layer for one of so many equal parts of each sequence; parameters are whole.
 
     Layer l is at one part while layer l + 1, on another GPU, is at the one before it (Wu et al., arXiv:1609.08144,

@@ -69,9 +69,9 @@ def ring_ops(
     """
     is_backward = phase == BACKWARD
     num, block_bytes = pieces[0].num_blocks, batch * sum(piece.block_bytes for piece in pieces)
-    for turn in range(num):
-        sent = (turn < num - 1) + (is_backward and turn > 0)
-        key = Key(f"keys and values {turn} {phase}", micro, place)
+    for step in range(num):
+        sent = (step < num - 1) + (is_backward and step > 0)
+        key = Key(f"keys and values {step} {phase}", micro, place)
         if sent:
             yield Call(key, "send-recv", AXIS, sent * block_bytes)
         for time in reversed(times) if is_backward else times:

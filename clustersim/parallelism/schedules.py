@@ -116,12 +116,12 @@ SCHEDULES: Registry[Callable[[int, int, int, int], list[Slot]]] = Registry(
 """Each takes the stage, the number of stages, of micro-batches and of chunks a stage."""
 
 
-def kept_by(slots: Sequence[Slot]) -> np.ndarray:
+def in_flight_counts(slots: Sequence[Slot]) -> np.ndarray:
     """Return how many micro-batches each chunk keeps for backward during each pass [num_slots, num_chunks].
 
     A micro-batch counts from the beginning of its pass forward to the end of the last that needs what it kept.
 
-    >>> kept_by(one_forward_one_backward(0, 2, 3, 1))[:, 0].tolist()
+    >>> in_flight_counts(one_forward_one_backward(0, 2, 3, 1))[:, 0].tolist()
     [1.0, 2.0, 2.0, 2.0, 2.0, 1.0]
     """
     chunks = np.array([slot.chunk for slot in slots])
@@ -135,13 +135,13 @@ def kept_by(slots: Sequence[Slot]) -> np.ndarray:
     return kept
 
 
-def fullest_pass(slots: Sequence[Slot], kept_bytes: Sequence[float], again_bytes: Sequence[float]) -> int:
+def peak_pass(slots: Sequence[Slot], kept_bytes: Sequence[float], again_bytes: Sequence[float]) -> int:
     """Return the number of the pass backward during which a stage holds most.
 
     `kept_bytes` [num_chunks] are those of a micro-batch in flight, `again_bytes` what its pass backward makes again.
     """
     backward = [number for number, slot in enumerate(slots) if slot.phase == BACKWARD]
-    held = kept_by(slots)[backward] @ np.array(kept_bytes)
+    held = in_flight_counts(slots)[backward] @ np.array(kept_bytes)
     held += np.array([again_bytes[slots[number].chunk] for number in backward])
     return backward[int(held.argmax())]
 

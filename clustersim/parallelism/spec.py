@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from clustersim.errors import InputError, Mistake
-from clustersim.parallelism.copies import ShardingCopies
 from clustersim.parallelism.gradient_kernels import GradientKernels
 from clustersim.parallelism.grid import Grid
-from clustersim.parallelism.historical.borders import Tiles
+from clustersim.parallelism.historical.halo import Tiles
 from clustersim.parallelism.input_sums import InputSums
 from clustersim.parallelism.nearest import product_mistake
+from clustersim.parallelism.sharding_copies import ShardingCopies
 from clustersim.spec import Count, Spec
 from clustersim.units import Size
 
@@ -29,14 +29,14 @@ KEYS_OF_KIND = {"one-weird-trick": ("scheme", "update_every_pass"), "local-field
 RecomputeKind = Literal["none", "attention", "selective", "full", "pointwise", "pointwise+attention"]
 
 
-def _how_much(value: Any) -> Any:
+def _bool_as_kind(value: Any) -> Any:
     """Read `recompute: true` as all of it."""
     return {True: "full", False: "none"}.get(value, value) if isinstance(value, bool) else value
 
 
 Recompute = Annotated[
     RecomputeKind,
-    BeforeValidator(_how_much, json_schema_input_type=RecomputeKind | bool),
+    BeforeValidator(_bool_as_kind, json_schema_input_type=RecomputeKind | bool),
 ]
 
 
@@ -45,7 +45,7 @@ def _none_is_null(value: str | None) -> str | None:
     return None if value == "none" else value
 
 
-def _two(value: Any) -> Any:
+def _check_pair(value: Any) -> Any:
     """Refuse a list that is not rows and columns, and say what it is to be."""
     if isinstance(value, list) and len(value) != 2:
         allowed = "two numbers, as in tiles: [3, 4]"
@@ -74,7 +74,7 @@ class Parallelism(Spec):
         description="for `one-weird-trick`: the fully connected layers are updated after each of their passes, which "
         "so have a smaller batch than those before them",
     )
-    tiles: Annotated[list[Count], Field(min_length=2, max_length=2), BeforeValidator(_two)] | None = Field(
+    tiles: Annotated[list[Count], Field(min_length=2, max_length=2), BeforeValidator(_check_pair)] | None = Field(
         default=None,
         description="for `local-fields`: rows and columns of tiles, one for each GPU of a copy; as near to a square as "
         "their number allows if not given",
@@ -231,19 +231,19 @@ class Parallelism(Spec):
         return value
 
     @model_validator(mode="after")
-    def _kind_has_its_keys(self) -> Self:
-        beside = self._of_no_context() if self.kind == "grid" else self._beside_a_kind()
-        mistakes = [*self._of_other_kinds(), *self._of_no_recomputation(), *beside]
+    def _keys_fit_the_kind(self) -> Self:
+        beside = self._ring_without_context() if self.kind == "grid" else self._keys_of_grid()
+        mistakes = [*self._keys_of_other_kinds(), *self._blocks_without_recompute(), *beside]
         if mistakes:
             raise InputError(mistakes)
         return self
 
-    def _of_other_kinds(self) -> list[Mistake]:
+    def _keys_of_other_kinds(self) -> list[Mistake]:
         return [
             Mistake(
                 f"{key} is for kind: {kind}; give that as well, or leave {key} out",
                 key=key,
-                got=_written(getattr(self, key)),
+                got=_as_yaml(getattr(self, key)),
                 allowed=f"with kind: {kind}",
             )
             for kind, keys in KEYS_OF_KIND.items()
@@ -251,31 +251,31 @@ class Parallelism(Spec):
             if kind != self.kind and getattr(self, key)
         ]
 
-    def _of_no_context(self) -> list[Mistake]:
+    def _ring_without_context(self) -> list[Mistake]:
         if self.context is not None or self.context_method == "all-gather":
             return []
         message = "in a ring are the GPUs that have some tokens each of every sequence; say how many with context, or "
         return [Mistake(f"{message}leave context_method out", key="context_method", got="ring", allowed="with context")]
 
-    def _of_no_recomputation(self) -> list[Mistake]:
+    def _blocks_without_recompute(self) -> list[Mistake]:
         if self.recompute_blocks is None or self.recompute != "none":
             return []
         message = "these are blocks that are computed again; say what of them with recompute, such as recompute: full"
         got = str(self.recompute_blocks)
         return [Mistake(f"{message}, or leave it out", key="recompute_blocks", got=got, allowed="with recompute")]
 
-    def _beside_a_kind(self) -> list[Mistake]:
+    def _keys_of_grid(self) -> list[Mistake]:
         of_kinds = [key for keys in KEYS_OF_KIND.values() for key in keys]
         others = (key for key in type(self).model_fields if key not in ("kind", "data", *of_kinds))
         mistakes = [
             Mistake(
                 f"{self.kind} lays the model over all GPUs by itself; leave {key} out",
                 key=key,
-                got=_written(getattr(self, key)),
+                got=_as_yaml(getattr(self, key)),
                 allowed=f"kind: {self.kind} without it, or kind: grid",
             )
             for key in others
-            if _is_asked_for(getattr(self, key), type(self).model_fields[key].default)
+            if _is_set(getattr(self, key), type(self).model_fields[key].default)
         ]
         if self.scheme == "gathered" and self.update_every_pass:
             message = "of samples that are gathered there is one pass, after which everything is updated"
@@ -316,7 +316,7 @@ class Parallelism(Spec):
             num_tiles = self.tiles_on(num_gpus).num
             return Grid(data=num_gpus // num_tiles, pipeline=num_tiles, tiled=True)
         if self.kind == "paths":
-            return Grid(data=self.data or 1, pipeline=self._gpus_of_a_copy(num_gpus), tiled=True)
+            return Grid(data=self.data or 1, pipeline=self._gpus_per_replica(num_gpus), tiled=True)
         degrees = {axis: getattr(self, axis) for axis in ("tensor", "data", "pipeline")}
         beside = {"context": self.context or 1, "expert": self.expert or 1}
         missing = [axis for axis, size in degrees.items() if size is None]
@@ -327,9 +327,9 @@ class Parallelism(Spec):
         known: dict[str, Any] = {axis: size or 1 for axis, size in (degrees | beside).items()}
         if free is not None:
             known[free] = num_gpus // product
-        return self._with_sharers(Grid(**known))
+        return self._with_shard_groups(Grid(**known))
 
-    def _with_sharers(self, grid: Grid) -> Grid:
+    def _with_shard_groups(self, grid: Grid) -> Grid:
         """Return the same ranks in groups that share out; raise InputError where copies do not divide into such."""
         num, copies = self.sharding_over, grid.num_replicas
         if num is None or num == copies:
@@ -344,17 +344,19 @@ class Parallelism(Spec):
                 got=str(num),
                 allowed=str(near),
             )
-        return replace(grid, shared_over=num)
+        return replace(grid, sharding_over=num)
 
     def tiles_on(self, num_gpus: int) -> Tiles:
         """Return the tiles of a copy; raise InputError where they and the copies do not make so many GPUs."""
-        each = self._gpus_of_a_copy(num_gpus)
+        each = self._gpus_per_replica(num_gpus)
         if self.tiles is None:
             return _near_square(each)
         tiles = Tiles(*self.tiles)
         if tiles.num == each or (self.data is None and num_gpus % tiles.num == 0):
             return tiles
-        near = min((Tiles(rows, each // rows) for rows in range(1, each + 1) if each % rows == 0), key=_unlike(tiles))
+        near = min(
+            (Tiles(rows, each // rows) for rows in range(1, each + 1) if each % rows == 0), key=_distance_from(tiles)
+        )
         copies = "" if self.data is None else f" of each of {self.data} copies"
         raise InputError(
             f"{tiles.rows} x {tiles.columns} tiles are not the {each} GPUs{copies}; the nearest grid that is them is "
@@ -364,7 +366,7 @@ class Parallelism(Spec):
             allowed=f"[{near.rows}, {near.columns}]",
         )
 
-    def _gpus_of_a_copy(self, num_gpus: int) -> int:
+    def _gpus_per_replica(self, num_gpus: int) -> int:
         """Return the GPUs of each of `data` copies, of one if that is not given."""
         if num_gpus % (self.data or 1):
             raise InputError(self._product_mistake(num_gpus, exact=False))
@@ -391,18 +393,18 @@ def _near_square(num: int) -> Tiles:
     return Tiles(rows, num // rows)
 
 
-def _unlike(tiles: Tiles) -> Callable[[Tiles], tuple[int, int]]:
+def _distance_from(tiles: Tiles) -> Callable[[Tiles], tuple[int, int]]:
     """Return what says how far another grid is from one."""
     return lambda other: (abs(other.rows - tiles.rows) + abs(other.columns - tiles.columns), other.rows)
 
 
-def _is_asked_for(value: Any, default: Any) -> bool:
+def _is_set(value: Any, default: Any) -> bool:
     """Say whether a value is another than that of a key left out; a degree of one is none."""
     is_one = value == 1 and not isinstance(value, bool)
     return bool(value != default and not is_one)
 
 
-def _written(value: Any) -> str:
+def _as_yaml(value: Any) -> str:
     """Return a value as a scenario writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -36,7 +36,7 @@ def cut_points(layers: Sequence[Layer]) -> list[int]:
     return sorted(cut for cut in cuts if first <= cut <= last)
 
 
-def handed_over(layers: Sequence[Layer], first: int) -> float:
+def boundary_elements(layers: Sequence[Layer], first: int) -> float:
     """Return the elements of a sample that a stage hands over to the one that begins with layer `first`.
 
     What a recurrent layer writes is more than goes on: its gates and cells, which stay for the backward pass.
@@ -45,7 +45,7 @@ def handed_over(layers: Sequence[Layer], first: int) -> float:
     return after.input_elements if before.op in GATES else before.output_elements
 
 
-def balanced(costs: Sequence[float], cuts: Sequence[int], num_parts: int) -> list[int]:
+def balanced_starts(costs: Sequence[float], cuts: Sequence[int], num_parts: int) -> list[int]:
     """Return where each of so many parts begins, so that the costliest part costs the least; costs [num_layers].
 
     >>> balanced([1, 1, 1, 3], cuts=[1, 2, 3], num_parts=2)
@@ -61,14 +61,14 @@ def balanced(costs: Sequence[float], cuts: Sequence[int], num_parts: int) -> lis
         worst = np.maximum(best[:, None], between)
         choices.append(worst.argmin(axis=0))
         best = worst.min(axis=0)
-    at, begins = len(ends) - 1, []
+    at, starts = len(ends) - 1, []
     for choice in reversed(choices):
         at = int(choice[at])
-        begins.append(int(ends[at]))
-    return [0, *reversed(begins)]
+        starts.append(int(ends[at]))
+    return [0, *reversed(starts)]
 
 
-def evenly(cuts: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
+def even_starts(cuts: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
     """Return where each part begins if the blocks between cuts are counted and not weighed, as Megatron-LM does.
 
     What comes before the first cut belongs to the first part; of blocks that do not divide, earlier parts have more.
@@ -84,7 +84,7 @@ def evenly(cuts: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
     return [0, *(int(cuts[number]) for number in np.cumsum(sizes)[:-1])]
 
 
-def given(sizes: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
+def explicit_starts(sizes: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
     """Return where each part begins that has so many layers [num_parts]."""
     if len(sizes) != num_parts or sum(sizes) != num_layers or min(sizes) < 1:
         raise InputError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustersim.parallelism import LaidOut
+from clustersim.parallelism import ModelLayout
 from clustersim.program.ops import Call, Compute, Program, Receive
 from clustersim.results import Timesheet
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _SAME = 1e-12
 
 
-def period_s(jobs: Sequence[Job], laid_out: LaidOut | None, sheets: Sequence[Timesheet] | None = None) -> float | None:
+def period_s(
+    jobs: Sequence[Job], laid_out: ModelLayout | None, sheets: Sequence[Timesheet] | None = None
+) -> float | None:
     """Return how long the last iteration of jobs that have ended took, if every one after it is the same; else None.
 
     `jobs` are all that share the network; they have their own times where no `sheets` are given. There must be nothing
@@ -41,7 +43,7 @@ def period_s(jobs: Sequence[Job], laid_out: LaidOut | None, sheets: Sequence[Tim
 
 
 def second_like_the_first(
-    jobs: Sequence[Job], firsts: Sequence[Timesheet], laid_out: LaidOut | None
+    jobs: Sequence[Job], firsts: Sequence[Timesheet], laid_out: ModelLayout | None
 ) -> list[Timesheet] | None:
     """Return the second iteration of jobs, which all others are like, if it is like the first; else None.
 
@@ -61,7 +63,7 @@ def second_like_the_first(
     return found if period_s(jobs, laid_out, found) is not None else None
 
 
-def _begins_by_waiting(job: Job, laid_out: LaidOut | None) -> bool:
+def _begins_by_waiting(job: Job, laid_out: ModelLayout | None) -> bool:
     """Say whether the ranks of a job begin by waiting for what another stage of a pipeline sends."""
     if laid_out is None or job.ranks is None or laid_out.grid.tiled:
         return False
@@ -69,7 +71,7 @@ def _begins_by_waiting(job: Job, laid_out: LaidOut | None) -> bool:
     return isinstance(next(program.ops(), None), Receive)
 
 
-def is_ever_alone(laid_out: LaidOut | None) -> bool:
+def is_ever_alone(laid_out: ModelLayout | None) -> bool:
     """Say whether iterations may begin with nothing on its way, as far as their programs tell.
 
     Where they begin by sending, all ranks would have to begin at once. So they do not where what they send has a root,
@@ -87,7 +89,7 @@ def _idle_from_s(times: Timesheet, iteration: int) -> float:
     return float(np.fmax(times.exchanged_s[:, iteration], times.computed_s[:, iteration]).max())
 
 
-def _first_act_s(job: Job, times: Timesheet, iteration: int, laid_out: LaidOut | None) -> float:
+def _first_act_s(job: Job, times: Timesheet, iteration: int, laid_out: ModelLayout | None) -> float:
     """Return a time before which no rank of a job sends anything of an iteration."""
     if laid_out is None or job.ranks is None:
         return float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))

@@ -9,7 +9,7 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.model import load_model
-from clustersim.parallelism.input_sums import with_each_sum
+from clustersim.parallelism.input_sums import with_sum_per_matrix
 from clustersim.parallelism.pieces import calls_bytes
 from clustersim.parallelism.split import split_model
 from clustersim.scenario import load_scenario
@@ -21,7 +21,7 @@ LLAMA, TOKENS, FEATURES, BLOCKS = "llama-2-7b", 4096, 4096, 32
 def test_a_block_adds_up_five_gradients_and_not_two() -> None:
     """Queries, keys, values, and two halves of the gated layer; what rows add up forward, and the head, stay."""
     joined = split_model(load_model(LLAMA), 2, 2.0)
-    each = with_each_sum(joined)
+    each = with_sum_per_matrix(joined)
     one = TOKENS * FEATURES * 2
     assert calls_bytes(each, "all-reduce") - calls_bytes(joined, "all-reduce") == pytest.approx(BLOCKS * 3 * one)
     sums = {piece.layer.name.rpartition(".")[2]: len(piece.after_backward) for piece in each}
@@ -31,7 +31,7 @@ def test_a_block_adds_up_five_gradients_and_not_two() -> None:
 
 def test_products_written_one_by_one_keep_a_sum_each_or_the_count_that_they_have() -> None:
     """T5's three matrices are one product of three; a decoder's query is one, and its keys and values two."""
-    each = with_each_sum(split_model(load_model("t5-v1.1-small"), 2, 2.0))
+    each = with_sum_per_matrix(split_model(load_model("t5-v1.1-small"), 2, 2.0))
     sums = {piece.layer.name: len(piece.after_backward) for piece in each}
     assert sums["encoder.0.self.qkv"] == 3
     assert sums["decoder.0.across.kv"] == 2

@@ -12,8 +12,8 @@ from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.compute_time import ComputeSpec, build_workload
 from clustersim.model import Model, load_model
 from clustersim.model.builder import Builder, Tensor
-from clustersim.parallelism import LaidOut, Parallelism, Training, lay_out
-from clustersim.parallelism.historical.borders import Tiles
+from clustersim.parallelism import ModelLayout, Parallelism, Training, lay_out
+from clustersim.parallelism.historical.halo import Tiles
 from clustersim.parallelism.historical.local_fields import tile_pieces
 from clustersim.program.ops import Call, Compute, Ready, Receive, Send
 
@@ -31,13 +31,13 @@ def stack(height: int, width: int, maps: int = 8, field: int = 9) -> Model:
     return net.model()
 
 
-def laid_out(model: Model, num_gpus: int, batch: int = BATCH, **keys: object) -> LaidOut:
+def laid_out(model: Model, num_gpus: int, batch: int = BATCH, **keys: object) -> ModelLayout:
     work = build_workload(model, load_gpu("gtx-680"), batch, "fp32", OptimizerSpec(), ComputeSpec())
     layout = Parallelism(kind="local-fields", **keys)
     return lay_out(layout, layout.grid(num_gpus), Training(work, OptimizerSpec(), "cudnn", (0.0,), True))
 
 
-def sent(out: LaidOut) -> dict[int, float]:
+def sent(out: ModelLayout) -> dict[int, float]:
     """Return the bytes that all tiles send before and after each layer, both ways together."""
     total: Counter[int] = Counter()
     for plan in out.plans:
@@ -47,7 +47,7 @@ def sent(out: LaidOut) -> dict[int, float]:
     return dict(total)
 
 
-def seconds(out: LaidOut) -> list[float]:
+def seconds(out: ModelLayout) -> list[float]:
     return [sum(plan.program.phase_s().values()) for plan in out.plans]
 
 
@@ -105,7 +105,7 @@ def test_a_tile_smaller_than_the_border_reads_from_those_farther_away() -> None:
     """Tiles of 2 x 2 with fields of 9 x 9: four positions beyond, which are on the two next tiles each way."""
     rows = tile_pieces(stack(24, 24), Tiles(12, 12), 4.0)
     middle = 6 * 12 + 6
-    assert {border.tile for border in rows[middle][2].borders} == {
+    assert {border.tile for border in rows[middle][2].halos} == {
         row * 12 + column for row in range(4, 9) for column in range(4, 9)
     } - {middle}
 

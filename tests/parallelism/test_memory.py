@@ -14,8 +14,8 @@ from clustersim.kernels import OptimizerSpec, memory_per_gpu
 from clustersim.model import Layer, Model, load_model
 from clustersim.model.catalogue.gpt import gpt
 from clustersim.parallelism.memory import (
-    HeldPart,
-    HeldRules,
+    MemoryRules,
+    PartInMemory,
     host_memory,
     part_activations,
     stage_memory,
@@ -30,20 +30,20 @@ SCORES = 5 * HEADS * TOKENS / FEATURES
 """Korthikanti et al.'s 5 a s / h."""
 
 
-def rules(precision: str = "fp16", batch: int = 1, **others: Any) -> HeldRules:
-    return HeldRules(batch, precision, ADAM, **others)
+def rules(precision: str = "fp16", batch: int = 1, **others: Any) -> MemoryRules:
+    return MemoryRules(batch, precision, ADAM, **others)
 
 
-def part_of(pieces: tuple[Piece, ...], recompute: str | None = None, in_flight: float = 1.0) -> HeldPart:
+def part_of(pieces: tuple[Piece, ...], recompute: str | None = None, in_flight: float = 1.0) -> PartInMemory:
     layers = [piece.layer for piece in pieces]
-    return HeldPart(pieces, in_flight, block_starts(layers), recomputed(layers, recompute))
+    return PartInMemory(pieces, in_flight, block_starts(layers), recomputed(layers, recompute))
 
 
-def whole(model: Model) -> HeldPart:
+def whole(model: Model) -> PartInMemory:
     return part_of(split_model(model, 1, 2.0))
 
 
-def transformer_layers(degree: int, recompute: str | None, sequence_parallel: bool, num: int = 3) -> HeldPart:
+def transformer_layers(degree: int, recompute: str | None, sequence_parallel: bool, num: int = 3) -> PartInMemory:
     """Return the layers 1 .. num of a GPT, without what comes before and after them."""
     model = gpt("g", "G", layers=num + 1, features=FEATURES, heads=HEADS, tokens=TOKENS)
     pieces = split_model(model, degree, 2.0, sequence_parallel)
@@ -51,7 +51,7 @@ def transformer_layers(degree: int, recompute: str | None, sequence_parallel: bo
     end = next(number for number, layer in enumerate(model.layers) if layer.name == "norm")
     starts, again = block_starts(model.layers), recomputed(model.layers, recompute)
     blocks = [start - first for start in starts if first <= start < end]
-    return HeldPart(pieces[first:end], 1.0, blocks, again[first:end])
+    return PartInMemory(pieces[first:end], 1.0, blocks, again[first:end])
 
 
 def kept_a_layer(degree: int = 1, recompute: str | None = None, sequence_parallel: bool = False) -> float:
@@ -210,7 +210,7 @@ def test_a_gathered_input_of_a_convolution_is_kept_whole() -> None:
     names = [piece.layer.name for piece in pieces]
     at = names.index("conv4_2")
     pair = pieces[at - 1 : at + 1]  # relu4_1, conv4_2
-    held = stage_memory([part_of(pair)], HeldRules(1, "fp32", ADAM))["activations"]
+    held = stage_memory([part_of(pair)], MemoryRules(1, "fp32", ADAM))["activations"]
     maps = 512 * 28 * 28
     comes_in, written, gathered, gradients = maps / 2, maps / 2, maps, 2 * maps
     assert held == 4 * (comes_in + written + gathered + gradients)

@@ -11,7 +11,7 @@ from clustersim.hardware import load_gpu
 from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.compute_time import ComputeSpec, build_workload
 from clustersim.model import load_model
-from clustersim.parallelism import LaidOut, Parallelism, Training, lay_out
+from clustersim.parallelism import ModelLayout, Parallelism, Training, lay_out
 from clustersim.parallelism.historical.one_weird_trick import MOVED_ALONG, Trick, trick_pieces
 from clustersim.program.ops import Call, Compute, Ready, Wait
 
@@ -20,7 +20,7 @@ SAMPLE_BYTES = 9216 * 4.0
 """What goes from AlexNet's last pooling to its first fully connected layer."""
 
 
-def laid_out(scheme: str, num_gpus: int, batch: int = 64, update_every_pass: bool = False) -> LaidOut:
+def laid_out(scheme: str, num_gpus: int, batch: int = 64, update_every_pass: bool = False) -> ModelLayout:
     def work_at(samples: int):
         return build_workload(
             load_model("alexnet"), load_gpu("k20"), samples, "fp32", OptimizerSpec(), ComputeSpec(single_gpu=None)
@@ -31,7 +31,7 @@ def laid_out(scheme: str, num_gpus: int, batch: int = 64, update_every_pass: boo
     return lay_out(layout, layout.grid(num_gpus), training)
 
 
-def calls(out: LaidOut, axis: str) -> list[Call]:
+def calls(out: ModelLayout, axis: str) -> list[Call]:
     return [op for op in out.plans[0].program.ops() if isinstance(op, Call) and op.axis == axis]
 
 

@@ -7,7 +7,7 @@ import pytest
 import clustersim
 from clustersim.kernels import OptimizerSpec
 from clustersim.model import load_model
-from clustersim.parallelism.memory import HeldPart, HeldRules, kept_by_layer, stage_memory
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, kept_by_layer, stage_memory
 from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.split import split_model
 
@@ -64,8 +64,8 @@ def test_it_holds_less_than_keeping_all_and_more_than_keeping_inputs_of_blocks()
     layers = [piece.layer for piece in pieces]
     held = [
         stage_memory(
-            [HeldPart(pieces, 1.0, block_starts(layers), recomputed(layers, kind))],
-            HeldRules(1, "amp-bf16", OptimizerSpec(kind="adam")),
+            [PartInMemory(pieces, 1.0, block_starts(layers), recomputed(layers, kind))],
+            MemoryRules(1, "amp-bf16", OptimizerSpec(kind="adam")),
         )["activations"]
         for kind in ("none", "pointwise", "pointwise+attention", "full")
     ]
@@ -77,8 +77,8 @@ def test_outputs_of_all_products_but_the_last_are_kept(recompute: str, of_attent
     """Query, key and value, attention's where it is kept, its output, gate and up; and fp32's stream between blocks."""
     layers = load_model("llama-2-7b").layers
     starts, features, wide, tokens = block_starts(layers), 4096, 11_008, 4096
-    part = HeldPart(split_model(load_model("llama-2-7b"), 1, 2.0), 1.0, starts, recomputed(layers, recompute))
-    kept = kept_by_layer(part, HeldRules(1, "amp-bf16", OptimizerSpec(kind="adam")))[1:]
+    part = PartInMemory(split_model(load_model("llama-2-7b"), 1, 2.0), 1.0, starts, recomputed(layers, recompute))
+    kept = kept_by_layer(part, MemoryRules(1, "amp-bf16", OptimizerSpec(kind="adam")))[1:]
     expected = 2 * ((3 + of_attention + 1) * features + 2 * wide) + 4 * features
     assert sum(kept[starts[2] : starts[3]]) == pytest.approx(tokens * expected, rel=1e-9)
 
@@ -86,8 +86,9 @@ def test_outputs_of_all_products_but_the_last_are_kept(recompute: str, of_attent
 def test_keeping_what_attention_makes_again_is_keeping_all_where_it_is_fused() -> None:
     layers = load_model("llama-2-7b").layers
     pieces, starts = split_model(load_model("llama-2-7b"), 1, 2.0), block_starts(layers)
-    rules = HeldRules(1, "amp-bf16", OptimizerSpec(kind="adam"))
+    rules = MemoryRules(1, "amp-bf16", OptimizerSpec(kind="adam"))
     every, less = (
-        kept_by_layer(HeldPart(pieces, 1.0, starts, recomputed(layers, kind)), rules) for kind in ("none", "attention")
+        kept_by_layer(PartInMemory(pieces, 1.0, starts, recomputed(layers, kind)), rules)
+        for kind in ("none", "attention")
     )
     assert less == every

@@ -11,7 +11,7 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.kernels import memory_per_gpu
 from clustersim.model import load_model
-from clustersim.parallelism import LaidOut
+from clustersim.parallelism import ModelLayout
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
@@ -48,7 +48,7 @@ def scenario(model: str, num_gpus: int, data: int = 1, **other: Any) -> dict[str
     }
 
 
-def laid_out(asked: dict[str, Any]) -> LaidOut:
+def laid_out(asked: dict[str, Any]) -> ModelLayout:
     found = Setup(load_scenario(asked).points()[0].point).laid_out
     assert found is not None
     return found

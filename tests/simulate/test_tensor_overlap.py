@@ -13,8 +13,8 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.model.builder import Builder, Tensor
 from clustersim.model.write_workload import write_workload_file
-from clustersim.parallelism import LaidOut
-from clustersim.parallelism.work import piece_times
+from clustersim.parallelism import ModelLayout
+from clustersim.parallelism.piece_times import piece_times
 from clustersim.planner.bound import least_iteration_s
 from clustersim.planner.material import Material
 from clustersim.planner.space import Choice
@@ -69,7 +69,7 @@ def scenario(model: str, num_gpus: int, layout: dict[str, Any], rate: float = 1e
     }
 
 
-def laid_out(asked: dict[str, Any]) -> LaidOut:
+def laid_out(asked: dict[str, Any]) -> ModelLayout:
     made = Setup(load_scenario(asked).points()[0].point).laid_out
     assert made is not None
     return made

@@ -2,7 +2,7 @@
 
 Coates et al., "Deep learning with COTS HPC systems" (ICML 2013): GPUs stand in a grid over the image, and each computes
 the neurons that lie on its tile, for all samples of the batch. Before a layer whose windows reach beyond the tile, it
-gets the border from the tiles that have it (`historical.borders`); backward the gradients of the border go
+gets the border from the tiles that have it (`historical.halo`); backward the gradients of the border go
 back the same way and are added there. So both ways
 
     batch x elements of a position x sum over tiles of (positions read - positions had)
@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.model import PRECISIONS, Layer, LayerTime, Model
-from clustersim.parallelism.historical.borders import Area, Tiles, read_by
-from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
+from clustersim.parallelism.historical.halo import Area, Tiles, read_by
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memory
 from clustersim.parallelism.pieces import GroupCall, Piece, calls_bytes, divided
 from clustersim.parallelism.plan import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.program.ops import (
@@ -54,7 +54,7 @@ NO_IMAGES = frozenset({"matmul", "embedding", "lstm", "gru", "rnn", "router", "e
 
 
 @dataclass(frozen=True)
-class Border:
+class Halo:
     """What a tile gets from another one before a layer, in elements of a sample; backward it sends as much there."""
 
     tile: int
@@ -66,10 +66,10 @@ class TilePiece:
     """What a tile has of a layer, and the borders that it reads."""
 
     piece: Piece
-    borders: tuple[Border, ...] = ()
+    halos: tuple[Halo, ...] = ()
 
 
-class _Lies(NamedTuple):
+class _Extent(NamedTuple):
     """How a layer lies: the height and width of what it writes, None where every GPU has all; and what it gathers."""
 
     size: tuple[int, int] | None
@@ -85,16 +85,19 @@ def tile_pieces(model: Model, tiles: Tiles, activation_bytes: float) -> list[lis
     """Return what each tile has of every layer [num_tiles][num_layers]; raise InputError where there are no tiles."""
     if tiles.num == 1:
         return [[TilePiece(Piece(layer, is_split=False)) for layer in model.layers]]
-    lies = list(_lies(model, tiles))
-    _check_weights(model, lies)
-    layers = list(zip(model.layers, lies, strict=True))
-    rows = [[_on_tile(layer, lie, tile, tiles, activation_bytes) for layer, lie in layers] for tile in range(tiles.num)]
+    extents = list(_extents(model, tiles))
+    _check_weights(model, extents)
+    layers = list(zip(model.layers, extents, strict=True))
+    rows = [
+        [_on_tile(layer, extent, tile, tiles, activation_bytes) for layer, extent in layers]
+        for tile in range(tiles.num)
+    ]
     for row in rows:
-        row[0] = replace(row[0], borders=())  # every GPU reads the border of an image with the image
+        row[0] = replace(row[0], halos=())  # every GPU reads the border of an image with the image
     return rows
 
 
-def _lies(model: Model, tiles: Tiles) -> Iterator[_Lies]:
+def _extents(model: Model, tiles: Tiles) -> Iterator[_Extent]:
     """Go through how each layer lies; raise InputError for one that does not."""
     windows = [layer for layer in model.layers if _has_window(layer)]
     others = [layer for layer in model.layers if layer.op in NO_IMAGES or layer.shape.get("rows", 1) > 1]
@@ -113,7 +116,7 @@ def _lies(model: Model, tiles: Tiles) -> Iterator[_Lies]:
             size = None
         if size and (size[0] < tiles.rows or size[1] < tiles.columns):
             raise _too_many(windows, layer, size, tiles)
-        yield _Lies(size, layer.input_elements if before and not size else 0.0)
+        yield _Extent(size, layer.input_elements if before and not size else 0.0)
         if _is_mean_of_all(layer):
             size = None
 
@@ -134,8 +137,8 @@ def _too_many(windows: Sequence[Layer], layer: Layer, size: tuple[int, int], til
     every = ((row, column) for row in range(1, rows + 1) for column in range(1, columns + 1))
     fitting = (grid for grid in every if tiles.num % (grid[0] * grid[1]) == 0)
     near = max(fitting, key=lambda grid: (grid[0] * grid[1], -abs(grid[0] - grid[1]), grid))
-    num_copies = tiles.num // (near[0] * near[1])
-    copies = f", with {num_copies} copies where there was one" if num_copies > 1 else ""
+    num_replicas = tiles.num // (near[0] * near[1])
+    copies = f", with {num_replicas} copies where there was one" if num_replicas > 1 else ""
     return InputError(
         f"the {size[0]} x {size[1]} positions of '{layer.name}' do not make {tiles.rows} x {tiles.columns} tiles; "
         f"the nearest grid that does is tiles: [{near[0]}, {near[1]}]{copies}",
@@ -145,12 +148,12 @@ def _too_many(windows: Sequence[Layer], layer: Layer, size: tuple[int, int], til
     )
 
 
-def _check_weights(model: Model, lies: Sequence[_Lies]) -> None:
+def _check_weights(model: Model, extents: Sequence[_Extent]) -> None:
     """Refuse weights that all positions share beside weights that each has for itself."""
     shared = [
         layer
-        for layer, lie in zip(model.layers, lies, strict=True)
-        if lie.size and layer.num_parameters and layer.op not in UNTIED
+        for layer, extent in zip(model.layers, extents, strict=True)
+        if extent.size and layer.num_parameters and layer.op not in UNTIED
     ]
     if shared and has_untied(model):
         message = (
@@ -160,12 +163,12 @@ def _check_weights(model: Model, lies: Sequence[_Lies]) -> None:
         raise InputError(message, key="kind", got="local-fields", allowed="a model of one or the other")
 
 
-def _on_tile(layer: Layer, lie: _Lies, tile: int, tiles: Tiles, activation_bytes: float) -> TilePiece:
-    if lie.size is None:
-        gathers = (GroupCall("all-gather", lie.gathered * activation_bytes, TILES),) if lie.gathered else ()
+def _on_tile(layer: Layer, extent: _Extent, tile: int, tiles: Tiles, activation_bytes: float) -> TilePiece:
+    if extent.size is None:
+        gathers = (GroupCall("all-gather", extent.gathered * activation_bytes, TILES),) if extent.gathered else ()
         return TilePiece(Piece(layer, is_split=False, before_forward=gathers))
-    own, is_untied = tiles.own(tile, lie.size), layer.op in UNTIED
-    part = divided(layer, own.positions, lie.size[0] * lie.size[1])
+    own, is_untied = tiles.own(tile, extent.size), layer.op in UNTIED
+    part = divided(layer, own.positions, extent.size[0] * extent.size[1])
     if not is_untied:
         part = replace(part, num_parameters=layer.num_parameters)
     if _is_mean_of_all(layer):
@@ -177,9 +180,9 @@ def _on_tile(layer: Layer, lie: _Lies, tile: int, tiles: Tiles, activation_bytes
     image = (layer.shape["height"], layer.shape["width"])
     read, each = read_by(layer.op, layer.shape, own), layer.input_elements / (image[0] * image[1])
     shares = tiles.shares(read, image)
-    borders = tuple(Border(other, share.positions * each) for other, share in shares if other != tile)
+    halos = tuple(Halo(other, share.positions * each) for other, share in shares if other != tile)
     part = replace(part, input_elements=read.positions * each, shape=_shape(layer, own, read))
-    return TilePiece(Piece(part, is_untied), borders)
+    return TilePiece(Piece(part, is_untied), halos)
 
 
 def _shape(layer: Layer, own: Area, read: Area) -> dict[str, int]:
@@ -196,32 +199,32 @@ def tile_parts(rows: Sequence[Sequence[TilePiece]], times: Sequence[Sequence[Lay
     )
 
 
-def tile_memory(row: Sequence[TilePiece], part: Part, rules: HeldRules) -> dict[str, float]:
+def tile_memory(row: Sequence[TilePiece], part: Part, rules: MemoryRules) -> dict[str, float]:
     """Return the bytes that a GPU holds at its peak, by what they are for: with its tile's layers the borders of them.
 
     What is gathered counts as borders.
     """
     number = PRECISIONS[rules.precision]
-    around = sum(border.elements for each in row for border in each.borders) * number.activation_bytes
+    halo_bytes = sum(halo.elements for each in row for halo in each.halos) * number.activation_bytes
     gathered = calls_bytes((each.piece for each in row), "all-gather")
-    held = stage_memory([HeldPart(part.pieces, 1.0, part.units, part.again)], rules)
-    return {**held, "borders": (around + gathered) * rules.micro_batch} if around + gathered else held
+    held = stage_memory([PartInMemory(part.pieces, 1.0, part.units, part.again)], rules)
+    return {**held, "borders": (halo_bytes + gathered) * rules.micro_batch} if halo_bytes + gathered else held
 
 
 def compile_tile(
     tile: int, rows: Sequence[Sequence[TilePiece]], part: Part, update_s: float, rules: Rules, activation_bytes: float
 ) -> StagePlan:
     """Compile the program of a tile; `rows` are those of all tiles, `activation_bytes` those of an element."""
-    writer = _Writer(tile, rows, part, rules, activation_bytes * rules.micro_batch)
+    builder = _ProgramBuilder(tile, rows, part, rules, activation_bytes * rules.micro_batch)
     for layer in range(len(part.pieces)):
-        writer.forward(layer)
+        builder.forward(layer)
     for layer in reversed(range(len(part.pieces))):
-        writer.backward(layer)
-    return writer.plan(update_s)
+        builder.backward(layer)
+    return builder.plan(update_s)
 
 
 @dataclass
-class _Writer:
+class _ProgramBuilder:
     """Writes the program of a tile down, operation by operation."""
 
     tile: int
@@ -230,12 +233,12 @@ class _Writer:
     rules: Rules
     batch_bytes: float  # of an element of all samples
     ops: list[Op] = field(default_factory=list)
-    grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
+    completed: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
 
     def forward(self, layer: int) -> None:
         """Get the border of a layer, give others theirs, and compute."""
         piece, time = self.part.pieces[layer], self.part.times[layer]
-        self._exchange("activations", layer, self._given(layer), self.rows[self.tile][layer].borders)
+        self._exchange("activations", layer, self._sent_halos(layer), self.rows[self.tile][layer].halos)
         self._calls(piece.before_forward, f"before {FORWARD}", layer)
         self._compute(time.layer.name, time.forward_s, FORWARD)
         self._calls(piece.after_forward, f"after {FORWARD}", layer)
@@ -245,27 +248,27 @@ class _Writer:
         piece, time = self.part.pieces[layer], self.part.times[layer]
         self._compute(time.layer.name, time.backward_s, BACKWARD)
         if piece.layer.num_parameters:
-            self.grown.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
-        self._exchange("gradients", layer, self.rows[self.tile][layer].borders, self._given(layer))
+            self.completed.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
+        self._exchange("gradients", layer, self.rows[self.tile][layer].halos, self._sent_halos(layer))
 
     def plan(self, update_s: float) -> StagePlan:
         """Return the program, with buckets where the last of their gradients are complete."""
-        buckets, ready = buckets_of(self.grown, len(self.ops), self.rules)
+        buckets, ready = buckets_of(self.completed, len(self.ops), self.rules)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
         program = Program(self.tile, merged(self.ops))
         return StagePlan(program, iteration_of(program, buckets, update_s))
 
-    def _given(self, layer: int) -> list[Border]:
+    def _sent_halos(self, layer: int) -> list[Halo]:
         """Return what other tiles get from this one before a layer."""
         return [
-            Border(other, border.elements)
+            Halo(other, halo.elements)
             for other, row in enumerate(self.rows)
-            for border in row[layer].borders
-            if border.tile == self.tile
+            for halo in row[layer].halos
+            if halo.tile == self.tile
         ]
 
-    def _exchange(self, what: str, layer: int, sent: Sequence[Border], received: Sequence[Border]) -> None:
+    def _exchange(self, what: str, layer: int, sent: Sequence[Halo], received: Sequence[Halo]) -> None:
         name = f"{what} of tile"
         for each in sent:
             key = Key(f"{name} {self.tile}", 0, layer)

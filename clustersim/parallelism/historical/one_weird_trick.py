@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from clustersim.errors import InputError
 from clustersim.model import Layer, LayerTime, Model
-from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memory
 from clustersim.parallelism.pieces import GroupCall, Piece
 from clustersim.parallelism.plan import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.parallelism.split import split_model
@@ -131,14 +131,16 @@ def trick_parts(
     return tuple(parts)
 
 
-def trick_memory(trick: Trick, parts: Sequence[Part], rules: HeldRules) -> dict[str, float]:
+def trick_memory(trick: Trick, parts: Sequence[Part], rules: MemoryRules) -> dict[str, float]:
     """Return the bytes that a GPU holds at its peak, by what they are for.
 
     Besides its layers' those are the gradient of what a pass has read, on its way back, and where there are several
     passes the activations of the next one, on their way here.
     """
     samples = [1.0, trick.fc_batch / trick.batch]
-    held = [HeldPart(part.pieces, times, part.units, part.again) for part, times in zip(parts, samples, strict=False)]
+    held = [
+        PartInMemory(part.pieces, times, part.units, part.again) for part, times in zip(parts, samples, strict=False)
+    ]
     total = stage_memory(held, rules)
     if trick.num_gpus > 1:
         total["activations on their way"] = parts[1].entry_bytes * (1 if trick.num_passes == 1 else 2)
@@ -147,24 +149,24 @@ def trick_memory(trick: Trick, parts: Sequence[Part], rules: HeldRules) -> dict[
 
 def compile_trick(trick: Trick, parts: Sequence[Part], update_s: Sequence[float], rules: Rules) -> StagePlan:
     """Compile the program that all GPUs have; `update_s` [num_parts] are the optimizer's seconds for each part."""
-    writer = _Writer(trick, rules)
+    builder = _ProgramBuilder(trick, rules)
     conv, fc = parts[0], parts[1] if len(parts) > 1 else None
-    writer.forward(conv, 0, 1)
+    builder.forward(conv, 0, 1)
     if fc is not None:
-        writer.passes(fc, update_s[1])
-    writer.backward(conv, 0, 1, is_exchanged=True)
+        builder.passes(fc, update_s[1])
+    builder.backward(conv, 0, 1, is_exchanged=True)
     at_the_end = update_s[:1] if trick.update_every_pass else update_s
-    return writer.plan(sum(at_the_end))
+    return builder.plan(sum(at_the_end))
 
 
 @dataclass
-class _Writer:
+class _ProgramBuilder:
     """Writes the program down, operation by operation."""
 
     trick: Trick
     rules: Rules
     ops: list[Op] = field(default_factory=list)
-    grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
+    completed: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
 
     def passes(self, fc: Part, update_s: float) -> None:
         """Let all samples go forward and backward through the fully connected part, the next ones on their way."""
@@ -198,11 +200,11 @@ class _Writer:
             self._compute(time.layer.name, time.backward_s, BACKWARD, number)
             self._calls(piece.after_backward, f"after {BACKWARD}", number, part.first + layer, samples)
             if is_exchanged and piece.layer.num_parameters:
-                self.grown.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
+                self.completed.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
 
     def plan(self, update_s: float) -> StagePlan:
         """Return the program, with buckets where the last of their gradients are complete."""
-        buckets, ready = buckets_of(self.grown, len(self.ops), self.rules)
+        buckets, ready = buckets_of(self.completed, len(self.ops), self.rules)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
         program = Program(0, merged(self.ops))

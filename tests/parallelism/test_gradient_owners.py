@@ -9,7 +9,7 @@ import pytest
 
 from clustersim.model import Layer
 from clustersim.model.tensors import weights_and_biases
-from clustersim.parallelism.owned_runs import runs_of, slices_of
+from clustersim.parallelism.gradient_owners import merge_slices, slices_of
 
 
 def product(inputs: int, outputs: int, count: int = 1) -> Layer:
@@ -50,9 +50,9 @@ def owners(layers: list[Layer], num_owners: int) -> list[int]:
 
 @pytest.mark.parametrize("num_owners", [1, 2, 3, 16])
 def test_runs_are_those_of_a_table_of_all_parameters(num_owners: int) -> None:
-    found = [tuple(run) for run in runs_of(reversed(slices_of(MODEL, num_owners)))]
+    found = [tuple(run) for run in merge_slices(reversed(slices_of(MODEL, num_owners)))]
     assert found == [(owner, len(list(run))) for owner, run in groupby(owners(MODEL, num_owners))]
 
 
 def test_one_owner_has_all_in_one_run() -> None:
-    assert len(runs_of(reversed(slices_of(MODEL, 1)))) == 1
+    assert len(merge_slices(reversed(slices_of(MODEL, 1)))) == 1

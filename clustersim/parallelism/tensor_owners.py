@@ -8,7 +8,7 @@ _OVER_ITS_SHARE = 1.01
 """How far above an equal share a copy is filled in order; InternLM's `ParamBcastSyncHandler`."""
 
 
-def dealt(sizes: Sequence[float], num: int, in_order: bool) -> list[int]:
+def assign_owners(sizes: Sequence[float], num: int, in_order: bool) -> list[int]:
     """Return which of `num` copies each tensor goes to, given their parameters in the model's order.
 
     The largest first, each to the copy that has least so far, as PyTorch's ZeroRedundancyOptimizer does it
@@ -23,14 +23,14 @@ def dealt(sizes: Sequence[float], num: int, in_order: bool) -> list[int]:
     return _in_order(sizes, num) if in_order else _largest_first(sizes, num)
 
 
-def fullest_share(sizes: Sequence[float], num: int, in_order: bool) -> float:
+def largest_share(sizes: Sequence[float], num: int, in_order: bool) -> float:
     """Return what the copy that has most has of all parameters; 1 of none.
 
     >>> fullest_share([6.0, 1.0, 1.0], 4, in_order=False)
     0.75
     """
     held = [0.0] * num
-    for owner, size in zip(dealt(sizes, num, in_order), sizes, strict=True):
+    for owner, size in zip(assign_owners(sizes, num, in_order), sizes, strict=True):
         held[owner] += size
     return max(held) / sum(held) if sum(held) else 1.0
 

@@ -11,7 +11,7 @@ from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
 
 
 @dataclass(frozen=True)
-class StageHeld:
+class StageMemory:
     """The bytes of a stage: of each chunk's micro-batch in flight, made again in its pass backward, and of all else.
 
     `beside` are weights, gradients, state, and whatever is held throughout.
@@ -22,7 +22,7 @@ class StageHeld:
     beside: float
 
 
-class Passed(NamedTuple):
+class TimedPass(NamedTuple):
     """A pass of a micro-batch through a chunk that was played: its phase (forward, backward or weights) and its time.
 
     Passes of iterations before have numbers of micro-batches below 0.
@@ -34,13 +34,13 @@ class Passed(NamedTuple):
     end_s: float
 
 
-def held_over_time(held: StageHeld, passes: Sequence[Passed]) -> list[tuple[float, float]] | None:
+def memory_over_time(held: StageMemory, passes: Sequence[TimedPass]) -> list[tuple[float, float]] | None:
     """Return from when on a rank holds how many bytes, for its passes of an iteration in their order.
 
     A micro-batch counts from the beginning of its pass forward to the end of the last that needs what it kept. None
     where the passes are not those of a whole iteration.
 
-    >>> held_over_time(StageHeld((4.0,), (1.0,), 2.0), [Passed("forward", 0, 0, 1), Passed("backward", 0, 1, 3)])
+    >>> memory_over_time(StageMemory((4.0,), (1.0,), 2.0), [TimedPass("forward", 0, 0, 1), TimedPass("backward", 0, 1, 3)])
     [(0, 6.0), (1, 7.0), (3, 2.0)]
     """
     last_phase = WEIGHTS if any(each.phase == WEIGHTS for each in passes) else BACKWARD

@@ -17,7 +17,7 @@ from itertools import pairwise
 from clustersim.model import Layer
 
 
-def bytes_in_use(
+def unsharded_bytes(
     blocks: Sequence[Sequence[Layer]],
     sharding: str | None,
     weight_bytes: float,

@@ -18,14 +18,14 @@ from clustersim.model.tensors import weights_and_biases
 from clustersim.parallelism.plan import Part
 
 
-class Run(NamedTuple):
+class OwnedSlice(NamedTuple):
     """Parameters that follow one another in a bucket and have one owner."""
 
     owner: int
     num_parameters: float
 
 
-def slices_of(layers: Sequence[Layer], num_owners: int) -> list[list[Run]]:
+def slices_of(layers: Sequence[Layer], num_owners: int) -> list[list[OwnedSlice]]:
     """Return for each layer, given in forward order, the slices of its tensors in the order in which gradients come.
 
     A bias comes before its matrix and the last matrix first. Of a group's parameters, one after another in forward
@@ -42,7 +42,7 @@ def slices_of(layers: Sequence[Layer], num_owners: int) -> list[list[Run]]:
     begun = [0, 0]
     slices = []
     for tensors in own:
-        cut: list[list[list[Run]]] = []
+        cut: list[list[list[OwnedSlice]]] = []
         for group, members in enumerate(tensors):
             cut.append([])
             for size in members:
@@ -52,40 +52,40 @@ def slices_of(layers: Sequence[Layer], num_owners: int) -> list[list[Run]]:
     return slices
 
 
-def slices_by_place(parts: Sequence[Part], num_owners: int) -> dict[int, list[Run]]:
+def slices_by_place(parts: Sequence[Part], num_owners: int) -> dict[int, list[OwnedSlice]]:
     """Return the slices of each layer of a stage by its place in the model."""
     layers = {part.first + at: piece.layer for part in parts for at, piece in enumerate(part.pieces)}
     places = sorted(layers)
     return dict(zip(places, slices_of([layers[place] for place in places], num_owners), strict=True))
 
 
-def runs_of(slices: Iterable[Iterable[Run]]) -> list[Run]:
+def merge_slices(slices: Iterable[Iterable[OwnedSlice]]) -> list[OwnedSlice]:
     """Return the runs of a bucket, whose layers' slices are given in the order in which gradients come.
 
-    >>> runs_of([[Run(0, 2), Run(0, 8)], [Run(1, 2)]])
-    [Run(owner=0, num_parameters=10), Run(owner=1, num_parameters=2)]
+    >>> merge_slices([[OwnedSlice(0, 2), OwnedSlice(0, 8)], [OwnedSlice(1, 2)]])
+    [OwnedSlice(owner=0, num_parameters=10), OwnedSlice(owner=1, num_parameters=2)]
     """
-    runs: list[Run] = []
+    runs: list[OwnedSlice] = []
     for own in slices:
         for run in own:
             if runs and runs[-1].owner == run.owner:
-                run = Run(run.owner, runs.pop().num_parameters + run.num_parameters)
+                run = OwnedSlice(run.owner, runs.pop().num_parameters + run.num_parameters)
             runs.append(run)
     return runs
 
 
-def _cut(begin: int, size: int, owned: int) -> list[Run]:
+def _cut(begin: int, size: int, owned: int) -> list[OwnedSlice]:
     """Return the slices of a tensor that begins so far into its group, of which every owner has `owned`."""
     end, runs = begin + size, []
     while begin < end:
         owner = begin // owned
         until = min(end, (owner + 1) * owned)
-        runs.append(Run(owner, until - begin))
+        runs.append(OwnedSlice(owner, until - begin))
         begin = until
     return runs
 
 
-def _as_they_come(weights: list[list[Run]], biases: list[list[Run]]) -> list[list[Run]]:
+def _as_they_come(weights: list[list[OwnedSlice]], biases: list[list[OwnedSlice]]) -> list[list[OwnedSlice]]:
     """Return the tensors of a layer, each of them slices, in the order in which their gradients come."""
     if len(weights) == len(biases):
         pairs = zip(reversed(biases), reversed(weights), strict=True)

@@ -34,22 +34,24 @@ AXIS = "tensor"
 SETTING = "tensor_overlap"
 
 
-def in_turns(pieces: Sequence[Piece], degree: int) -> tuple[Piece, ...]:
+def with_ring_steps(pieces: Sequence[Piece], degree: int) -> tuple[Piece, ...]:
     """Return pieces of which matrices that gather or scatter split tokens are computed in `degree` turns.
 
     A matrix of one row a sample is computed as it is. Raise InputError where tokens do not divide, or nothing is left.
     """
     try:
-        made = tuple(replace(piece, num_turns=degree) if _has_turns(piece, degree) else piece for piece in pieces)
+        made = tuple(
+            replace(piece, num_ring_steps=degree) if _is_overlapped(piece, degree) else piece for piece in pieces
+        )
     except IndivisibleError as error:
         raise InputError(f"{error}; drop {SETTING}", key=SETTING, got="true", allowed="false") from None
-    if all(piece.num_turns == 1 for piece in made):
+    if all(piece.num_ring_steps == 1 for piece in made):
         message = f"no product of this model gathers or scatters tokens that {SETTING} could send meanwhile; drop it"
         raise InputError(message, key=SETTING, got="true", allowed="false")
     return made
 
 
-def _has_turns(piece: Piece, degree: int) -> bool:
+def _is_overlapped(piece: Piece, degree: int) -> bool:
     rows = piece.layer.shape.get("rows", 1) if piece.layer.op == "fully-connected" else 1
     ways = [(call.op, call.axis) for call in piece.before_forward + piece.after_forward]
     if rows == 1 or ways not in ([("all-gather", AXIS)], [("reduce-scatter", AXIS)]):
@@ -58,20 +60,20 @@ def _has_turns(piece: Piece, degree: int) -> bool:
     return True
 
 
-def turned_ops(
-    piece: Piece, time: LayerTime, phase: str, micro: int, place: int, batch: int, puts_off: bool = False
+def overlapped_ops(
+    piece: Piece, time: LayerTime, phase: str, micro: int, place: int, batch: int, defers_weights: bool = False
 ) -> Iterator[Op]:
     """Go through what a GPU does in one pass of a product in turns, which is `place` in the model.
 
-    `time` is that of all turns, and `batch` the samples of a micro-batch; gradients of weights may be `puts_off`.
+    `time` is that of all turns, and `batch` the samples of a micro-batch; gradients of weights may be `defers_weights`.
     """
     name = time.layer.name
-    weights_s = 0.0 if puts_off else time.backward_weights_s
+    weights_s = 0.0 if defers_weights else time.backward_weights_s
     weights = [Compute(name, weights_s, phase, micro)] if weights_s else []
     if phase != BACKWARD:
-        yield from _turns(piece, time.forward_s, bool(piece.after_forward), name, phase, micro, place, batch)
+        yield from _ring_ops(piece, time.forward_s, bool(piece.after_forward), name, phase, micro, place, batch)
     elif piece.before_backward:
-        yield from _turns(piece, time.backward_data_s, False, name, phase, micro, place, batch)
+        yield from _ring_ops(piece, time.backward_data_s, False, name, phase, micro, place, batch)
         yield from weights
     else:
         if time.backward_data_s:
@@ -83,17 +85,17 @@ def turned_ops(
         yield from map(Wait, keys)
 
 
-def _turns(
+def _ring_ops(
     piece: Piece, seconds: float, scatters: bool, name: str, phase: str, micro: int, place: int, batch: int
 ) -> Iterator[Op]:
     """Go through the turns of a product: all but one of them send a piece of tokens, the first none that scatters."""
     (call,) = piece.before_forward + piece.after_forward
-    num = piece.num_turns
+    num = piece.num_ring_steps
     quiet = 0 if scatters else num - 1
-    for turn in range(num):
-        key = Key(f"tokens {turn} {phase}", micro, place)
-        if turn != quiet:
+    for step in range(num):
+        key = Key(f"tokens {step} {phase}", micro, place)
+        if step != quiet:
             yield Call(key, "send-recv", AXIS, call.bytes_per_sample * batch / num)
         yield Compute(name, seconds / num, phase, micro)
-        if turn != quiet:
+        if step != quiet:
             yield Wait(key)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.parallelism.historical.borders import TRANSPOSED, Area, Tiles, read_by
+from clustersim.parallelism.historical.halo import TRANSPOSED, Area, Tiles, read_by
 
 
 def window(height: int, width: int, kernel: int, stride: int = 1, pad: int = 0) -> dict[str, int]:

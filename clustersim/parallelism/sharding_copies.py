@@ -27,14 +27,14 @@ from clustersim.kernels.kernel_constants import constants_of
 ShardingCopies = Literal["none", "flat", "flat-padded", "parameters"]
 
 
-class CopiesAround(NamedTuple):
+class BufferCopies(NamedTuple):
     """Seconds a parameter of what is copied behind each gathering of weights, and before each sum of gradients."""
 
     gathered_s: float = 0.0
     reduced_s: float = 0.0
 
 
-NO_COPIES = CopiesAround()
+NO_COPIES = BufferCopies()
 
 
 def moved_bytes(kind: ShardingCopies, weight_bytes: float, gradient_bytes: float) -> tuple[float, float]:
@@ -52,10 +52,10 @@ def moved_bytes(kind: ShardingCopies, weight_bytes: float, gradient_bytes: float
     return 0, 2 * weight_bytes + cast + kernels * 2 * gradient_bytes
 
 
-def copies_around(
+def buffer_copies(
     kind: ShardingCopies, gpu: Gpu, units: str, weight_bytes: float, gradient_bytes: float
-) -> CopiesAround:
+) -> BufferCopies:
     """Return how long the copies take on a GPU, at the memory rate that its element-wise kernels reach."""
     rate = constants_of(gpu, units).memory_efficiency * gpu.memory_bytes_per_s
     gathered, reduced = moved_bytes(kind, weight_bytes, gradient_bytes)
-    return CopiesAround(gathered / rate, reduced / rate)
+    return BufferCopies(gathered / rate, reduced / rate)

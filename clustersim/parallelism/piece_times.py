@@ -45,18 +45,18 @@ def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operato
 
     parts, wholes = estimated(tuple(piece.block for piece in pieces)), estimated(model.layers)
     turns = parts
-    if any(piece.num_turns > 1 for piece in pieces):
-        turns = estimated(tuple(piece.turn for piece in pieces))
+    if any(piece.num_ring_steps > 1 for piece in pieces):
+        turns = estimated(tuple(piece.ring_step for piece in pieces))
     around = [_around_blocks_s(piece, whole) for piece in pieces]
     return tuple(
         LayerTime(
             piece.layer,
-            known.forward_s * _share(piece, guess, part, turn, "forward_s") + _sums_s(piece, whole) + blocks_s[0],
-            known.backward_data_s * _share(piece, guess, part, turn, "backward_data_s") + blocks_s[1],
-            known.backward_weights_s * _share(piece, guess, part, turn, "backward_weights_s"),
+            known.forward_s * _share(piece, guess, part, ring_step, "forward_s") + _sums_s(piece, whole) + blocks_s[0],
+            known.backward_data_s * _share(piece, guess, part, ring_step, "backward_data_s") + blocks_s[1],
+            known.backward_weights_s * _share(piece, guess, part, ring_step, "backward_weights_s"),
             known.provenance,
         )
-        for piece, known, guess, part, turn, blocks_s in zip(
+        for piece, known, guess, part, ring_step, blocks_s in zip(
             pieces, whole.layers, wholes, parts, turns, around, strict=True
         )
     )
@@ -78,24 +78,24 @@ def _around_blocks_s(piece: Piece, whole: Workload) -> tuple[float, float]:
 
 
 def _sums_s(piece: Piece, whole: Workload) -> float:
-    """Return how long a GPU adds up what `num_turns` GPUs have of its tokens, where a product scatters in turns.
+    """Return how long a GPU adds up what `num_ring_steps` GPUs have of its tokens, where a product scatters in turns.
 
     A kernel reads all of their pieces and writes one (`_fused_matmul_reduce_scatter_impl` in PyTorch's
     torch/distributed/_symmetric_memory, `split_overlap_rs` of TransformerEngine's userbuffers).
     """
-    if piece.num_turns == 1 or not piece.after_forward:
+    if piece.num_ring_steps == 1 or not piece.after_forward:
         return 0.0
     constants = constants_of(whole.gpu, precision_on(whole.gpu, whole.precision).units)
-    moved = sum(call.bytes_per_sample for call in piece.after_forward) * (1 + 1 / piece.num_turns)
+    moved = sum(call.bytes_per_sample for call in piece.after_forward) * (1 + 1 / piece.num_ring_steps)
     return whole.batch * moved / (constants.memory_efficiency * whole.gpu.memory_bytes_per_s) + whole.gpu.launch_s
 
 
-def _share(piece: Piece, whole: LayerTime, part: LayerTime, turn: LayerTime, phase: str) -> float:
+def _share(piece: Piece, whole: LayerTime, part: LayerTime, ring_step: LayerTime, phase: str) -> float:
     """Return what a piece takes of its whole layer's time, as one part or in turns."""
     layer = whole.layer
     if piece.layer is layer or piece.layer == layer:
         return 1.0
-    own, num = (turn, piece.num_turns) if phase in piece.turned else (part, piece.num_blocks)
+    own, num = (ring_step, piece.num_ring_steps) if phase in piece.overlapped_phases else (part, piece.num_blocks)
     whole_s, own_s = float(getattr(whole, phase)), float(getattr(own, phase))
     if layer.shape and whole_s > 0:
         return num * own_s / whole_s

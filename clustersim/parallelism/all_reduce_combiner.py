@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from clustersim.parallelism.grid import PEERS
+from clustersim.parallelism.grid import REPLICATE_GROUP
 from clustersim.program.ops import Call, Key, Op, Pass
 
 
@@ -23,7 +23,7 @@ class Share(NamedTuple):
     name: str
 
 
-def joined(shares: Sequence[Share], most_bytes: float) -> list[dict[int, float]]:
+def combine_shares(shares: Sequence[Share], most_bytes: float) -> list[dict[int, float]]:
     """Put shares into all-reduces of so many bytes, the last name first; return the bytes of each by its number.
 
     XLA's all-reduce combiner goes through a program in post-order and joins all-reduces until the next does not fit
@@ -35,7 +35,7 @@ def joined(shares: Sequence[Share], most_bytes: float) -> list[dict[int, float]]
     tensors; here a block is parted where the size is reached.
 
     >>> shares = [Share(0, None, 4.0, number, f"h.{number}.norm") for number in (10, 2, 1)]
-    >>> joined([*shares, Share(0, None, 4.0, 0, "embedding")], 10.0)
+    >>> combine_shares([*shares, Share(0, None, 4.0, 0, "embedding")], 10.0)
     [{3: 4.0, 1: 4.0, 0: 2.0}, {0: 2.0, 2: 4.0}]
     """
     numbers = range(len(shares))
@@ -54,19 +54,19 @@ def joined(shares: Sequence[Share], most_bytes: float) -> list[dict[int, float]]
 
 
 @dataclass
-class JoinedSums:
+class AllReduceCombiner:
     """Keeps account of the shares of a stage in the order in which backward has them; None joins nothing."""
 
     most_bytes: float | None
     shares: list[Share] = field(default_factory=list)
 
-    def put_into(self, ops: list[Op | Pass]) -> list[Key]:
+    def insert_into(self, ops: list[Op | Pass]) -> list[Key]:
         """Write the all-reduces down, each behind the last of its shares; return what the update waits for."""
         if self.most_bytes is None or not self.shares:
             return []
-        sums = sorted(joined(self.shares, self.most_bytes), key=max)
+        sums = sorted(combine_shares(self.shares, self.most_bytes), key=max)
         keys = [Key("shares of gradients of all groups", 0, number) for number in range(len(sums))]
         for key, members in reversed(list(zip(keys, sums, strict=True))):
             last, num_bytes = self.shares[max(members)], sum(members.values())
-            ops.insert(last.num_ops, Call(key, "all-reduce", PEERS, num_bytes, after=last.scattered))
+            ops.insert(last.num_ops, Call(key, "all-reduce", REPLICATE_GROUP, num_bytes, after=last.scattered))
         return keys
