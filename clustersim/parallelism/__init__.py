@@ -1,6 +1,6 @@
-"""How a model is laid over GPUs: split layer by layer, cut into stages, copied; and the programs that come of it.
+"""How a model is divided over GPUs (tensor, context, expert, data and pipeline parallelism), and programs of ranks.
 
-A layout is numbers and lists: no clock and no network in here.
+A layout is numbers and lists: there is no clock and no network in this package.
 """
 
 from clustersim.parallelism.grid import AXES, COLLECTIVE_AXES, REPLICAS, REPLICATE_GROUP, SHARD_GROUP, Grid

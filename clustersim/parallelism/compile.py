@@ -1,4 +1,4 @@
-"""From a model cut into parts to the programs of its stages."""
+"""Compiles the programs of pipeline stages from a model that is cut into parts."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ from clustersim.program.ops import (
 def compile_stage(
     stage: int, grid: Grid, parts: Sequence[Part], slots: Sequence[Slot], update_s: float, rules: Rules
 ) -> StagePlan:
-    """Compile the program of a stage, whose slots say in which order micro-batches go through its chunks.
+    """Compile the program of a stage; its slots are the order of its passes of micro-batches through its chunks.
 
-    `parts` are those of the whole model [stages x chunks]; part k lies on stage k mod p.
+    `parts` are those of the whole model [stages x chunks]; part k is on stage k mod p.
     """
     builder = _ProgramBuilder(stage, grid, parts, rules, update_s)
     phases = {slot.phase for slot in slots}
@@ -71,37 +71,37 @@ def compile_stage(
 
 
 def _turns_around(slots: Sequence[Slot], number: int) -> bool:
-    """Say whether a micro-batch goes backward through a chunk directly after it went forward, of either pass."""
+    """Return whether a slot and its neighbour are a forward pass directly followed by its own backward pass."""
     ends = slots[number : number + 2] if slots[number].phase == FORWARD else slots[max(0, number - 1) : number + 1]
     return [end.phase for end in ends] == [FORWARD, BACKWARD] and ends[0][1:] == ends[1][1:]
 
 
 @dataclass
 class _ProgramBuilder:
-    """Writes the program of a stage down, operation by operation."""
+    """Builds the program of a stage, operation by operation."""
 
     stage: int
     grid: Grid
     parts: Sequence[Part]
     rules: Rules
     update_s: float
-    staleness: int | None = None  # of weights, where each micro-batch is an update of its own
+    staleness: int | None = None  # of weights, if each micro-batch is an update
     ops: list[Op | Pass] = field(default_factory=list)
-    turns_around: bool = False  # whether the pass at hand is followed by its own backward, or follows its own forward
+    turns_around: bool = False  # whether the current pass is directly followed by its backward, or is that backward
     bodies: dict[tuple[str, int, bool], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
     to_update: list[Key] = field(default_factory=list)  # collectives that the update of a micro-batch waits for
-    entered_chunks: set[int] = field(default_factory=set)  # chunks that a micro-batch has gone through
-    is_first: bool = False  # whether the pass at hand is the first one forward through its chunk
-    activation_copies: ActivationCopies = field(init=False)  # of what the pass at hand keeps
+    entered_chunks: set[int] = field(default_factory=set)  # chunks with at least one slot so far
+    is_first: bool = False  # whether the current pass is the first forward pass of its chunk
+    activation_copies: ActivationCopies = field(init=False)  # of the current pass
     exchange: Exchange = field(init=False)
 
     def __post_init__(self) -> None:
         self.exchange = Exchange(self.stage, self.grid, self.parts, self.rules, self.update_s)
 
     def write(self, slot: Slot, is_last: bool, defers_weights: bool) -> None:
-        """Write one slot down: the last one of a chunk as it is, others as passes that are alike.
+        """Append one slot: the last one of a chunk in full, others as passes of a shared body.
 
-        So is the first one, where it waits for weights.
+        The first slot of a chunk is in full too if it waits for weights.
         """
         self.is_first = self.rules.gather_overlap and slot.chunk not in self.entered_chunks
         self.entered_chunks.add(slot.chunk)
@@ -116,7 +116,7 @@ class _ProgramBuilder:
         self.exchange.reductions += [key._replace(micro_batch=slot.micro_batch) for key in reductions]
 
     def _body(self, slot: Slot, defers_weights: bool) -> tuple[tuple[Op, ...], list[Key]]:
-        """Return the operations of micro-batch 0, and the shares of gradients that they get."""
+        """Return the operations of micro-batch 0, and the keys of its reductions of gradients."""
         outer = self.ops, self.exchange.reductions
         self.ops, self.exchange.reductions = [], []
         self._write_out(slot._replace(micro_batch=0), is_last=False, defers_weights=defers_weights)
@@ -151,7 +151,7 @@ class _ProgramBuilder:
         self._send(ACTIVATIONS, number, number + 1, micro)
 
     def _read(self, number: int, micro: int) -> None:
-        """Have the samples of a pass: the first of the GPUs that split a layer reads them and gives them to the others.
+        """Read the samples of a pass: the first rank of a tensor parallel group reads and broadcasts them.
 
         That is how Megatron-LM does it (`broadcast_data` in megatron/core/tensor_parallel/data.py).
         """
@@ -210,7 +210,7 @@ class _ProgramBuilder:
         self._calls(piece.after_backward, "after", BACKWARD, micro, place)
 
     def _ring(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
-        """Compute an attention, the layers of which follow one another, as blocks go round."""
+        """Compute an attention, whose layers are consecutive, with ring attention."""
         pieces, times = [part.pieces[layer] for layer in layers], [part.times[layer] for layer in layers]
         self.ops += ring_ops(pieces, times, phase, micro, part.first + layers[0], self.rules.micro_batch)
 
@@ -238,7 +238,7 @@ class _ProgramBuilder:
         self.exchange.flush_bucket(self.ops, micro)
 
     def _accumulate(self, part: Part, layer: int, phase: str, micro: int) -> None:
-        """Add the gradients of a layer to those of other micro-batches, if kernels of their own do."""
+        """Add the gradients of a layer to those of other micro-batches, if separate kernels do so."""
         rules, own = self.rules, part.pieces[layer].layer
         moved_s = own.num_parameters * rules.kernels.of_micro_batch(rules.num_passes)
         waited_s = num_tensors(own) * rules.waits.of_micro_batch(rules.num_passes)
@@ -247,7 +247,7 @@ class _ProgramBuilder:
         self._compute("sums of gradients", moved_s + waited_s, phase, micro)
 
     def _all_reduce_norm(self, norm: Layer, place: int, micro: int) -> None:
-        """Add up the gradient of each parameter of a norm, of which every GPU of the group has had some tokens."""
+        """All-reduce the gradient of each parameter of a norm, of which every GPU of the group had some tokens."""
         tensors = num_tensors(norm)
         for number in range(tensors):
             key = Key(f"norm's gradient {number}", micro, place)
@@ -255,14 +255,14 @@ class _ProgramBuilder:
             self.ops += [Call(key, "all-reduce", "tensor", num_bytes), Wait(key)]
 
     def _reduce_scatter_unit(self, part: Part, unit: range, phase: str, micro: int, is_last: bool) -> None:
-        """Copy the gradients of a unit together, if that is done, and let each replica get its share of their sum."""
+        """Copy the gradients of a unit into one buffer, if the code does so, and reduce-scatter them."""
         self._compute("gradients", part.num_parameters(unit) * self.rules.buffer_copies.reduced_s, phase, micro)
         self.exchange.reduce_scatter_unit(self.ops, part, unit, micro, is_last)
 
     def _units_with_weights(self, part: Part, micro: int, phase: str) -> Iterator[range]:
-        """Go through the units of a part; where weights are shared out, gather those of the next one beside it.
+        """Yield the units of a part in order; if weights are sharded, gather those of the next unit during each.
 
-        Or all of them before, where nothing is exchanged beside compute.
+        If communication does not overlap with compute, all are gathered first.
         """
         units = part.unit_layers()
         units = units if phase == FORWARD else units[::-1]
@@ -287,7 +287,7 @@ class _ProgramBuilder:
             yield unit
 
     def _weight_gathers(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
-        """Go through the gathers of a unit's weights: those of its experts among the GPUs that have the same ones."""
+        """Yield the all-gathers of a unit's weights; those of experts are among the GPUs with the same experts."""
         for axis, whole in self.exchange.replicated(part, unit):
             what = f"weights of experts {phase}" if axis == EXPERT_REPLICAS else f"weights {phase}"
             yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
@@ -297,7 +297,7 @@ class _ProgramBuilder:
             self.ops.append(Compute(name, seconds, phase, micro))
 
     def _calls(self, calls: Sequence[GroupCall], when: str, phase: str, micro: int, layer: int) -> None:
-        """Take part in collectives of the GPUs that split a layer, which wait for each of them."""
+        """Enter collectives of a tensor parallel group, and wait for each of them."""
         for number, call in enumerate(calls):
             key = Key(f"{call.op} {number} {when} {phase}", micro, layer)
             self._compute("collectives issued", self.rules.issued_s, phase, micro)
@@ -320,5 +320,5 @@ class _ProgramBuilder:
 
     @property
     def _shares(self) -> int:
-        """In how many shares something is handed over: each of the GPUs that split a layer sends one, or all of it."""
+        """Number of shares in which stages exchange activations: one per GPU of the group, or 1 if each sends all."""
         return self.grid.tensor if self.rules.in_shares else 1

@@ -1,4 +1,4 @@
-"""What copies of a stage do with gradients as they become complete, and with weights when its passes are over."""
+"""What replicas of a stage do with gradients as these become complete, and with weights after the last pass."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from clustersim.program.ops import BACKWARD, UPDATE, Call, Compute, Key, Op, Pas
 
 @dataclass
 class Exchange:
-    """Keeps account of the gradients of a stage, writes down how copies meet over them, and the update at the end.
+    """Tracks the gradients of a stage, and appends reductions, the update and gathers of weights to its program.
 
-    `ops` is what is written of the stage so far, in the methods below.
+    `ops` in the methods below is the program so far.
     """
 
     stage: int
@@ -29,7 +29,7 @@ class Exchange:
     rules: Rules
     update_s: float
     completed: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
-    places: list[int] = field(default_factory=list)  # in the model, of the layers of `grown`
+    places: list[int] = field(default_factory=list)  # in the model, of the layers of `completed`
     first_uses: list[tuple[int, int]] = field(
         default_factory=list
     )  # operations before a layer that waits for its weights
@@ -52,11 +52,11 @@ class Exchange:
 
     @property
     def axis(self) -> str:
-        """Along which those lie who share out among them what they have."""
-        return REPLICAS if self.grid.sharding_over is None else SHARD_GROUP
+        """The axis along which replicas shard."""
+        return REPLICAS if self.grid.shared_over is None else SHARD_GROUP
 
     def gradient_complete(self, ops: list[Op | Pass], part: Part, layer: int, is_last: bool) -> None:
-        """Note that the gradients of a layer are complete, once those of the last micro-batch are."""
+        """Record that the gradients of a layer are complete, if this is the last micro-batch."""
         piece = part.pieces[layer]
         if is_last and is_expert_parallel(piece, self.grid):
             self._exchange_experts(ops, float(piece.layer.num_parameters), part.first + layer)
@@ -65,12 +65,12 @@ class Exchange:
             self.places.append(part.first + layer)
 
     def needs_weights(self, ops: list[Op | Pass], part: Part, layer: int) -> None:
-        """Note that a layer comes next which waits for its weights, if it has any."""
+        """Record that the next layer has to wait for its weights, if it has any."""
         if part.pieces[layer].layer.num_parameters:
             self.first_uses.append((len(ops), part.first + layer))
 
     def _exchange_experts(self, ops: list[Op | Pass], num_parameters: float, layer: int) -> None:
-        """Exchange the gradients of experts among the GPUs that have the same ones, if their unit does not."""
+        """Reduce the gradients of experts among the GPUs with the same experts, if they are not part of a unit's."""
         key = None
         if self.grid.data * self.grid.context > 1:
             if self.rules.sharding in ("zero-1", "zero-2"):
@@ -84,9 +84,9 @@ class Exchange:
             ops += self.host.copy_out(num_parameters, num_parameters, key)
 
     def reduce_scatter_unit(self, ops: list[Op | Pass], part: Part, unit: range, micro: int, is_last: bool) -> None:
-        """Let each replica get its share of the summed gradients of a unit, where nobody keeps all of them.
+        """Reduce-scatter the gradients of a unit, if gradients are sharded.
 
-        So it is for every micro-batch; what has come of all of them may then leave for the host.
+        This is done for every micro-batch; after the last one the result may be copied to the host.
         """
         num, whole, key = self.grid.num_replicas, part.num_parameters(unit), None
         if self.rules.sharding not in ("zero-2", "zero-3") or not whole:
@@ -105,7 +105,7 @@ class Exchange:
             ops += self.host.copy_out(whole / num, whole, key)
 
     def _fill_bucket(self, ops: list[Op | Pass], part: Part, unit: range, micro: int) -> None:
-        """Put the gradients of a unit into a bucket, and exchange it before one that it has no room for."""
+        """Add the gradients of a unit to the open bucket; exchange the bucket first if they do not fit."""
         cap = self.rules.caps[-1] if isinstance(self.rules.caps, tuple) else None
         for layer in reversed(unit):
             size = float(part.pieces[layer].layer.num_parameters)
@@ -116,7 +116,7 @@ class Exchange:
                 self.open_bucket.append((part.first + layer, size))
 
     def flush_bucket(self, ops: list[Op | Pass], micro: int) -> None:
-        """Exchange what is in a bucket, which whoever computes waits for (DeepSpeed without `overlap_comm`)."""
+        """Exchange the open bucket; compute waits for it (DeepSpeed without `overlap_comm`)."""
         if not self.open_bucket or self.grid.num_replicas == 1:
             self.open_bucket = []
             return
@@ -124,8 +124,8 @@ class Exchange:
         places = [place for place, _ in self.open_bucket]
         key = Key("shares of gradients", micro, places[-1])
         self.open_bucket = []
-        room = self.rules.caps[-1] / self.rules.gradient_bytes if isinstance(self.rules.caps, tuple) else num
-        seconds = self.rules.kernels.before * num + self.rules.kernels.room * max(room, num)
+        capacity = self.rules.caps[-1] / self.rules.gradient_bytes if isinstance(self.rules.caps, tuple) else num
+        seconds = self.rules.kernels.before * num + self.rules.kernels.capacity * max(capacity, num)
         if seconds:
             ops.append(Compute("gradients", seconds, BACKWARD, micro))
         if self.rules.reduces_to_owners:
@@ -136,23 +136,22 @@ class Exchange:
         ops += [*calls, *(Wait(call.key) for call in calls)]
 
     def _to_owners(self, key: Key, places: Sequence[int]) -> Iterator[Call]:
-        """Reduce each stretch of a bucket, whose layers have these places, to the copy that updates it."""
+        """Reduce each slice of a bucket, whose layers have these places, to the replica that updates it."""
         self.owned_slices = self.owned_slices or slices_by_place(self.parts, self.grid.num_replicas)
         for number, run in enumerate(merge_slices(self.owned_slices[place] for place in places)):
             part = key._replace(what=f"{key.what}, part {number}")
             yield Call(part, "reduce", REPLICAS, run.num_parameters * self.rules.gradient_bytes, root=run.owner)
 
     def _add_to_combiner(self, ops: list[Op | Pass], key: Key, num_bytes: float, name: str) -> None:
-        """Note that a share is there which those who have the same one add up together with others."""
+        """Record that a shard is complete, to be all-reduced among its replicas together with others."""
         scattered = key if self.grid.shard_group_size > 1 else None
         self.combiner.shares.append(Share(len(ops), scattered, num_bytes, key.place, name))
 
     def _reduction(self, key: Key, axis: str, num_bytes: float, is_last: bool = True) -> list[Op]:
-        """Return how gradients are added up: each of those along an axis gets its share of the sum.
+        """Return the operations that reduce gradients: each rank along an axis gets its shard of the sum.
 
-        Where not all copies are along it, each group of them has a sum of its own, and those who have the same share
-        add theirs up, once the gradients of the last micro-batch are in it (`allreduce_mics_shard_grads` in
-        deepspeed/runtime/zero/mics.py).
+        If replicas shard in several groups, each group has its own sum. Replicas that have the same shard all-reduce it
+        after the last micro-batch (`allreduce_mics_shard_grads` in deepspeed/runtime/zero/mics.py).
         """
         ops: list[Op] = []
         if self.grid.shard_group_size > 1 or axis == EXPERT_REPLICAS:
@@ -168,7 +167,7 @@ class Exchange:
         return ops
 
     def replicated(self, part: Part, unit: range) -> Iterator[tuple[str, float]]:
-        """Go through the axes along which a unit has copies, and the parameters that lie so; experts have fewer."""
+        """Yield the axes along which a unit is replicated, with its parameters along each: experts have fewer."""
         expert_parameters = sum(
             part.pieces[layer].layer.num_parameters
             for layer in unit
@@ -180,7 +179,7 @@ class Exchange:
             yield EXPERT_REPLICAS, float(expert_parameters)
 
     def all_reduce_micro_batch(self, ops: list[Op | Pass], micro: int) -> list[Key]:
-        """Let replicas add up the gradients of one micro-batch, as they are complete; return what the update awaits."""
+        """All-reduce the gradients of one micro-batch, bucket by bucket; return the keys that the update waits for."""
         if self.grid.num_replicas > 1:
             buckets, ready = buckets_of(self.completed, len(ops), self.rules)
             for number in reversed(range(len(buckets))):
@@ -191,7 +190,7 @@ class Exchange:
         return awaited
 
     def plan(self, ops: list[Op | Pass]) -> StagePlan:
-        """Return the program, with buckets where their last gradients are complete, or what replicas share out."""
+        """Return the program, with buckets where their last gradients are complete, or with what sharding adds."""
         completed = self.completed if self.rules.sharding != "zero-3" else []
         buckets, ready = buckets_of(completed, len(ops), self.rules)
         if self.rules.offload.optimizer:
@@ -205,7 +204,7 @@ class Exchange:
         return StagePlan(program, iteration_of(program, buckets, self.update_s + self._kernels_after_s(1.0)))
 
     def _sharded(self, ops: list[Op | Pass], buckets: list[Bucket], ready: list[int]) -> StagePlan:
-        """Let each replica get its share of the summed gradients, update that, and give its weights to the others."""
+        """Return the program if replicas shard: reductions, update of the own shard, gathers of the weights."""
         rules, replicas = self.rules, self.grid.num_replicas
         if replicas > 1 and rules.sharding == "zero-1":
             for number in reversed(range(len(buckets))):
@@ -230,22 +229,22 @@ class Exchange:
         return StagePlan(program, iteration_of(program, [], 0.0))
 
     def _kernels_before(self, bucket: Bucket) -> list[Op]:
-        """Return what is done with the gradients of a bucket before copies exchange them."""
+        """Return the kernels that process the gradients of a bucket before their exchange."""
         seconds = self.rules.kernels.before * bucket.num_bytes / self.rules.gradient_bytes
         return [Compute("gradients", seconds, BACKWARD, self.rules.num_passes - 1)] if seconds else []
 
     def _kernels_after_s(self, share: float) -> float:
-        """Return how long gradients are moved after that, all that the GPU has and the share that it updates."""
+        """Return the seconds of kernels after the exchange: for all gradients, and for the share that is updated."""
         kernels = self.rules.kernels
         return sum(size for _, size, _ in self.completed) * (kernels.after + share * kernels.share)
 
     def _all_reduce(self, key: Key, num_bytes: float) -> list[Op]:
-        """Return how all replicas get the whole sum of some gradients."""
+        """Return the all-reduce of some gradients over all replicas."""
         self.reductions.append(key)
         return [Call(key, "all-reduce", REPLICAS, num_bytes)]
 
     def _updated_share(self) -> float:
-        """Return the share of a stage's parameters that one rank updates, the fullest where they have whole tensors."""
+        """Return the fraction of a stage's parameters that one rank updates; with whole tensors the largest one."""
         if self.rules.by_tensors:
             return largest_share(
                 [size for _, size in self._parameters_by_place], self.grid.shard_group_size, self.rules.gather_overlap
@@ -253,7 +252,7 @@ class Exchange:
         return updated_share([piece for part in self.parts for piece in part.pieces], self.grid)
 
     def _gathers(self, buckets: Sequence[Bucket]) -> dict[int, Call]:
-        """Return by which collective each layer, by its place in the model, gets weights that all have shares of."""
+        """Return, by a layer's place in the model, the all-gather that brings its weights."""
         rules = self.rules
         share = rules.weight_bytes / rules.gradient_bytes
         gathers = [
@@ -268,9 +267,9 @@ class Exchange:
         return call_of
 
     def _broadcasts(self) -> dict[int, Call]:
-        """Return by which collective each layer gets its weights from the rank that has updated them.
+        """Return, by a layer's place, the broadcast that brings its weights from the rank that has updated them.
 
-        Ranks broadcast what they have one after the other, each of them all of it at once.
+        Ranks broadcast one after the other, each all of its tensors at once.
         """
         owners = assign_owners(
             [size for _, size in self._parameters_by_place], self.grid.shard_group_size, self.rules.gather_overlap
@@ -287,14 +286,14 @@ class Exchange:
 
     @property
     def _parameters_by_place(self) -> list[tuple[int, float]]:
-        """The place in the model and the parameters of each layer that has any, in the model's order."""
+        """Place in the model and number of parameters of each layer that has any, in the model's order."""
         return sorted(zip(self.places, (size for _, size, _ in self.completed), strict=True))
 
     def _overlap_gathers(self, ops: list[Op | Pass], call_of: Mapping[int, Call]) -> None:
-        """Let each layer of the first passes forward wait for its weights, and those behind it come beside it.
+        """Make each layer of the first forward passes wait for its weights, while those of later layers are gathered.
 
-        An iteration so begins with the weights that the one before has updated, which follow one another as layers
-        need them.
+        So an iteration begins with gathers of the weights that the iteration before has updated, in the order of the
+        layers.
         """
         firsts: dict[Call, int] = {}  # operations before the first layer that waits for it
         for at, place in self.first_uses:
@@ -305,20 +304,22 @@ class Exchange:
         ops[:0] = firsts
 
     def _offloaded(self, ops: list[Op | Pass], buckets: list[Bucket], ready: list[int]) -> StagePlan:
-        """Let the host update what this rank has of the summed gradients, or all of them, and give weights back."""
-        rules, num, left = self.rules, self.grid.num_replicas, len(self.host.pieces)
-        is_shared_out = rules.sharding in ("zero-2", "zero-3")
+        """Return the program if the host updates this rank's share of the reduced gradients and returns weights."""
+        rules, num, num_before = self.rules, self.grid.num_replicas, len(self.host.pieces)
+        is_sharded = rules.sharding in ("zero-2", "zero-3")
         what, op = ("shares of gradients", "reduce-scatter") if rules.sharding else ("gradients", "all-reduce")
-        leaving: list[list[Op]] = []
-        for number, bucket in enumerate([] if is_shared_out else buckets):
+        copied_out: list[list[Op]] = []
+        for number, bucket in enumerate([] if is_sharded else buckets):
             key, whole = Key(f"{what} of replicas", 0, number), bucket.num_bytes / rules.gradient_bytes
             share = whole / num if rules.sharding else whole
-            copies = self.host.copy_out(share, whole, key if num > 1 else None, is_first=len(self.host.pieces) == left)
-            leaving.append([*([Call(key, op, REPLICAS, bucket.num_bytes)] if num > 1 else []), *copies])
-        for leaves, at in zip(reversed(leaving), reversed(ready[: len(leaving)]), strict=True):
-            ops[at:at] = leaves
+            copies = self.host.copy_out(
+                share, whole, key if num > 1 else None, is_first=len(self.host.pieces) == num_before
+            )
+            copied_out.append([*([Call(key, op, REPLICAS, bucket.num_bytes)] if num > 1 else []), *copies])
+        for own, at in zip(reversed(copied_out), reversed(ready[: len(copied_out)]), strict=True):
+            ops[at:at] = own
         ops += [Wait(key) for key in self.reductions]
         gathers = REPLICAS if num > 1 and rules.sharding in ("zero-1", "zero-2") else None
         ops += self.host.update(gathers)
         program = Program(self.stage, with_merged_ops(ops))
-        return StagePlan(program, iteration_of(program, [], 0.0), self.host.most_parameters(is_shared_out))
+        return StagePlan(program, iteration_of(program, [], 0.0), self.host.most_parameters(is_sharded))

@@ -1,11 +1,11 @@
-"""Which copy DeepSpeed's stage 2 sends each stretch of a bucket of gradients to: the one that updates it.
+"""The replica to which DeepSpeed's stage 2 reduces each slice of a bucket of gradients: the one that updates it.
 
 `average_tensor` (deepspeed/runtime/zero/stage2.py of 2021, later stage_1_and_2.py) goes through the parameters of
-a bucket in the order in which their gradients came, and calls `dist.reduce` once for each stretch of it that one copy
-owns. A copy owns a slice of every group of parameters, and Hugging Face's Trainer has two groups, those whose weights
-decay, matrices and embeddings, and the rest, biases and the scales and shifts of norms
-(`create_optimizer`, src/transformers/trainer.py of 4.12). Both follow one another in a layer, and so, where the owners
-of one group's slice and of the other's are not the same, every matrix and every bias is a stretch of its own.
+a bucket in the order in which their gradients were complete, and calls `dist.reduce` once for each run of parameters
+with one owner. A replica owns a slice of every parameter group, and Hugging Face's Trainer has two groups: parameters
+with weight decay, matrices and embeddings, and those without, biases and the scales and shifts of norms
+(`create_optimizer`, src/transformers/trainer.py of 4.12). A layer has both kinds in turn. So if the slices of the two
+groups have different owners, every matrix and every bias is a separate slice.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from clustersim.parallelism.plan import Part
 
 
 class OwnedSlice(NamedTuple):
-    """Parameters that follow one another in a bucket and have one owner."""
+    """Consecutive parameters of a bucket that have one owner."""
 
     owner: int
     num_parameters: float
 
 
 def slices_of(layers: Sequence[Layer], num_owners: int) -> list[list[OwnedSlice]]:
-    """Return for each layer, given in forward order, the slices of its tensors in the order in which gradients come.
+    """Return the slices of the tensors of each layer, given in forward order, in the order of their gradients.
 
-    A bias comes before its matrix and the last matrix first. Of a group's parameters, one after another in forward
-    order, each owner has as many, the last what is left.
+    A bias comes before its matrix, and the last matrix first. The parameters of a group, in forward order, are divided
+    into equal slices, one for each owner; the last one has the rest.
 
     >>> product = {"rows": 1, "inputs": 4, "outputs": 2, "count": 1}
     >>> fc = Layer("fc", "fully-connected", 16.0, 16.0, 16.0, 10, 4, 2, product)
-    >>> [[tuple(run) for run in runs] for runs in slices_of([fc, fc], 2)]
+    >>> [[tuple(each) for each in own] for own in slices_of([fc, fc], 2)]
     [[(0, 2), (0, 8)], [(1, 2), (1, 8)]]
     """
     own = [weights_and_biases(layer) for layer in layers]
@@ -48,7 +48,7 @@ def slices_of(layers: Sequence[Layer], num_owners: int) -> list[list[OwnedSlice]
             for size in members:
                 cut[-1].append(_cut(begun[group], size, sizes[group]))
                 begun[group] += size
-        slices.append([run for tensor in _as_they_come(*cut) for run in tensor])
+        slices.append([run for tensor in _in_gradient_order(*cut) for run in tensor])
     return slices
 
 
@@ -60,7 +60,7 @@ def slices_by_place(parts: Sequence[Part], num_owners: int) -> dict[int, list[Ow
 
 
 def merge_slices(slices: Iterable[Iterable[OwnedSlice]]) -> list[OwnedSlice]:
-    """Return the runs of a bucket, whose layers' slices are given in the order in which gradients come.
+    """Return the slices of a bucket with neighbours of one owner merged; layers are in the order of their gradients.
 
     >>> merge_slices([[OwnedSlice(0, 2), OwnedSlice(0, 8)], [OwnedSlice(1, 2)]])
     [OwnedSlice(owner=0, num_parameters=10), OwnedSlice(owner=1, num_parameters=2)]
@@ -75,7 +75,7 @@ def merge_slices(slices: Iterable[Iterable[OwnedSlice]]) -> list[OwnedSlice]:
 
 
 def _cut(begin: int, size: int, owned: int) -> list[OwnedSlice]:
-    """Return the slices of a tensor that begins so far into its group, of which every owner has `owned`."""
+    """Return the slices of a tensor that begins at `begin` in its group; every owner has `owned` parameters."""
     end, runs = begin + size, []
     while begin < end:
         owner = begin // owned
@@ -85,8 +85,8 @@ def _cut(begin: int, size: int, owned: int) -> list[OwnedSlice]:
     return runs
 
 
-def _as_they_come(weights: list[list[OwnedSlice]], biases: list[list[OwnedSlice]]) -> list[list[OwnedSlice]]:
-    """Return the tensors of a layer, each of them slices, in the order in which their gradients come."""
+def _in_gradient_order(weights: list[list[OwnedSlice]], biases: list[list[OwnedSlice]]) -> list[list[OwnedSlice]]:
+    """Return the tensors of a layer, each a list of slices, in the order in which their gradients are complete."""
     if len(weights) == len(biases):
         pairs = zip(reversed(biases), reversed(weights), strict=True)
         return [tensor for pair in pairs for tensor in pair]

@@ -1,4 +1,4 @@
-"""A whole layout: what each stage of a model has, does and holds."""
+"""The layout of a model over the ranks of a grid: parts, programs and memory of each stage."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ _FP32_BYTES = 4.0
 
 @dataclass(frozen=True)
 class Training:
-    """What a layout has to know of a training: the undivided layers' times for a micro-batch, and how it trains.
+    """What a layout needs about the training: times of the undivided layers for a micro-batch, and how it trains.
 
-    `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether they set off during
-    backward. `work_at` gives the undivided layers' times at another batch, where a layout has layers at several.
-    `copied_bytes` are those of a sample on its way to a GPU, where samples have to be waited for; `buffers` are what is
-    held for exchanges.
+    `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether their exchange begins
+    during the backward pass. `work_at` returns the times of the undivided layers at another batch, for a layout whose
+    layers have different batches. `copied_bytes` are those of a sample that is copied to a GPU, if samples have to be
+    waited for; `buffers` is the memory of communication buffers.
     """
 
     whole: Workload
@@ -104,8 +104,8 @@ class Training:
 class ModelLayout:
     """A model over the ranks of a grid: its parts in order, and the plan and the memory in bytes of each stage.
 
-    `replica_axes` are those along which ranks have the same parameters. `host_memory` is what a rank of each stage has
-    in its host's memory.
+    `replica_axes` are the axes along which ranks have the same parameters. `host_memory` is what a rank of each stage
+    stores in host memory.
     """
 
     grid: Grid
@@ -113,25 +113,25 @@ class ModelLayout:
     plans: tuple[StagePlan, ...]
     memory: tuple[dict[str, float], ...]
     replica_axes: tuple[str, ...] = REPLICAS
-    held: tuple[StageMemory, ...] = ()  # where what is held over time is known
+    held: tuple[StageMemory, ...] = ()  # empty if memory over time is unknown
     host_memory: tuple[dict[str, float], ...] = ()
 
     @property
     def fullest(self) -> dict[str, float]:
-        """What a rank of the stage holds that holds most."""
+        """Memory of a rank of the stage that needs the most."""
         return max(self.memory, key=lambda held: sum(held.values()))
 
     @property
     def updates_per_iteration(self) -> int:
-        """How many updates an iteration makes: one, or one for each micro-batch."""
+        """Number of updates in an iteration: one, or one for each micro-batch."""
         program = self.plans[0].program
         return 1 if program.staleness is None else program.num_micro_batches
 
     @property
     def num_settling(self) -> int:
-        """How many iterations pass until those that flow into one another have found their pace, by a rule of thumb.
+        """Number of iterations until overlapping iterations reach their steady state, by a rule of thumb.
 
-        That is as long as it takes four times as many micro-batches as there are stages.
+        That is as many as contain four times as many micro-batches as there are stages.
         """
         if self.plans[0].program.staleness is None:
             return 0
@@ -139,16 +139,16 @@ class ModelLayout:
 
     @property
     def num_replicas(self) -> int:
-        """How many ranks have the same parameters, which exchange their gradients."""
+        """Number of ranks that have the same parameters and exchange their gradients."""
         return prod(getattr(self.grid, axis) for axis in self.replica_axes)
 
     def replicas(self) -> list[np.ndarray]:
-        """Return the ranks that have the same parameters, for each place of a copy."""
+        """Return the groups of ranks that have the same parameters."""
         return list(self.grid.groups(self.replica_axes))
 
 
 def lay_out(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
-    """Return what a layout makes of a model."""
+    """Return the layout of a model."""
     if layout.kind == "one-weird-trick":
         return _lay_out_trick(layout, grid, training)
     if layout.kind == "local-fields":
@@ -156,39 +156,11 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
     if layout.kind == "paths":
         return _lay_out_paths(layout, grid, training)
     whole = training.whole
-    number, micro_batch = PRECISIONS[whole.precision], whole.batch
+    number = PRECISIONS[whole.precision]
     pieces = pieces_of(layout, grid, whole.model, number.activation_bytes)
     times = piece_times(whole, pieces, training.library)
     parts = _parts(layout, grid, training, pieces, times)
-    rules = Rules(
-        micro_batch=micro_batch,
-        caps=training.caps,
-        overlap=training.overlap,
-        sharding=layout.sharding,
-        gradient_bytes=whole.gradient_bytes_per_parameter,
-        weight_bytes=number.operand_bytes,
-        sent_whole=not layout.sequence_parallel,
-        in_shares=layout.handed == "in-shares",
-        offload=offload_of(layout, training),
-        sample_bytes=_sample_bytes(layout, training),
-        gather_overlap=layout.gather_overlap,
-        by_tensors=layout.sharding_by == "tensors",
-        buffer_copies=_copies_around(layout, grid, whole),
-        kernels=_gradient_kernels(layout, grid, training),
-        sums_cast=layout.gradient_kernels in SUMS_CAST,
-        sums_norms=layout.gradient_kernels == MEGATRON_LLAMA and layout.sequence_parallel and grid.tensor > 1,
-        waits=waits_of(layout.gradient_kernels, WAITED_S if whole.launch == "blocking" else 0.0),
-        mask_s=mask_seconds(whole.model.layers) if layout.masks == "host" else 0.0,
-        issued_s=COLLECTIVE_S if whole.launch == "blocking" else 0.0,
-        num_passes=layout.num_passes,
-        awaited=layout.messages != "beside",
-        paired=layout.messages == "paired",
-        combined_bytes=layout.joined_sums,
-        blocking_buckets=_waits_for_sums(layout, grid, training),
-        skips_update=training.optimizer.skipped,
-        gathers_each_pass=layout.gathers == "micro-batch",
-        reduces_to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
-    )
+    rules = _rules(layout, grid, training)
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
     own = [parts[stage :: grid.pipeline] for stage in range(grid.pipeline)]
@@ -207,39 +179,74 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
     return ModelLayout(grid, tuple(parts), tuple(plans), memory, held=lasting, host_memory=in_hosts)
 
 
+def _rules(layout: Parallelism, grid: Grid, training: Training) -> Rules:
+    """Return the rules by which ranks of a grid exchange gradients, weights and activations."""
+    whole = training.whole
+    number = PRECISIONS[whole.precision]
+    return Rules(
+        micro_batch=whole.batch,
+        caps=training.caps,
+        overlap=training.overlap,
+        sharding=layout.sharding,
+        gradient_bytes=whole.gradient_bytes_per_parameter,
+        weight_bytes=number.operand_bytes,
+        sent_whole=not layout.sequence_parallel,
+        in_shares=layout.handed == "in-shares",
+        offload=offload_of(layout, training),
+        sample_bytes=_sample_bytes(layout, training),
+        gather_overlap=layout.gather_overlap,
+        by_tensors=layout.sharding_by == "tensors",
+        buffer_copies=_buffer_copies(layout, grid, whole),
+        kernels=_gradient_kernels(layout, grid, training),
+        sums_cast=layout.gradient_kernels in SUMS_CAST,
+        sums_norms=layout.gradient_kernels == MEGATRON_LLAMA and layout.sequence_parallel and grid.tensor > 1,
+        waits=waits_of(layout.gradient_kernels, WAITED_S if whole.launch == "blocking" else 0.0),
+        mask_s=mask_seconds(whole.model.layers) if layout.masks == "host" else 0.0,
+        issued_s=COLLECTIVE_S if whole.launch == "blocking" else 0.0,
+        num_passes=layout.num_passes,
+        awaited=layout.messages != "beside",
+        paired=layout.messages == "paired",
+        combined_bytes=layout.joined_sums,
+        blocking_buckets=_is_blocking(layout, grid, training),
+        skips_update=training.optimizer.skipped,
+        gathers_each_pass=layout.gathers == "micro-batch",
+        reduces_to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
+    )
+
+
 def _share(pieces: Sequence[Piece], layout: Parallelism, grid: Grid) -> float:
-    """Return the share of a stage's parameters whose state a rank has, the fullest where each has whole tensors."""
+    """Return the fraction of a stage's parameters whose state a rank has; with whole tensors the largest one."""
     if layout.sharding_by == "slices":
         return updated_share(pieces, grid)
     sizes = [float(piece.layer.num_parameters) for piece in pieces if piece.layer.num_parameters]
     return largest_share(sizes, grid.shard_group_size, layout.gather_overlap)
 
 
-def _waits_for_sums(layout: Parallelism, grid: Grid, training: Training) -> bool:
-    """Say whether gradients that are shared out go by the bucket, beside nothing: `zero-2` without overlap.
+def _is_blocking(layout: Parallelism, grid: Grid, training: Training) -> bool:
+    """Return whether sharded gradients are exchanged bucket by bucket while compute waits: `zero-2` without overlap.
 
-    Not where they go on to the host, or by groups or experts, whose shares set off as each block has them.
+    Not with offload, shard groups or expert parallelism, whose reductions begin as soon as each block is complete.
     """
-    goes_on = layout.offloads(OPTIMIZER) or grid.sharding_over is not None or grid.expert > 1
-    return layout.sharding == "zero-2" and not training.overlap and not goes_on
+    is_by_block = layout.offloads(OPTIMIZER) or grid.shared_over is not None or grid.expert > 1
+    return layout.sharding == "zero-2" and not training.overlap and not is_by_block
 
 
 def offload_of(layout: Parallelism, training: Training) -> Offload:
-    """Return what goes to the hosts; gradients of one micro-batch need not wait for those of others.
+    """Return what is offloaded, and whether gradients leave the GPU early: that needs a single micro-batch.
 
-    Beside what the optimizer moves in fp32, the host reads gradients as they came and writes weights as they go.
+    Beside the bytes that the optimizer moves in fp32, the host reads gradients and writes weights in their own formats.
     """
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     written = number.operand_bytes if number.operand_bytes < _FP32_BYTES else 0.0
     moved = training.optimizer.moved_bytes_per_parameter - _FP32_BYTES + whole.gradient_bytes_per_parameter + written
-    come_in_pieces = layout.sharding in ("zero-2", "zero-3") or (training.overlap and training.caps is not None)
-    is_away = layout.offloads(OPTIMIZER)
-    frees = is_away and layout.num_passes == 1 and come_in_pieces
-    return Offload(is_away, layout.offloads(ACTIVATIONS), moved, frees)
+    arrive_in_pieces = layout.sharding in ("zero-2", "zero-3") or (training.overlap and training.caps is not None)
+    offloads_optimizer = layout.offloads(OPTIMIZER)
+    frees = offloads_optimizer and layout.num_passes == 1 and arrive_in_pieces
+    return Offload(offloads_optimizer, layout.offloads(ACTIVATIONS), moved, frees)
 
 
 def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
-    """Return a model whose fully connected layers are divided over GPUs that have copies of the rest."""
+    """Return the layout of one-weird-trick: replicated convolutions, split fully connected layers."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     trick = Trick(grid.data, whole.batch, layout.scheme or "in-shares", layout.update_every_pass)
     pieces, first = trick_pieces(whole.model, trick, number.activation_bytes)
@@ -258,14 +265,14 @@ def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> Model
 
 
 def _sample_bytes(layout: Parallelism, training: Training) -> float | None:
-    """Return the bytes of the samples of one pass through the stages; None where they need not be waited for."""
+    """Return the bytes of the samples of one pass through the stages; None if they need not be waited for."""
     if training.copied_bytes is None:
         return None
     return training.copied_bytes * training.whole.batch / layout.time_chunks
 
 
-def _copies_around(layout: Parallelism, grid: Grid, whole: Workload) -> BufferCopies:
-    """Return what is copied around the collectives of weights and gradients, if GPUs share these out."""
+def _buffer_copies(layout: Parallelism, grid: Grid, whole: Workload) -> BufferCopies:
+    """Return the copies around the collectives of weights and gradients, if replicas shard."""
     if layout.sharding_copies == "none" or grid.shard_group_size == 1:
         return NO_COPIES
     number = PRECISIONS[whole.precision]
@@ -274,7 +281,7 @@ def _copies_around(layout: Parallelism, grid: Grid, whole: Workload) -> BufferCo
 
 
 def _gradient_kernels(layout: Parallelism, grid: Grid, training: Training) -> Moved:
-    """Return the seconds of a parameter of the kernels that move gradients."""
+    """Return the seconds per parameter of the kernels that process gradients."""
     if layout.gradient_kernels == "none":
         return NOTHING_MOVED
     whole, skipped = training.whole, training.optimizer.skipped
@@ -285,7 +292,7 @@ def _gradient_kernels(layout: Parallelism, grid: Grid, training: Training) -> Mo
 
 
 def _rules_without_degrees(training: Training) -> Rules:
-    """Return how GPUs exchange what they have where they share nothing out, and no stages hand anything over."""
+    """Return the rules of a layout without sharding and without pipeline stages."""
     whole = training.whole
     return Rules(
         micro_batch=whole.batch,
@@ -299,7 +306,7 @@ def _rules_without_degrees(training: Training) -> Rules:
 
 
 def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
-    """Return a model of which each GPU of a copy has a tile in every layer."""
+    """Return the layout of local-fields: each GPU of a replica has a tile of every layer."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     rows = tile_pieces(whole.model, layout.tiles_on(grid.num_ranks), number.activation_bytes)
     times = [piece_times(whole, [each.piece for each in row], training.library) for row in rows]
@@ -316,7 +323,7 @@ def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> Model
 
 
 def _lay_out_paths(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
-    """Return a model whose branches are on different GPUs of a copy."""
+    """Return the layout of paths: branches on different GPUs of a replica."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     times, gpus = whole.layers, range(grid.pipeline)
     segments = assign_paths(times, grid.pipeline)
@@ -328,9 +335,9 @@ def _lay_out_paths(layout: Parallelism, grid: Grid, training: Training) -> Model
 
 
 def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: float) -> tuple[Piece, ...]:
-    """Return what a GPU has of every layer: some of its columns, heads or filters, of its experts, of its tokens.
+    """Return a GPU's piece of every layer: some of its columns, heads or filters, of its experts, of its tokens.
 
-    That is for one pass, of a part of each sequence where these go through in time chunks.
+    The pieces are those of one pass, of a chunk of each sequence if there are time chunks.
     """
     pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel, grid.num_ranks)
     pieces = with_sum_per_matrix(pieces) if layout.input_sums == "each" else pieces
@@ -344,7 +351,7 @@ def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: f
 def part_starts(
     layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
 ) -> list[int]:
-    """Return the layer that each part begins with."""
+    """Return the first layer of each part."""
     layers, num_parts = [piece.layer for piece in pieces], grid.pipeline * layout.chunks
     if layout.stages is not None:
         return explicit_starts(layout.stages, len(layers), num_parts)
@@ -391,13 +398,13 @@ def _parts(
 
 
 def _update_s(whole: Workload, parts: Sequence[Part]) -> float:
-    """Return the seconds of the optimizer for the parameters of a stage, in proportion to those of the model."""
+    """Return the seconds of the optimizer for a stage's parameters, in proportion to those of the model."""
     held = sum(piece.layer.num_parameters for part in parts for piece in part.pieces)
     return whole.optimizer_s * held / whole.model.num_parameters if whole.model.num_parameters else 0.0
 
 
 def _memory(parts: Sequence[Part], slots: list[Slot], rules: MemoryRules) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what a rank of a stage holds, and what it has in its host's memory."""
+    """Return what a rank of a stage stores on the GPU and in host memory."""
     held = [PartInMemory(part.pieces, 0.0, part.units, part.again) for part in parts]
     own = [part_activations(part, rules) for part in held]
     peak = peak_pass(slots, [each.kept for each in own], [each.again for each in own])
@@ -412,9 +419,9 @@ def _memory(parts: Sequence[Part], slots: list[Slot], rules: MemoryRules) -> tup
 
 
 def _held(parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Slot], rules: MemoryRules) -> StageMemory:
-    """Return what a rank of a stage holds of each micro-batch, and throughout; at its peak it is `memory` in all.
+    """Return a rank's memory per micro-batch, and its constant part; at the peak they add up to `memory`.
 
-    Where what layers keep goes to the host, what is on the GPU of it does not grow with the micro-batches in flight.
+    If activations are offloaded, those on the GPU do not grow with the number of micro-batches in flight.
     """
     held = [PartInMemory(part.pieces, 0.0, part.units, part.again) for part in parts]
     own = [part_activations(part, rules) for part in held]
@@ -446,5 +453,5 @@ def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> MemoryRu
 
 
 def _gradient_bytes(whole: Workload) -> float:
-    """Return the bytes of a gradient in memory: as it is exchanged, were its model's weights not stored in less."""
+    """Return the bytes of a gradient in memory: as exchanged, divided by the weight share of the model."""
     return whole.gradient_bytes_per_parameter / whole.model.weight_share

@@ -1,4 +1,4 @@
-"""What a rank of a stage holds as an iteration goes on: activations come with passes forward, and go with backward."""
+"""Memory of a rank over an iteration: activations are added in forward passes, and freed in backward passes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
 
 @dataclass(frozen=True)
 class StageMemory:
-    """The bytes of a stage: of each chunk's micro-batch in flight, made again in its pass backward, and of all else.
+    """The bytes of a stage: per micro-batch in flight of each chunk, recomputed in its backward pass, and of all else.
 
-    `beside` are weights, gradients, state, and whatever is held throughout.
+    `beside` are weights, gradients, state, and everything else that is always there.
     """
 
     kept: tuple[float, ...]
@@ -23,9 +23,9 @@ class StageMemory:
 
 
 class TimedPass(NamedTuple):
-    """A pass of a micro-batch through a chunk that was played: its phase (forward, backward or weights) and its time.
+    """A simulated pass of a micro-batch through a chunk: its phase (forward, backward or weights) and its time.
 
-    Passes of iterations before have numbers of micro-batches below 0.
+    Passes of earlier iterations have micro-batch numbers below 0.
     """
 
     phase: str
@@ -35,12 +35,13 @@ class TimedPass(NamedTuple):
 
 
 def memory_over_time(held: StageMemory, passes: Sequence[TimedPass]) -> list[tuple[float, float]] | None:
-    """Return from when on a rank holds how many bytes, for its passes of an iteration in their order.
+    """Return a rank's memory as (time, bytes) steps, for its passes of an iteration in their order.
 
-    A micro-batch counts from the beginning of its pass forward to the end of the last that needs what it kept. None
-    where the passes are not those of a whole iteration.
+    A micro-batch counts from the beginning of its forward pass to the end of the last pass that needs its activations.
+    None if the passes are not those of a whole iteration.
 
-    >>> memory_over_time(StageMemory((4.0,), (1.0,), 2.0), [TimedPass("forward", 0, 0, 1), TimedPass("backward", 0, 1, 3)])
+    >>> passes = [TimedPass("forward", 0, 0, 1), TimedPass("backward", 0, 1, 3)]
+    >>> memory_over_time(StageMemory((4.0,), (1.0,), 2.0), passes)
     [(0, 6.0), (1, 7.0), (3, 2.0)]
     """
     last_phase = WEIGHTS if any(each.phase == WEIGHTS for each in passes) else BACKWARD
@@ -59,4 +60,4 @@ def memory_over_time(held: StageMemory, passes: Sequence[TimedPass]) -> list[tup
         steps.append((each.end_s, now))
     if not steps or abs(now - at_first) > 1e-9 * at_first:
         return None
-    return list(dict(steps).items())  # what begins when another ends counts
+    return list(dict(steps).items())  # of several steps at one time the last one counts

@@ -1,23 +1,23 @@
-"""Products in turns: tokens go from GPU to GPU of those that split a layer, while each computes with those it has.
+"""Overlap of tensor parallel matrix products with their collectives: tokens pass around a ring of GPUs in pieces.
 
-What sequence parallelism gathers before a product, and scatters as sums behind one, goes in as many pieces of tokens as
-GPUs split the layer (`--tp-comm-overlap` of Megatron-LM with TransformerEngine's userbuffers; asynchronous tensor
-parallelism of torchtitan). A GPU sends on what it has while it computes the product of that. What it sums up it sends
-once it is computed, beside the product of the next piece. TransformerEngine (`initialize_ub` in
-pytorch/module/base.py) has these pairs, which its users may change:
+With sequence parallelism, the all-gather before a matrix product and the reduce-scatter after one are divided into as
+many pieces of tokens as GPUs split the layer (`--tp-comm-overlap` of Megatron-LM with TransformerEngine's userbuffers;
+asynchronous tensor parallelism of torchtitan). A GPU sends on the piece that it has while it computes the product of
+that piece. A partial sum is sent once it is computed, during the product of the next piece. TransformerEngine
+(`initialize_ub` in pytorch/module/base.py) has these defaults, which its users may change:
 
-    a product that gathers     forward in turns (`ring_exchange`); backward what is scattered is sent as a whole,
-                               beside the gradients of weights (`bulk`)
-    a product that scatters    forward in turns (by default `pipeline`, here as its `ring_exchange`); backward what is
-                               gathered comes in turns, beside the gradients of data (`ring_exchange`)
+    a product that gathers     forward in ring steps (`ring_exchange`); backward its reduce-scatter is sent as a whole,
+                               during the gradients of weights (`bulk`)
+    a product that scatters    forward in ring steps (by default `pipeline`, here as its `ring_exchange`); backward its
+                               all-gather is in ring steps, during the gradients of data (`ring_exchange`)
 
 With t GPUs, b s of computing and c s of sending a piece, d and w s for the gradients of data and weights, and r s to
-reduce and scatter all of it, where b has 1 / t of adding up what has come, as `piece_times` counts it,
+reduce-scatter all of it, where b includes 1 / t of the sum of received pieces, as `piece_times` counts it,
 
-    in turns   (t - 1) max(b, c) + b, gathering before or scattering behind
+    ring steps                           (t - 1) max(b, c) + b, gathering before or scattering after
     backward of a product that gathers   d + max(w, r)
 
-Left out: what copying takes of a GPU's processors. Gradients of weights that a schedule puts off are beside nothing.
+Left out: processors of the GPU that copies use. Gradients of weights that a schedule defers overlap with nothing.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ SETTING = "tensor_overlap"
 
 
 def with_ring_steps(pieces: Sequence[Piece], degree: int) -> tuple[Piece, ...]:
-    """Return pieces of which matrices that gather or scatter split tokens are computed in `degree` turns.
+    """Return pieces in which matrix products with an all-gather or reduce-scatter of tokens have `degree` ring steps.
 
-    A matrix of one row a sample is computed as it is. Raise InputError where tokens do not divide, or nothing is left.
+    A product with one row per sample is unchanged. Raise InputError if tokens do not divide, or no product is left.
     """
     try:
         made = tuple(
             replace(piece, num_ring_steps=degree) if _is_overlapped(piece, degree) else piece for piece in pieces
         )
     except IndivisibleError as error:
-        raise InputError(f"{error}; drop {SETTING}", key=SETTING, got="true", allowed="false") from None
+        raise InputError(f"{error}; leave {SETTING} out", key=SETTING, got="true", allowed="false") from None
     if all(piece.num_ring_steps == 1 for piece in made):
-        message = f"no product of this model gathers or scatters tokens that {SETTING} could send meanwhile; drop it"
+        message = f"no matrix product of this model gathers or scatters tokens; leave {SETTING} out"
         raise InputError(message, key=SETTING, got="true", allowed="false")
     return made
 
@@ -63,9 +63,10 @@ def _is_overlapped(piece: Piece, degree: int) -> bool:
 def overlapped_ops(
     piece: Piece, time: LayerTime, phase: str, micro: int, place: int, batch: int, defers_weights: bool = False
 ) -> Iterator[Op]:
-    """Go through what a GPU does in one pass of a product in turns, which is `place` in the model.
+    """Yield the operations of one pass of a product in ring steps, which is layer `place` of the model.
 
-    `time` is that of all turns, and `batch` the samples of a micro-batch; gradients of weights may be `defers_weights`.
+    `time` is that of all steps, `batch` the samples of a micro-batch; with `defers_weights` the gradients of weights
+    are left out.
     """
     name = time.layer.name
     weights_s = 0.0 if defers_weights else time.backward_weights_s
@@ -88,7 +89,7 @@ def overlapped_ops(
 def _ring_ops(
     piece: Piece, seconds: float, scatters: bool, name: str, phase: str, micro: int, place: int, batch: int
 ) -> Iterator[Op]:
-    """Go through the turns of a product: all but one of them send a piece of tokens, the first none that scatters."""
+    """Yield the ring steps of a product: all but one send a piece, the last if it gathers, the first if it scatters."""
     (call,) = piece.before_forward + piece.after_forward
     num = piece.num_ring_steps
     quiet = 0 if scatters else num - 1

@@ -1,32 +1,33 @@
-"""Which copy of a model has the state of which tensor, where state is shared out tensor by tensor."""
+"""The replica that has the optimizer state of each tensor, if state is sharded in whole tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 _OVER_ITS_SHARE = 1.01
-"""How far above an equal share a copy is filled in order; InternLM's `ParamBcastSyncHandler`."""
+"""How far above an equal share a replica is filled in order; InternLM's `ParamBcastSyncHandler`."""
 
 
 def assign_owners(sizes: Sequence[float], num: int, in_order: bool) -> list[int]:
-    """Return which of `num` copies each tensor goes to, given their parameters in the model's order.
+    """Return which of `num` replicas owns each tensor, given the tensors' parameters in the model's order.
 
-    The largest first, each to the copy that has least so far, as PyTorch's ZeroRedundancyOptimizer does it
-    (`_partition_parameters` in torch/distributed/optim/zero_redundancy_optimizer.py). Where weights are awaited in the
-    model's order they are dealt `in_order`: a copy takes tensors until the next one would be more than an equal share,
-    which goes to the copy after it beside such a share, as InternLM does it (`ParamBcastSyncHandler` in
-    internlm/solver/optimizer/utils.py). Tensors being whole, large ones leave some copies with nothing.
+    The largest tensor first, each to the replica with the fewest parameters so far, as in PyTorch's
+    ZeroRedundancyOptimizer (`_partition_parameters` in torch/distributed/optim/zero_redundancy_optimizer.py). If
+    weights are awaited in the model's order they are assigned `in_order`: a replica takes tensors until the next one
+    would exceed an equal share; that one goes to the next replica and does not count in its share, as in InternLM
+    (`ParamBcastSyncHandler` in internlm/solver/optimizer/utils.py). Since tensors are whole, large ones leave some
+    replicas with nothing.
 
-    >>> dealt([4.0, 1.0, 3.0, 2.0], 2, in_order=False), dealt([4.0, 1.0, 3.0, 2.0], 2, in_order=True)
+    >>> assign_owners([4.0, 1.0, 3.0, 2.0], 2, in_order=False), assign_owners([4.0, 1.0, 3.0, 2.0], 2, in_order=True)
     ([0, 0, 1, 1], [0, 0, 1, 1])
     """
     return _in_order(sizes, num) if in_order else _largest_first(sizes, num)
 
 
 def largest_share(sizes: Sequence[float], num: int, in_order: bool) -> float:
-    """Return what the copy that has most has of all parameters; 1 of none.
+    """Return the largest fraction of all parameters that a replica owns; 1 if there are none.
 
-    >>> fullest_share([6.0, 1.0, 1.0], 4, in_order=False)
+    >>> largest_share([6.0, 1.0, 1.0], 4, in_order=False)
     0.75
     """
     held = [0.0] * num

@@ -204,12 +204,12 @@ class Material:
         return self.groups_of_stage(choice, REPLICAS, stage)
 
     def groups_met(self, choice: Choice, axis: str, stage: int) -> tuple[Group, ...]:
-        """Return the groups of ranks of a stage that shard something (`SHARD_GROUP`) or hold the same shard (`REPLICATE_GROUP`).
+        """Return the groups of ranks of a stage: shard groups, or ranks with the same shard (`REPLICATE_GROUP`).
 
         Where all copies share out, those are all that have the same parameters, and each rank by itself.
         """
         grid = choice.grid
-        key = "met", grid.sizes, grid.sharding_over, axis, stage
+        key = "met", grid.sizes, grid.shared_over, axis, stage
         return self._once(key, lambda: _met(grid, self.replica_groups(choice, stage), axis))
 
     def expert_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
@@ -345,7 +345,7 @@ def _groups(grid: Grid, axes: Sequence[str]) -> tuple[Group, ...]:
 
 def _met(grid: Grid, replicas: Sequence[Group], axis: str) -> tuple[Group, ...]:
     """Return the groups that replicas are in along an axis of programs, each once."""
-    if grid.sharding_over is None:
+    if grid.shared_over is None:
         return tuple(replicas) if axis == SHARD_GROUP else ((replicas[0][0],),)
     return tuple(dict.fromkeys(grid.collective_group(rank, axis) for group in replicas for rank in group))
 

@@ -53,7 +53,7 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
         yield "parallelism.gathers changes nothing: nobody shares anything out (one sharer)"
     if "sharding_copies" in asked and layout.sharding_copies != "none" and grid.shard_group_size == 1:
         yield "parallelism.sharding_copies changes nothing: nobody shares anything out (one sharer)"
-    if "joined_sums" in asked and grid.sharding_over is None:
+    if "joined_sums" in asked and grid.shared_over is None:
         yield "parallelism.joined_sums changes nothing: no two groups have the same shares (there is one group)"
     if layout.gradient_kernels == "autograd" and layout.num_passes == 1:
         yield "parallelism.gradient_kernels changes nothing: autograd adds nothing up where there is one micro-batch"
@@ -62,7 +62,7 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
     given = point.strategy.model_fields_set
     if "copies" in given and grid.num_replicas == 1 and getattr(point.strategy, "copies", "") not in ("auto", "none"):
         yield "strategy.copies changes nothing: there is one copy of the model, which sends no gradients"
-    is_awaited = layout.sharding == "zero-2" and not layout.offloads("optimizer") and grid.sharding_over is None
+    is_awaited = layout.sharding == "zero-2" and not layout.offloads("optimizer") and grid.shared_over is None
     if "overlap" in given and layout.sharding in ("zero-2", "zero-3") and not (is_awaited and grid.expert == 1):
         yield f"strategy.overlap changes nothing: with {layout.sharding} gradients set off as each block has them"
     if "copies" in given and (layout.sharding or layout.offloads("optimizer") or layout.schedule == "pipedream"):

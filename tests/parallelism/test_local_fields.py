@@ -182,8 +182,8 @@ def test_borders_are_waited_for_before_the_layer_that_reads_them() -> None:
     ("num_gpus", "keys", "words", "key"),
     [
         (8, {"tiles": [3, 3]}, r"3 x 3 tiles are not the 8 GPUs; .* tiles: \[2, 4\]", "tiles"),
-        (8, {"tiles": [3, 2], "data": 2}, r"not the 4 GPUs of each of 2 copies; .* tiles: \[2, 2\]", "tiles"),
-        (8, {"data": 3}, "3 copies of the model do not make 8 GPUs", "data"),
+        (8, {"tiles": [3, 2], "data": 2}, r"not the 4 GPUs of each of 2 replicas; .* tiles: \[2, 2\]", "tiles"),
+        (8, {"data": 3}, "3 replicas of the model do not match 8 GPUs", "data"),
     ],
 )
 def test_a_grid_that_is_not_the_gpus_is_refused(num_gpus: int, keys: dict[str, object], words: str, key: str) -> None:
@@ -199,7 +199,7 @@ def test_a_grid_is_as_near_to_a_square_as_may_be(num_gpus: int, rows: int, colum
 
 def test_more_tiles_than_positions_are_refused_with_the_nearest_grid() -> None:
     with pytest.raises(
-        InputError, match=r"7 x 7 positions of 'layer4.0.conv2'.* tiles: \[4, 4\], with 4 copies"
+        InputError, match=r"7 x 7 positions of 'layer4.0.conv2'.* tiles: \[4, 4\], with 4 replicas"
     ) as told:
         laid_out(load_model("resnet50"), 64)
     assert told.value.mistakes[0].key == "tiles"
@@ -215,8 +215,8 @@ def both_kinds_of_weights() -> Model:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (load_model("gpt2-small"), "'embedding' has no image"),
-        (load_model("bert-base"), "has no image"),
+        (load_model("gpt2-small"), "'embedding' does not read images"),
+        (load_model("bert-base"), "does not read images"),
         (Model("flat", "flat", load_model("alexnet").layers[-3:]), "no layer of windows"),
         (both_kinds_of_weights(), "'shared' has weights that all positions share"),
     ],

@@ -23,10 +23,10 @@ from clustersim.parallelism.spec import Parallelism
         (8, {"context": 3}, "context", "context 3 does not divide 8 GPUs; the nearest that does is context: 2"),
         (8, {"pipeline": 5, "tensor": 3}, "pipeline", "the nearest that does is pipeline: 4, tensor: 2"),
         (8, {"data": 4, "tensor": 4, "pipeline": 1}, "data", "is 16 and not 8; the product must be num_gpus"),
-        (8, {"data": 3}, "data", "3 copies of the model do not make 8 GPUs; the nearest that does is data: 8"),
-        (8, {"data": 2}, "data", "or give each copy 4 GPUs, such as tensor: 4 or pipeline: 4"),
+        (8, {"data": 3}, "data", "3 replicas of the model do not match 8 GPUs; the nearest that does is data: 8"),
+        (8, {"data": 2}, "data", "or give each replica 4 GPUs, such as tensor: 4 or pipeline: 4"),
         (8, {"kind": "one-weird-trick", "data": 2}, "data", "the nearest that does is data: 8, as without this key"),
-        (8, {"kind": "paths", "data": 3}, "data", "3 copies of the model do not make 8 GPUs; .* is data: 2"),
+        (8, {"kind": "paths", "data": 3}, "data", "3 replicas of the model do not match 8 GPUs; .* is data: 2"),
         (8, {"kind": "local-fields", "data": 3}, "data", "the nearest that does is data: 2"),
     ],
 )

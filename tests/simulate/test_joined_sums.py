@@ -38,7 +38,7 @@ def scenario(**layout: Any) -> dict[str, Any]:
 def calls_across(**layout: Any) -> list[float]:
     """Return the bytes of each all-reduce between groups."""
     plan = Setup(load_scenario(scenario(**layout)).points()[0].point).laid_out.plans[0]
-    return [op.num_bytes for op in plan.program.ops() if getattr(op, "axis", "") == "replicate-group"]
+    return [op.num_bytes for op in plan.program.ops() if getattr(op, "axis", "") == "peers"]
 
 
 def test_joined_shares_are_added_up_when_backward_is_over() -> None:

@@ -367,7 +367,7 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
         (4, {"context": 4}, "parallelism.context", "no attention"),
         (4, {"expert": 4}, "parallelism.expert", "this one has none"),
         (4, {"kind": TRICK}, "parallelism.kind", "begins with its fully connected layer"),
-        (4, {"kind": TRICK, "tensor": 2}, "parallelism.tensor", "lays the model over all GPUs by itself"),
+        (4, {"kind": TRICK, "tensor": 2}, "parallelism.tensor", "determines the layout over all GPUs"),
         (4, {"kind": TRICK, "sharding": "zero-1"}, "parallelism.sharding", "leave sharding out"),
         (4, {"kind": TRICK, "sequence_parallel": True}, "parallelism.sequence_parallel", "leave sequence_parallel out"),
         (4, {"kind": TRICK, "data": 2}, "parallelism.data", "does is data: 4, as without this key"),

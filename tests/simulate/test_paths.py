@@ -186,8 +186,8 @@ def test_a_second_gpu_takes_part_of_the_activations() -> None:
     [
         ("googlenet", 8, {}, "parallelism.data: at most 4 paths lie beside each other, and a copy has 8 GPUs"),
         ("vgg16", 2, {}, "parallelism.kind: the model has no paths beside each other"),
-        ("googlenet", 4, {"tensor": 2}, "parallelism.tensor: paths lays the model over all GPUs by itself"),
-        ("googlenet", 4, {"data": 3}, "parallelism.data: 3 copies of the model do not make 4 GPUs"),
+        ("googlenet", 4, {"tensor": 2}, "parallelism.tensor: paths determines the layout over all GPUs"),
+        ("googlenet", 4, {"data": 3}, "parallelism.data: 3 replicas of the model do not match 4 GPUs"),
     ],
 )
 def test_what_has_no_paths_is_refused(model: str, num_gpus: int, parallelism: dict[str, Any], told: str) -> None:

@@ -183,7 +183,11 @@ def test_the_copy_with_the_largest_tensor_is_waited_for() -> None:
     ("layout", "key", "message"),
     [
         ({"sharding_over": 4}, "sharding_over", "say with sharding what that is"),
-        ({"sharding": "zero-3", "sharding_over": 3}, "sharding_over", "8 copies do not divide into groups of 3"),
+        (
+            {"sharding": "zero-3", "sharding_over": 3},
+            "sharding_over",
+            "8 replicas do not divide into shard groups of 3",
+        ),
         ({"sharding": "zero-1", "sharding_over": 16}, "sharding_over", "the nearest size that works is 8"),
         ({"sharding": "zero-2", "sharding_by": "tensors"}, "sharding_by", "zero-2 cuts gradients into slices"),
         ({"sharding_by": "tensors"}, "sharding_by", "copies have all of it"),

@@ -1,19 +1,19 @@
-"""A tile of every layer on each GPU, which exchanges borders with those around it.
+"""Spatial parallelism: each GPU has a tile of every layer and exchanges halos with neighbouring tiles (`local-fields`).
 
-Coates et al., "Deep learning with COTS HPC systems" (ICML 2013): GPUs stand in a grid over the image, and each computes
-the neurons that lie on its tile, for all samples of the batch. Before a layer whose windows reach beyond the tile, it
-gets the border from the tiles that have it (`historical.halo`); backward the gradients of the border go
-back the same way and are added there. So both ways
+Coates et al., "Deep learning with COTS HPC systems" (ICML 2013): GPUs form a grid over the image, and each computes the
+neurons on its tile, for all samples of the batch. Before a layer whose windows reach beyond the tile, it receives the
+halo from the tiles that have it (`historical.halo`); in the backward pass the gradients of the halo go back the same
+way and are added there. So in both directions
 
-    batch x elements of a position x sum over tiles of (positions read - positions had)
+    batch x elements of a position x sum over tiles of (positions read - positions on the tile)
 
-are sent for such a layer. Weights of their own at every position (locally connected layers) lie with their tile alone,
-and no gradient of them is exchanged among tiles. Weights that all positions share (convolutions) are on every GPU, and
-their gradients are added over all tiles of all copies, as in data parallelism.
+are sent for such a layer. Weights of locally connected layers, different at every position, are stored with their tile
+only, and their gradients are not exchanged among tiles. Weights that all positions share (convolutions) are on every
+GPU, and their gradients are all-reduced over all tiles of all replicas, as in data parallelism.
 
-The mean over all positions is that of each tile, added up; a fully connected layer reads the whole image, which is
-gathered on all GPUs of a copy, and it and what follows are computed by each of them. Batch normalisation is over a tile
-and a copy's samples. Left out: computing within the tile while the border is on its way.
+A mean over all positions is the sum over the tiles' means. A fully connected layer reads the whole image, which is
+gathered on all GPUs of a replica; it and all layers after it are computed by each of them. Batch normalisation is over
+a tile and a replica's samples. Left out: computing the inner part of the tile while the halo is sent.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from clustersim.program.ops import (
 )
 
 TILES = "tiles"
-"""The group of all tiles of a copy."""
+"""Axis name of the group of all tiles of a replica."""
 
 UNTIED = frozenset({"locally-connected", "transposed-locally-connected"})
-"""Layers that have weights of their own at every position."""
+"""Layers that have separate weights at every position."""
 
 NO_IMAGES = frozenset({"matmul", "embedding", "lstm", "gru", "rnn", "router", "experts"})
-"""Layers whose samples are no images."""
+"""Layers whose samples are not images."""
 
 
 @dataclass(frozen=True)
 class Halo:
-    """What a tile gets from another one before a layer, in elements of a sample; backward it sends as much there."""
+    """Elements per sample that a tile receives from another tile before a layer; backward it sends as many there."""
 
     tile: int
     elements: float
@@ -63,26 +63,26 @@ class Halo:
 
 @dataclass(frozen=True)
 class TilePiece:
-    """What a tile has of a layer, and the borders that it reads."""
+    """A tile's piece of a layer, and the halos that it reads."""
 
     piece: Piece
     halos: tuple[Halo, ...] = ()
 
 
 class _Extent(NamedTuple):
-    """How a layer lies: the height and width of what it writes, None where every GPU has all; and what it gathers."""
+    """Height and width of a layer's output, None if every GPU has all of it; and the elements that it gathers."""
 
     size: tuple[int, int] | None
     gathered: float = 0.0  # elements of a sample
 
 
 def has_untied(model: Model) -> bool:
-    """Say whether weights lie with their tiles, and not on every GPU."""
+    """Return whether weights are stored with their tiles only, and not on every GPU."""
     return any(layer.op in UNTIED for layer in model.layers)
 
 
 def tile_pieces(model: Model, tiles: Tiles, activation_bytes: float) -> list[list[TilePiece]]:
-    """Return what each tile has of every layer [num_tiles][num_layers]; raise InputError where there are no tiles."""
+    """Return each tile's piece of every layer [num_tiles][num_layers]; raise InputError if the model has no tiles."""
     if tiles.num == 1:
         return [[TilePiece(Piece(layer, is_split=False)) for layer in model.layers]]
     extents = list(_extents(model, tiles))
@@ -93,17 +93,17 @@ def tile_pieces(model: Model, tiles: Tiles, activation_bytes: float) -> list[lis
         for tile in range(tiles.num)
     ]
     for row in rows:
-        row[0] = replace(row[0], halos=())  # every GPU reads the border of an image with the image
+        row[0] = replace(row[0], halos=())  # every GPU reads the samples with their halo
     return rows
 
 
 def _extents(model: Model, tiles: Tiles) -> Iterator[_Extent]:
-    """Go through how each layer lies; raise InputError for one that does not."""
+    """Yield the extent of each layer; raise InputError for a layer without tiles."""
     windows = [layer for layer in model.layers if _has_window(layer)]
     others = [layer for layer in model.layers if layer.op in NO_IMAGES or layer.shape.get("rows", 1) > 1]
     if not windows or others:
-        why = f"'{others[0].name}' has no image" if others else "it has no layer of windows with a shape"
-        message = f"{model.name} does not lie in tiles: {why}; local-fields is for layers of windows on images"
+        why = f"'{others[0].name}' does not read images" if others else "it has no layer of windows with a shape"
+        message = f"{model.name} cannot be divided into tiles: {why}; local-fields is for layers of windows on images"
         raise InputError(message, key="kind", got="local-fields", allowed="kind: grid, such as {tensor: ...}")
     size: tuple[int, int] | None = (windows[0].shape["height"], windows[0].shape["width"])
     for layer in model.layers:
@@ -130,7 +130,7 @@ def _is_mean_of_all(layer: Layer) -> bool:
 
 
 def _too_many(windows: Sequence[Layer], layer: Layer, size: tuple[int, int], tiles: Tiles) -> InputError:
-    """Return that a layer has not a position for every tile, with the nearest grid that does."""
+    """Return the error that a layer has fewer positions than tiles, with the nearest grid that works."""
     known = [(each.shape["out_height"], each.shape["out_width"]) for each in windows]
     images = [each for each in known if each != (1, 1)]
     rows, columns = (min(each[side] for each in images) for side in (0, 1))
@@ -138,10 +138,10 @@ def _too_many(windows: Sequence[Layer], layer: Layer, size: tuple[int, int], til
     fitting = (grid for grid in every if tiles.num % (grid[0] * grid[1]) == 0)
     near = max(fitting, key=lambda grid: (grid[0] * grid[1], -abs(grid[0] - grid[1]), grid))
     num_replicas = tiles.num // (near[0] * near[1])
-    copies = f", with {num_replicas} copies where there was one" if num_replicas > 1 else ""
+    replicas = f", with {num_replicas} replicas for each one now" if num_replicas > 1 else ""
     return InputError(
-        f"the {size[0]} x {size[1]} positions of '{layer.name}' do not make {tiles.rows} x {tiles.columns} tiles; "
-        f"the nearest grid that does is tiles: [{near[0]}, {near[1]}]{copies}",
+        f"the {size[0]} x {size[1]} positions of '{layer.name}' are too few for {tiles.rows} x {tiles.columns} tiles; "
+        f"the nearest grid that works is tiles: [{near[0]}, {near[1]}]{replicas}",
         key="tiles",
         got=f"[{tiles.rows}, {tiles.columns}]",
         allowed=f"at most [{rows}, {columns}]",
@@ -149,7 +149,7 @@ def _too_many(windows: Sequence[Layer], layer: Layer, size: tuple[int, int], til
 
 
 def _check_weights(model: Model, extents: Sequence[_Extent]) -> None:
-    """Refuse weights that all positions share beside weights that each has for itself."""
+    """Raise InputError for weights that all positions share beside separate weights at every position."""
     shared = [
         layer
         for layer, extent in zip(model.layers, extents, strict=True)
@@ -157,8 +157,8 @@ def _check_weights(model: Model, extents: Sequence[_Extent]) -> None:
     ]
     if shared and has_untied(model):
         message = (
-            f"'{shared[0].name}' has weights that all positions share, beside layers whose weights lie with their "
-            "tiles; local-fields exchanges the gradients of all layers or of none among tiles"
+            f"'{shared[0].name}' has weights that all positions share, but other layers have separate weights at every "
+            "position; local-fields all-reduces the gradients of all layers among tiles, or of none"
         )
         raise InputError(message, key="kind", got="local-fields", allowed="a model of one or the other")
 
@@ -191,7 +191,7 @@ def _shape(layer: Layer, own: Area, read: Area) -> dict[str, int]:
 
 
 def tile_parts(rows: Sequence[Sequence[TilePiece]], times: Sequence[Sequence[LayerTime]]) -> tuple[Part, ...]:
-    """Return the part of each tile, which has all layers."""
+    """Return the part of each tile, with all layers."""
     alike = (False,) * len(rows[0])
     return tuple(
         Part(0, tuple(each.piece for each in row), tuple(seconds), alike, (0,), 0.0)
@@ -200,9 +200,9 @@ def tile_parts(rows: Sequence[Sequence[TilePiece]], times: Sequence[Sequence[Lay
 
 
 def tile_memory(row: Sequence[TilePiece], part: Part, rules: MemoryRules) -> dict[str, float]:
-    """Return the bytes that a GPU holds at its peak, by what they are for: with its tile's layers the borders of them.
+    """Return the bytes that a GPU stores at its peak, by purpose: its tile's layers and their halos.
 
-    What is gathered counts as borders.
+    Gathered inputs count as halos.
     """
     number = PRECISIONS[rules.precision]
     halo_bytes = sum(halo.elements for each in row for halo in each.halos) * number.activation_bytes
@@ -214,7 +214,7 @@ def tile_memory(row: Sequence[TilePiece], part: Part, rules: MemoryRules) -> dic
 def compile_tile(
     tile: int, rows: Sequence[Sequence[TilePiece]], part: Part, update_s: float, rules: Rules, activation_bytes: float
 ) -> StagePlan:
-    """Compile the program of a tile; `rows` are those of all tiles, `activation_bytes` those of an element."""
+    """Compile the program of a tile; `rows` are the pieces of all tiles, `activation_bytes` those of an element."""
     builder = _ProgramBuilder(tile, rows, part, rules, activation_bytes * rules.micro_batch)
     for layer in range(len(part.pieces)):
         builder.forward(layer)
@@ -225,7 +225,7 @@ def compile_tile(
 
 @dataclass
 class _ProgramBuilder:
-    """Writes the program of a tile down, operation by operation."""
+    """Builds the program of a tile, operation by operation."""
 
     tile: int
     rows: Sequence[Sequence[TilePiece]]
@@ -236,7 +236,7 @@ class _ProgramBuilder:
     completed: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
 
     def forward(self, layer: int) -> None:
-        """Get the border of a layer, give others theirs, and compute."""
+        """Exchange the halos of a layer, and compute it."""
         piece, time = self.part.pieces[layer], self.part.times[layer]
         self._exchange("activations", layer, self._sent_halos(layer), self.rows[self.tile][layer].halos)
         self._calls(piece.before_forward, f"before {FORWARD}", layer)
@@ -244,7 +244,7 @@ class _ProgramBuilder:
         self._calls(piece.after_forward, f"after {FORWARD}", layer)
 
     def backward(self, layer: int) -> None:
-        """Compute, and send the gradients of the border back to whose it is."""
+        """Compute, and send the gradients of the halo back to the tiles that have it."""
         piece, time = self.part.pieces[layer], self.part.times[layer]
         self._compute(time.layer.name, time.backward_s, BACKWARD)
         if piece.layer.num_parameters:
@@ -260,7 +260,7 @@ class _ProgramBuilder:
         return StagePlan(program, iteration_of(program, buckets, update_s))
 
     def _sent_halos(self, layer: int) -> list[Halo]:
-        """Return what other tiles get from this one before a layer."""
+        """Return the halos that other tiles receive from this one before a layer."""
         return [
             Halo(other, halo.elements)
             for other, row in enumerate(self.rows)
