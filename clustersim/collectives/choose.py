@@ -1,4 +1,4 @@
-"""Which algorithm a transport's own library would choose: what `auto` means."""
+"""The algorithm that a transport's own library would choose: the meaning of `auto`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from clustersim.errors import InputError
 from clustersim.registry import Registry
 
 ASSUMED_BYTES_PER_S = 12e9
-"""The bus rate at which NCCL's choice is made where nobody says: assumed, what it gets from a 100 Gbit/s card."""
+"""Default bus rate for NCCL's choice: assumed, what it gets from a 100 Gbit/s card."""
 
 KIB = 1024
 FLOAT_BYTES = 4
 
 
 class Call(NamedTuple):
-    """What a library knows when it chooses; `num_bytes` is counted as for the collective itself."""
+    """What a library's choice depends on; `num_bytes` is counted as for the collective itself."""
 
     num_ranks: int
     num_bytes: float
@@ -49,14 +49,13 @@ def choose(
 ) -> str:
     """Return the name of the algorithm that `transport` would choose for a collective.
 
-    `nccl`: for an all-reduce the fastest of ring, double tree and, on one host with a switch that adds, `nvls` by
+    `nccl`: for an all-reduce the fastest of ring, double tree and, on one host with a switch that reduces, `nvls` by
     NCCL's own estimate (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. All its rings together
-    run at a bus rate of `bytes_per_s`, and would at `inside_bytes_per_s` if they left no host; a GPU's link to a switch
-    that adds runs at `switch_bytes_per_s`, where there is one; `plateau` is that of `nccl.ring_plateau`, by default
-    Ampere's and later GPUs'; `num_channels` and `capability` are those of `nccl.Rates`.
-    `mpi`: MPICH's rules by size and number of ranks, without those that know hosts. `gloo`: what its sources do.
-    `tcp` and `ideal`: rings.
-    Only `nccl` looks at `ranks_per_host` and at rates.
+    run at a bus rate of `bytes_per_s`, and within one host they would run at `inside_bytes_per_s`; a GPU's link to a
+    switch that reduces runs at `switch_bytes_per_s`, None without such a switch; `plateau` is that of
+    `nccl.ring_plateau`, by default that of Ampere and later GPUs; `num_channels` and `capability` are those of
+    `nccl.Rates`. `mpi`: MPICH's rules by size and number of ranks, without those that consider hosts. `gloo`: what its
+    sources do. `tcp` and `ideal`: rings. Only `nccl` uses `ranks_per_host` and rates.
 
     >>> [choose("all-reduce", "nccl", 64, num_bytes, ranks_per_host=8) for num_bytes in (1e3, 1e10)]
     ['double-tree', 'ring']
@@ -80,7 +79,7 @@ def _nccl_all_reduce(call: Call) -> str:
 
 
 def _mpi_all_reduce(call: Call) -> str:
-    """Recursive doubling up to 2 KiB, or where there are fewer numbers than ranks in the largest power of two."""
+    """Recursive doubling up to 2 KiB, or for fewer elements than the largest power of two of ranks."""
     power = 1 << (call.num_ranks.bit_length() - 1)
     short = call.num_bytes <= 2 * KIB or call.num_bytes / FLOAT_BYTES < power
     return "doubling" if short else "halving-doubling"
@@ -109,7 +108,7 @@ def _mpi_reduce_scatter(call: Call) -> str:
 
 
 def _mpi_all_to_all(call: Call) -> str:
-    """All at once up to 32 KiB a pair of ranks, pairwise above; Bruck's, for up to 256 B, is left out."""
+    """All at once up to 32 KiB per pair of ranks, pairwise above; Bruck's, for up to 256 B, is left out."""
     return "linear" if call.num_bytes / call.num_ranks <= 32 * KIB else "pairwise"
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
+from clustersim.collectives.chain import PIECE_BYTES
 from clustersim.collectives.horovod import HOROVOD
 from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, Rates, ring_plateau
 from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
-from clustersim.collectives.pipeline import PIECE_BYTES
 from clustersim.communicator.extra_ranks import nodes_in_host
 from clustersim.communicator.memo import kept, known_of_gpus
 from clustersim.errors import InputError

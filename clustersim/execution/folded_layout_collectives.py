@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import simpy
 
-from clustersim.collectives.side_by_side import side_by_side
+from clustersim.collectives.concurrent_groups import concurrent_groups
 from clustersim.devices import GpuDevice
 from clustersim.execution.layout_collectives import CollectiveMembers, LayoutCollectives, PendingCollective
 from clustersim.hardware.sheet import Transport
@@ -95,7 +95,7 @@ def each_end_s(event: simpy.Event) -> np.ndarray:
 
 def _as_one(parties: Sequence[CollectiveMembers]) -> CollectiveMembers | None:
     """Return parties that have nothing to do with each other as one; None where their schedules are not alike."""
-    schedule = side_by_side([party.schedule for party in parties])
+    schedule = concurrent_groups([party.schedule for party in parties])
     if schedule is None or len(parties) == 1:
         return None
     firsts = np.cumsum([0, *(party.schedule.num_ranks for party in parties)]).tolist()

@@ -121,7 +121,7 @@ def deepspeed_zero(weight: float, gradient: float, sharding: str | None, is_skip
     counted.
 
     >>> deepspeed_zero(2, 2, "zero-1")
-    Moved(each=0.0, further=0.0, before=8, after=18.0, share=42.0, room=0.0, each_share=0.0)
+    Moved(each=0.0, further=0.0, before=8, after=18.0, share=42.0, capacity=0.0, each_share=0.0)
     """
     if is_skipped:
         is_whole = sharding != "zero-2"
@@ -193,9 +193,9 @@ def moved_bytes(
     """Return the bytes per parameter that a code moves; only those of `deepspeed-zero` depend on the sharding.
 
     >>> moved_bytes("deepspeed-bf16", 2, 4)
-    Moved(each=18.0, further=0.0, before=10.0, after=14.0, share=6.0, room=0.0, each_share=0.0)
+    Moved(each=18.0, further=0.0, before=10.0, after=14.0, share=6.0, capacity=0.0, each_share=0.0)
     >>> moved_bytes("autograd", 2, 2)
-    Moved(each=0.0, further=6, before=0.0, after=0.0, share=0.0, room=0.0, each_share=0.0)
+    Moved(each=0.0, further=6, before=0.0, after=0.0, share=0.0, capacity=0.0, each_share=0.0)
     """
     if kind == DEEPSPEED_ZERO:
         return deepspeed_zero(weight_bytes, gradient_bytes, sharding, is_skipped)

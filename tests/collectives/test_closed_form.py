@@ -146,8 +146,8 @@ def test_a_torus_with_unlike_dimensions_adds_up_its_rings() -> None:
 
 def test_a_torus_with_like_dimensions_has_one_closed_form() -> None:
     unlike = torus_ring_seconds((4, 3, 2), 1e6, [LATENCY_S] * 3, [BYTES_PER_S] * 3)
-    alike = closed_form("all-reduce", "torus-ring", 24, 1e6, LATENCY_S, BYTES_PER_S, dims=(4, 3, 2))
-    assert unlike == pytest.approx(alike, rel=1e-12)
+    pattern = closed_form("all-reduce", "torus-ring", 24, 1e6, LATENCY_S, BYTES_PER_S, dims=(4, 3, 2))
+    assert unlike == pytest.approx(pattern, rel=1e-12)
 
 
 def test_the_formulas_of_firecaffe_grow_as_printed() -> None:

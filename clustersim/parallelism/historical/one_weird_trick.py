@@ -75,8 +75,8 @@ def trick_pieces(model: Model, trick: Trick, activation_bytes: float) -> tuple[t
         below = trick.batch // trick.num_gpus * trick.num_gpus
         near = f"{below} or {below + trick.num_gpus}" if below else f"{trick.num_gpus}"
         raise InputError(
-            f"the {trick.batch} samples of a GPU do not divide into {trick.num_gpus} equal shares; the nearest batch per GPU "
-            f"that does is {near}",
+            f"the {trick.batch} samples of a GPU do not divide into {trick.num_gpus} equal shares; the nearest "
+            f"batch per GPU that does is {near}",
             key="scheme",
             got="in-shares",
             allowed=f"a batch per GPU of {near}, or scheme: one-by-one or gathered",

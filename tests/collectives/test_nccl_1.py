@@ -1,4 +1,4 @@
-"""NCCL 1's one block of threads: what it reads and writes holds a ring up where that takes longer than its links."""
+"""NCCL 1's single thread block: its memory traffic limits a ring if it takes longer than the links."""
 
 from __future__ import annotations
 
