@@ -17,7 +17,7 @@ def concurrent_groups(parts: Sequence[Schedule]) -> Schedule | None:
     or chunks, or in their relays: those of the first group apply to all.
 
     >>> from clustersim.collectives.ring import ring_all_gather
-    >>> [t.dst for t in side_by_side([ring_all_gather(2, 8.0)] * 2).transfers()]
+    >>> [t.dst for t in concurrent_groups([ring_all_gather(2, 8.0)] * 2).transfers()]
     [1, 0, 3, 2]
     """
     if len({(part.num_steps, part.granularity, _shape(part.relays)) for part in parts}) > 1:

@@ -1,4 +1,4 @@
-"""Run-length encoded steps: a message that is sent in many consecutive steps is stored once, with first step and end."""
+"""Run-length encoded steps: a message of many consecutive steps is stored once, with its first step and its end."""
 
 from __future__ import annotations
 

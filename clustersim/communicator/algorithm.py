@@ -22,8 +22,8 @@ from clustersim.communicator.memo import kept, known_of_gpus
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.topology import Topology
+from clustersim.topology.adapters import one_adapter_per_socket
 from clustersim.topology.channels import Channels, channels
-from clustersim.topology.one_adapter import one_adapter_a_socket
 
 _OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
 
@@ -106,7 +106,7 @@ def algorithm_name(
 
 def as_seen(topology: Topology, transport: str) -> Topology:
     """Return a cluster as a transport's library goes through it."""
-    return one_adapter_a_socket(topology) if transport == ONE_WAY else topology
+    return one_adapter_per_socket(topology) if transport == ONE_WAY else topology
 
 
 def _found_with(transport: str) -> Callable[[Topology, np.ndarray], Channels]:

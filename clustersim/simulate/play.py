@@ -27,7 +27,7 @@ from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.strategies.collective_strategy import CollectiveStrategy
 from clustersim.topology import Topology
-from clustersim.topology.through_adapters import through_adapters
+from clustersim.topology.adapters import through_adapters
 
 _STEADY_ITERATIONS = 2
 _STEADY = "steady iterations multiplied: {played} of {num} were played, and the last two were the same to 1e-9"

@@ -121,8 +121,8 @@ def test_every_ring_has_every_rank_of_any_group_once_and_crosses_each_host_in_on
     data: st.DataObject, name: str, num_hosts: int
 ) -> None:
     cluster = star(num_hosts, HOSTS[name])
-    everybody = st.permutations(range(cluster.num_gpus))
-    gpus = np.array(data.draw(everybody)[: data.draw(st.integers(1, cluster.num_gpus))])
+    all_ranks = st.permutations(range(cluster.num_gpus))
+    gpus = np.array(data.draw(all_ranks)[: data.draw(st.integers(1, cluster.num_gpus))])
     found = channels(cluster, gpus)
     hosts = cluster.gpu_hosts[gpus]
     for ring in found.rings():
@@ -135,7 +135,7 @@ def test_every_ring_has_every_rank_of_any_group_once_and_crosses_each_host_in_on
 
 def test_hosts_that_are_wired_alike_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    monkeypatch.setattr("clustersim.topology.mesh._through", lambda *_: looked.append(1) or iter([]))
+    monkeypatch.setattr("clustersim.topology.mesh._hamiltonian_paths", lambda *_: looked.append(1) or iter([]))
     cluster = star(16, HOSTS["cube mesh"])
     assert len(ring_orders(cluster, np.arange(128))) == 4
     assert len(looked) == 1

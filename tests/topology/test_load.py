@@ -110,7 +110,7 @@ _TORUS = "kind: torus\ndims: [2, 2]\nlink: 1 GB/s\n"
         (f"{_TORUS}hosts: [{{count: 1, host: dual-socket}}]\n", 4, 26, "hosts.0.host", "needs a gpu"),
         (f"{_TORUS}host: single-socket\n", 4, 7, "host", "needs a gpu, such as {template: single-socket, gpu: k80}"),
         (f"{_TORUS}host: {{gpu: k80}}\nhosts: [{{count: 1, host: bare}}]\n", 4, 7, "host", "not both"),
-        (f"{_TORUS}host_order: x\n", 4, 13, "host_order", "does not go once through every router of 2 x 2"),
+        (f"{_TORUS}host_order: x\n", 4, 13, "host_order", "does not visit every router of 2 x 2 once"),
         (f"{_TORUS}host: dgx-1\nnum_gpus: 200\n", 5, 11, "num_gpus", "expected a number of at most 8 (got 200)"),
         (f"{_TORUS}nics: 3\n", 4, 7, "nics", "the host template 'bare' has no `nics`"),
         ("kind: torus\ndims: [2, 0]\nlink: 1 B/s\n", 2, 7, "dims", "at least one router (got [2, 0])"),
@@ -306,7 +306,7 @@ def test_routes_of_any_graph_are_as_short_as_networkx_says(num_nodes, edges):
                 assert ends[-1] == dst
                 assert topology.links.src[route].tolist() == ends[:-1]
             else:
-                with pytest.raises(InputError, match="there is no way"):
+                with pytest.raises(InputError, match="there is no route"):
                     topology.route(src, dst)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clustersim.errors import InputError
 from clustersim.topology import HOSTS, PLACEMENTS, Topology, load_topology, place
 from clustersim.topology.flow_hash import flow_hash, flow_hashes
-from clustersim.topology.routes import KnownRoutes, Routes
+from clustersim.topology.routes import RouteCache, Routes
 
 NETWORKS = {
     "star": {"kind": "star", "num_hosts": 5},
@@ -140,7 +140,7 @@ def test_a_pair_without_a_way_is_refused_among_many_too() -> None:
         np.array([topology.node(0), topology.node(0)]),
         np.array([topology.node(1), topology.node("host1/nvswitch0")]),
     )
-    with pytest.raises(InputError, match="nothing but a GPU connects nic0 with nvswitch0"):
+    with pytest.raises(InputError, match="only a GPU connects nic0 with nvswitch0"):
         topology.routes(*ends)
 
 
@@ -170,9 +170,9 @@ def test_routes_are_joined_taken_and_spread_as_lists_are(
 
 
 def test_routes_that_are_asked_for_again_are_the_same_ones_until_they_are_too_many(monkeypatch):
-    monkeypatch.setattr("clustersim.topology.routes._MOST_KEPT_LINKS", 10)
+    monkeypatch.setattr("clustersim.topology.routes._MAX_CACHED_LINKS", 10)
     known, asked = (
-        KnownRoutes(lambda src, dst: asked.append(src[0]) or Routes.one_by_one(zip(src, dst, strict=True))),
+        RouteCache(lambda src, dst: asked.append(src[0]) or Routes.one_by_one(zip(src, dst, strict=True))),
         [],
     )
     pairs = [(np.array([first]), np.array([9])) for first in (1, 2, 3, 4)]

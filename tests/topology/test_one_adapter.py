@@ -10,7 +10,7 @@ from clustersim.communicator.algorithm import schedule_collective
 from clustersim.hardware import load_transport
 from clustersim.simulate.play import network_over
 from clustersim.topology import Topology, load_topology
-from clustersim.topology.one_adapter import one_adapter_a_socket
+from clustersim.topology.adapters import one_adapter_per_socket
 
 OMNI_PATH = load_transport("nccl-omni-path")
 PORT = 12.5e9
@@ -23,8 +23,8 @@ def hosts(num_hosts: int, **host: object) -> Topology:
 
 def test_channels_leave_and_enter_by_the_adapter_of_the_first_gpu_of_a_socket_and_messages_by_their_own() -> None:
     plain = hosts(2)
-    seen = one_adapter_a_socket(plain)
-    assert seen is one_adapter_a_socket(plain)
+    seen = one_adapter_per_socket(plain)
+    assert seen is one_adapter_per_socket(plain)
     gpus = plain.gpus.tolist()
     for src, dst in ((1, 9), (3, 14), (7, 8), (4, 12)):
         instead = src // 4 * 4, dst // 4 * 4
@@ -40,7 +40,7 @@ def test_channels_leave_and_enter_by_the_adapter_of_the_first_gpu_of_a_socket_an
 
 def test_inside_a_host_and_from_memory_to_memory_channels_go_as_ever() -> None:
     plain = hosts(2)
-    seen = one_adapter_a_socket(plain)
+    seen = one_adapter_per_socket(plain)
     for src, dst in ((plain.gpus[1], plain.gpus[6]), (plain.memory[0], plain.memory[9])):
         assert seen.channel_route(int(src), int(dst)).tolist() == plain.route(int(src), int(dst)).tolist()
 

@@ -130,5 +130,5 @@ def test_a_machine_is_gone_through_in_its_own_order():
 
 @pytest.mark.parametrize("order", ["x y", "z x x", "y3 z x y", "q", "y2 z x"])
 def test_an_order_that_misses_routers_is_refused(order):
-    with pytest.raises(ValueError, match="does not go once through every router"):
+    with pytest.raises(ValueError, match="does not visit every router"):
         load_topology({"kind": "torus", "dims": [2, 4, 2], "link": "1 GB/s", "hop": "0 s", "host_order": order})

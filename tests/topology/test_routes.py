@@ -124,11 +124,11 @@ def test_a_bare_star_route_is_two_links():
     assert topology.adders == {}
 
 
-def test_nothing_but_a_gpu_reaches_an_nvswitch():
+def test_only_a_gpu_reaches_an_nvswitch():
     topology = build("star", "dgx-2")
     inside = topology.route(topology.node(0), topology.node("host0/nvswitch0"))
     assert len(inside) == 1
-    with pytest.raises(InputError, match="nothing but a GPU"):
+    with pytest.raises(InputError, match="only a GPU connects"):
         topology.route(topology.node(0), topology.node("host1/nvswitch0"))
 
 

@@ -13,7 +13,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_transport
 from clustersim.simulate.collective import time_collective
 from clustersim.topology import load_topology
-from clustersim.topology.through_adapters import through_adapters
+from clustersim.topology.adapters import through_adapters
 
 HOST = {"template": "dual-socket", "gpu": "v100-pcie", "num_gpus": 4, "nics": 1, "cpu": "xeon-e5-2680-v3"}
 CLUSTER = {"kind": "star", "num_hosts": 2, "link": "2 GB/s", "hop": "1 us", "host": HOST}
