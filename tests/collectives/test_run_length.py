@@ -1,4 +1,4 @@
-"""Messages written once with the steps in which they are sent are those of a schedule written step by step."""
+"""Run-length encoded steps are those of a schedule with explicit steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim.collectives.run_length import RunLengthSteps
 
 
 def chain(num_ranks: int, num_bytes: float, pieces: int, order: list[int], down: bool) -> list[Step]:
-    """Write a chain step by step: hop h passes piece `step - h` on, from the root of `order` on or to it."""
+    """Return the explicit steps of a chain: hop h sends piece `step - h`, from the root of `order` or to it."""
     order = order[order.index(0) :] + order[: order.index(0)]
     order = order if down else order[::-1]
     steps = []
@@ -32,7 +32,7 @@ def rows(step: Step) -> list[tuple[float, ...]]:
 
 @pytest.mark.parametrize(("make", "down"), [(chain_broadcast, True), (chain_reduce, False)])
 @given(data=st.data())
-def test_chains_side_by_side_are_each_chain_written_step_by_step(make: object, down: bool, data: st.DataObject) -> None:
+def test_parallel_chains_are_those_of_explicit_steps(make: object, down: bool, data: st.DataObject) -> None:
     num_ranks, pieces = data.draw(st.integers(2, 9)), data.draw(st.integers(1, 6))
     orders = data.draw(st.lists(st.permutations(range(num_ranks)), min_size=1, max_size=4))
     schedule = (chain_broadcast if make is chain_broadcast else chain_reduce)(num_ranks, 24.0, pieces, orders)
@@ -51,7 +51,7 @@ def test_chains_side_by_side_are_each_chain_written_step_by_step(make: object, d
 
 
 @given(data=st.data())
-def test_what_goes_together_is_what_each_step_has_together(data: st.DataObject) -> None:
+def test_coalesced_runs_are_coalesced_steps(data: st.DataObject) -> None:
     """Whatever the messages, and however their steps overlap."""
     num = data.draw(st.integers(1, 12))
     numbers = [data.draw(st.lists(st.integers(0, 4), min_size=num, max_size=num)) for _ in range(5)]

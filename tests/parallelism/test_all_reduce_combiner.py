@@ -1,4 +1,4 @@
-"""Which shares groups of copies add up together, and where in a program they do."""
+"""Which shards are all-reduced together between groups, and where in a program."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def names(members: dict[int, float]) -> list[str]:
     return [shares[each].name.removeprefix("h.").removesuffix(".norm1") for each in members]
 
 
-def test_blocks_are_joined_in_the_order_of_a_text_from_its_end() -> None:
-    """So jaxlib 0.4.38 joins them at 1 GiB: those of blocks 2 to 9 and 20 to 31 with the embedding's, and the rest."""
+def test_blocks_are_combined_in_reverse_order_of_their_names_as_text() -> None:
+    """jaxlib 0.4.38 combines so at 1 GiB: blocks 2 to 9 and 20 to 31 with the embedding's, and the rest."""
     first, second = (names(members) for members in combine_shares(of_llama_2_7b(), 1024 * MIB))
     assert first[:12] == ["embedding", "norm", *"987654", "31", "30", "3", "29"]
     assert first[-2:] == ["20", "2"]
@@ -34,7 +34,7 @@ def test_blocks_are_joined_in_the_order_of_a_text_from_its_end() -> None:
 
 
 @pytest.mark.parametrize(("most", "num"), [(64, 26), (512, 4), (1024, 2), (4096, 1)])
-def test_all_that_fit_go_together(most: float, num: int) -> None:
+def test_as_many_blocks_as_fit_are_combined(most: float, num: int) -> None:
     """1.68 GB in so many of a size."""
     sums = combine_shares(of_llama_2_7b(), most * MIB)
     assert len(sums) == num
@@ -42,7 +42,7 @@ def test_all_that_fit_go_together(most: float, num: int) -> None:
 
 
 @given(sizes=st.lists(st.floats(1, 100), min_size=1, max_size=20), most=st.floats(10, 300))
-def test_every_share_is_added_up_once_and_none_before_it_is_there(sizes: list[float], most: float) -> None:
+def test_every_shard_is_reduced_once_and_after_it_is_complete(sizes: list[float], most: float) -> None:
     shares = [Share(number, None, size, 7 * number, f"h.{number}.x") for number, size in enumerate(sizes)]
     ops = [Compute(str(number), 1.0, BACKWARD, 0) for number in range(len(sizes))]
     keys = AllReduceCombiner(most, shares).insert_into(ops)
@@ -57,7 +57,7 @@ def test_every_share_is_added_up_once_and_none_before_it_is_there(sizes: list[fl
     assert all(call.axis == REPLICATE_GROUP for _, call in calls)
 
 
-def test_an_all_reduce_begins_behind_the_reduce_scatter_of_its_last_share() -> None:
+def test_an_all_reduce_begins_after_the_reduce_scatter_of_its_last_shard() -> None:
     keys = [Key("shares of gradients", 0, place) for place in (8, 1)]
     shares = [Share(1, keys[0], 4.0, 8, "h.1.x"), Share(2, keys[1], 4.0, 1, "h.0.x")]
     ops = [Compute("h.1.x", 1.0, BACKWARD, 0), Compute("h.0.x", 1.0, BACKWARD, 0)]
@@ -66,7 +66,7 @@ def test_an_all_reduce_begins_behind_the_reduce_scatter_of_its_last_share() -> N
     assert ops[2].num_bytes == 8.0
 
 
-def test_nothing_is_joined_unless_told() -> None:
+def test_nothing_is_combined_by_default() -> None:
     ops = [Compute("x", 1.0, BACKWARD, 0)]
     assert AllReduceCombiner(None, []).insert_into(ops) == []
     assert len(ops) == 1

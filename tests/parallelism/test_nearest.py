@@ -1,4 +1,4 @@
-"""Degrees that do not make the number of GPUs are told with the nearest that do, at the one to be changed."""
+"""Degrees that do not fit num_gpus are reported with the nearest that do, at the one to change."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from clustersim.parallelism.spec import Parallelism
         (8, {"kind": "local-fields", "data": 3}, "data", "the nearest that does is data: 2"),
     ],
 )
-def test_the_degree_to_be_changed_is_told_with_its_nearest(
+def test_the_error_is_at_the_degree_to_change_with_the_nearest_that_works(
     num_gpus: int, keys: dict[str, Any], key: str, words: str
 ) -> None:
-    with pytest.raises(InputError, match=words) as told:
+    with pytest.raises(InputError, match=words) as caught:
         Parallelism(**keys).grid(num_gpus)
-    assert told.value.mistakes[0].key == key
+    assert caught.value.mistakes[0].key == key
 
 
 @given(
@@ -43,7 +43,7 @@ def test_the_degree_to_be_changed_is_told_with_its_nearest(
     sizes=st.dictionaries(st.sampled_from(["data", "pipeline", "tensor", "context"]), st.integers(1, 40), min_size=1),
     exact=st.booleans(),
 )
-def test_the_nearest_degrees_make_the_gpus_and_right_ones_are_left(
+def test_the_nearest_degrees_fit_the_gpus_and_correct_ones_are_unchanged(
     num_gpus: int, sizes: dict[str, int], exact: bool
 ) -> None:
     near = nearest_degrees(sizes, num_gpus, exact)

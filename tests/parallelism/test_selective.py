@@ -1,4 +1,4 @@
-"""What torchtitan keeps of a block of which it makes every second product again."""
+"""The activations that torchtitan stores if it recomputes every second product."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEATURES, WIDE, KEYS, TOKENS = 4096, 14_336, 1024, 8192
 
 
 @pytest.mark.parametrize("casts_all", [True, False])
-def test_a_llama_block_keeps_its_input_attention_and_every_second_product(casts_all: bool) -> None:
+def test_a_llama_block_stores_its_input_attention_and_every_second_product(casts_all: bool) -> None:
     """Of query, key, value, output, gate, up and down of Llama 3.1 8B, torchtitan keeps the outputs of the first,
     third, fifth and seventh, and attention's. Here query, key and value are there as attention reads them, and
     attention is read by its output: query + key instead of query, the rest alike. The stream between blocks, which the
@@ -31,7 +31,7 @@ def test_a_llama_block_keeps_its_input_attention_and_every_second_product(casts_
     assert second == pytest.approx(TOKENS * expected, rel=1e-9)
 
 
-def test_megatrons_selective_recomputation_keeps_what_its_products_read() -> None:
+def test_megatrons_selective_recomputation_stores_the_inputs_of_its_products() -> None:
     """Attention there is scores, softmax and context alone, made again from query, key and value, which are kept."""
     layers = load_model("gpt2-small").layers
     again = recomputed(layers, "selective")

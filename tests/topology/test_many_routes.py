@@ -1,4 +1,4 @@
-"""Routes of many pairs at once are those that one by one gives, in every kind of cluster."""
+"""Routes of many pairs at once equal those of single pairs, in every kind of cluster."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_of_no_pairs_and_from_nodes_to_themselves_there_are_no_links() -> None:
     assert len(topology.routes(topology.gpus, topology.gpus).links) == 0
 
 
-def test_a_pair_without_a_way_is_refused_among_many_too() -> None:
+def test_a_pair_without_a_route_is_refused_among_many_too() -> None:
     topology = load_topology({**NETWORKS["star"], **LINK, "host": "dgx-2"})
     ends = (
         np.array([topology.node(0), topology.node(0)]),
@@ -154,9 +154,7 @@ LISTS = st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=3, max_size=3
 
 
 @given(one=LISTS, two=LISTS, which=st.lists(st.integers(0, 2), max_size=6))
-def test_routes_are_joined_taken_and_spread_as_lists_are(
-    one: list[list[int]], two: list[list[int]], which: list[int]
-) -> None:
+def test_join_take_and_spread_agree_with_lists(one: list[list[int]], two: list[list[int]], which: list[int]) -> None:
     def lists(routes: Routes) -> list[list[int]]:
         return [routes.links[a:b].tolist() for a, b in zip(routes.first[:-1], routes.first[1:], strict=True)]
 
@@ -169,7 +167,7 @@ def test_routes_are_joined_taken_and_spread_as_lists_are(
     ]
 
 
-def test_routes_that_are_asked_for_again_are_the_same_ones_until_they_are_too_many(monkeypatch):
+def test_routes_are_cached_until_they_are_too_many(monkeypatch):
     monkeypatch.setattr("clustersim.topology.routes._MAX_CACHED_LINKS", 10)
     known, asked = (
         RouteCache(lambda src, dst: asked.append(src[0]) or Routes.one_by_one(zip(src, dst, strict=True))),
