@@ -52,7 +52,7 @@ def _write(num_bytes: np.ndarray, ranks: np.ndarray, size: float, by_all: bool) 
 
 def _state_bytes(parts: Sequence[Part], rules: MemoryRules) -> float:
     """Return the bytes of unsharded weights and optimizer state of parts."""
-    state = stage_state([PartInMemory(part.pieces, 0.0, part.units, part.again) for part in parts], rules)
+    state = stage_state([PartInMemory(part.pieces, 0.0, part.units, part.recomputes) for part in parts], rules)
     return state["weights"] + state["optimizer"]
 
 

@@ -218,9 +218,9 @@ class _ProgramBuilder:
         self.ops += self.activation_copies.prefetch()
         self._receive(GRADIENTS, part, number, number + 1, micro)
         for unit in self._units_with_weights(part, micro, BACKWARD):
-            if any(part.again[layer] for layer in unit):
+            if any(part.recomputes[layer] for layer in unit):
                 self.ops += self.activation_copies.fetch(unit.start)
-            self._layers_forward(part, [layer for layer in unit if part.again[layer]], RECOMPUTE, micro)
+            self._layers_forward(part, [layer for layer in unit if part.recomputes[layer]], RECOMPUTE, micro)
             self._layers_backward(part, unit, micro, is_last, defers_weights)
             if not defers_weights:
                 self._reduce_scatter_unit(part, unit, BACKWARD, micro, is_last)

@@ -30,19 +30,11 @@ class Exchange:
     update_s: float
     completed: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
     places: list[int] = field(default_factory=list)  # in the model, of the layers of `completed`
-    first_uses: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # operations before a layer that waits for its weights
+    first_uses: list[tuple[int, int]] = field(default_factory=list)  # operations before a layer, and its place
     reductions: list[Key] = field(default_factory=list)
-    open_bucket: list[tuple[int, float]] = field(
-        default_factory=list
-    )  # place, parameters: of a bucket that is not full
-    expert_layers: list[tuple[int, float]] = field(
-        default_factory=list
-    )  # layer, parameters: whose weights are shared out
-    owned_slices: dict[int, list[OwnedSlice]] = field(
-        default_factory=dict
-    )  # slices of a layer by its place, and who updates them
+    open_bucket: list[tuple[int, float]] = field(default_factory=list)  # place, parameters of each layer
+    expert_layers: list[tuple[int, float]] = field(default_factory=list)  # layer, parameters: of sharded weights
+    owned_slices: dict[int, list[OwnedSlice]] = field(default_factory=dict)  # slices of each layer by its place
     host: HostUpdates = field(init=False)
     combiner: AllReduceCombiner = field(init=False)
 

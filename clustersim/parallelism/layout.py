@@ -168,15 +168,15 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
         compile_stage(stage, grid, parts, slots[stage], _update_s(whole, own[stage]), rules)
         for stage in range(grid.pipeline)
     ]
-    rules_held = _held_rules(layout, grid, training)
+    memory_rules = _memory_rules(layout, grid, training)
     shares = [_share([piece for part in each for piece in part.pieces], layout, grid) for each in own]
     held = [
-        replace(rules_held, most_gradients=plan.most_gradients, share=share)
+        replace(memory_rules, most_gradients=plan.most_gradients, share=share)
         for plan, share in zip(plans, shares, strict=True)
     ]
     memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
-    lasting = tuple(_held(*each) for each in zip(own, memory, slots, held, strict=True))
-    return ModelLayout(grid, tuple(parts), tuple(plans), memory, held=lasting, host_memory=in_hosts)
+    over_time = tuple(_memory_over_time(*each) for each in zip(own, memory, slots, held, strict=True))
+    return ModelLayout(grid, tuple(parts), tuple(plans), memory, held=over_time, host_memory=in_hosts)
 
 
 def _rules(layout: Parallelism, grid: Grid, training: Training) -> Rules:
@@ -260,7 +260,7 @@ def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> Model
     plan = compile_trick(trick, parts, [_update_s(whole, [part]) for part in parts], rules)
     if training.copied_bytes is not None:
         plan = replace(plan, program=replace(plan.program, parts=(Read(Key(SAMPLES, 0, 0)), *plan.program.parts)))
-    held = trick_memory(trick, parts, _held_rules(layout, grid, training))
+    held = trick_memory(trick, parts, _memory_rules(layout, grid, training))
     return ModelLayout(grid, parts, (plan,), (held,))
 
 
@@ -316,7 +316,7 @@ def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> Model
         compile_tile(tile, rows, part, _update_s(whole, [part]), rules, number.activation_bytes)
         for tile, part in enumerate(parts)
     ]
-    held = _held_rules(layout, grid, training)
+    held = _memory_rules(layout, grid, training)
     memory = [tile_memory(row, part, held) for row, part in zip(rows, parts, strict=True)]
     axes = REPLICAS if has_untied(whole.model) else (*REPLICAS, "pipeline")
     return ModelLayout(grid, parts, tuple(plans), tuple(memory), axes)
@@ -330,7 +330,7 @@ def _lay_out_paths(layout: Parallelism, grid: Grid, training: Training) -> Model
     parts, rules = path_parts(segments, times, grid.pipeline), _rules_without_degrees(training)
     element = number.activation_bytes * whole.batch
     plans = [compile_paths(gpu, segments, times, _update_s(whole, [parts[gpu]]), rules, element) for gpu in gpus]
-    memory = [path_memory(gpu, segments, times, _held_rules(layout, grid, training)) for gpu in gpus]
+    memory = [path_memory(gpu, segments, times, _memory_rules(layout, grid, training)) for gpu in gpus]
     return ModelLayout(grid, parts, tuple(plans), tuple(memory))
 
 
@@ -377,21 +377,21 @@ def _parts(
 ) -> list[Part]:
     layers = [piece.layer for piece in pieces]
     starts = part_starts(layout, grid, training, pieces, times)
-    blocks, again = block_starts(layers), recomputed(layers, layout.recompute)
+    blocks, recomputes = block_starts(layers), recomputed(layers, layout.recompute)
     undivided = training.whole.model.layers
     sample_bytes = PRECISIONS[training.whole.precision].activation_bytes * training.whole.batch
     shares, parts = grid.context * layout.time_chunks, []
     spans = list(zip(starts, [*starts[1:], len(pieces)], strict=True))
     units_of = [(0, *(block - first for block in blocks if first < block < end)) for first, end in spans]
     if layout.recompute_blocks is not None:
-        check_blocks([again[first:end] for first, end in spans], units_of, layout.recompute_blocks)
+        check_blocks([recomputes[first:end] for first, end in spans], units_of, layout.recompute_blocks)
     for (first, end), units in zip(spans, units_of, strict=True):
         entry = boundary_elements(undivided, first) * sample_bytes / shares if first else 0.0
         own = tuple(pieces[first:end])
-        repeated = tuple(in_first_blocks(again[first:end], units, layout.recompute_blocks))
+        repeated = tuple(in_first_blocks(recomputes[first:end], units, layout.recompute_blocks))
         kept: tuple[float, ...] = ()
         if layout.offloads(ACTIVATIONS):
-            each = kept_by_layer(PartInMemory(own, 0.0, units, repeated), _held_rules(layout, grid, training))
+            each = kept_by_layer(PartInMemory(own, 0.0, units, repeated), _memory_rules(layout, grid, training))
             kept = tuple(training.whole.batch * num_bytes for num_bytes in each)
         parts.append(Part(first, own, tuple(times[first:end]), repeated, units, entry, kept))
     return parts
@@ -405,9 +405,9 @@ def _update_s(whole: Workload, parts: Sequence[Part]) -> float:
 
 def _memory(parts: Sequence[Part], slots: list[Slot], rules: MemoryRules) -> tuple[dict[str, float], dict[str, float]]:
     """Return what a rank of a stage stores on the GPU and in host memory."""
-    held = [PartInMemory(part.pieces, 0.0, part.units, part.again) for part in parts]
+    held = [PartInMemory(part.pieces, 0.0, part.units, part.recomputes) for part in parts]
     own = [part_activations(part, rules) for part in held]
-    peak = peak_pass(slots, [each.kept for each in own], [each.again for each in own])
+    peak = peak_pass(slots, [each.kept for each in own], [each.recomputed for each in own])
     in_flight = in_flight_counts(slots)[peak].tolist()
     if any(slot.phase == UPDATE for slot in slots):
         rules = replace(rules, versions=int(in_flight[0]))
@@ -418,22 +418,24 @@ def _memory(parts: Sequence[Part], slots: list[Slot], rules: MemoryRules) -> tup
     return stage_memory(at_peak, rules), host_memory(at_peak, rules)
 
 
-def _held(parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Slot], rules: MemoryRules) -> StageMemory:
+def _memory_over_time(
+    parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Slot], rules: MemoryRules
+) -> StageMemory:
     """Return a rank's memory per micro-batch, and its constant part; at the peak they add up to `memory`.
 
     If activations are offloaded, those on the GPU do not grow with the number of micro-batches in flight.
     """
-    held = [PartInMemory(part.pieces, 0.0, part.units, part.again) for part in parts]
+    held = [PartInMemory(part.pieces, 0.0, part.units, part.recomputes) for part in parts]
     own = [part_activations(part, rules) for part in held]
     each = (1 + SLACK) * rules.micro_batch
     kept = tuple(0.0 if rules.offload_activations else each * part.kept for part in own)
-    again = tuple(each * part.again for part in own)
-    peak = peak_pass(slots, kept, again)
-    at_peak = float(in_flight_counts(slots)[peak] @ np.array(kept)) + again[slots[peak].chunk]
-    return StageMemory(kept, again, sum(memory.values()) - at_peak)
+    recomputed_bytes = tuple(each * part.recomputed for part in own)
+    peak = peak_pass(slots, kept, recomputed_bytes)
+    at_peak = float(in_flight_counts(slots)[peak] @ np.array(kept)) + recomputed_bytes[slots[peak].chunk]
+    return StageMemory(kept, recomputed_bytes, sum(memory.values()) - at_peak)
 
 
-def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> MemoryRules:
+def _memory_rules(layout: Parallelism, grid: Grid, training: Training) -> MemoryRules:
     whole = training.whole
     return MemoryRules(
         micro_batch=whole.batch,

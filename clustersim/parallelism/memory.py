@@ -39,7 +39,7 @@ from clustersim.kernels.memory import (
 )
 from clustersim.model import PRECISIONS, Layer, Model, Precision
 from clustersim.parallelism.offload import most_kept
-from clustersim.parallelism.recomputation import kept_of_products, repeats_input
+from clustersim.parallelism.recomputation import kept_of_products, recomputes_input
 from clustersim.parallelism.ring import BUFFERS
 from clustersim.parallelism.split import Piece
 from clustersim.parallelism.unsharded import unsharded_bytes
@@ -50,15 +50,15 @@ from clustersim.program.exchange_buffers import NOTHING_BESIDE, ExchangeBuffers
 class PartInMemory:
     """Consecutive layers of a stage, and their micro-batches in flight (after the forward, before the backward pass).
 
-    `in_flight` is their number at the peak, and `goes_backward` says whether one of them is in its backward pass then;
-    `blocks` are the starts of blocks within the part (`block_starts`), the first at 0, and `again` [num_layers] says
+    `in_flight` is their number at the peak, and `goes_backward` says whether one of them is in its backward pass then.
+    `blocks` are the starts of blocks within the part (`block_starts`), the first at 0. `recomputes` [num_layers] says
     which layers repeat their forward pass in the backward pass (`recomputed`).
     """
 
     pieces: Sequence[Piece]
     in_flight: float
     blocks: Sequence[int]
-    again: Sequence[bool]
+    recomputes: Sequence[bool]
     goes_backward: bool = True
 
     @property
@@ -71,13 +71,13 @@ class PartInMemory:
 class PartActivations:
     """Bytes of a part's activations for one sample: those stored for backward, and temporary ones.
 
-    `kept` is stored for each sample in flight. `again` is recomputed for one block in the backward pass. `passing` is
-    what is allocated beyond both at the peak: gradients that a layer reads and writes, ring buffers, less what later
-    layers have freed. During a layer without recomputation `again` is not allocated, so `passing` may be negative.
+    `kept` is stored for each sample in flight. `recomputed` is recomputed for one block in the backward pass. `passing`
+    is what is allocated beyond both at the peak: gradients that a layer reads and writes, ring buffers, less what later
+    layers have freed. During a layer without recomputation `recomputed` is not allocated, so `passing` may be negative.
     """
 
     kept: float
-    again: float
+    recomputed: float
     passing: float
 
 
@@ -136,12 +136,13 @@ def stage_memory(parts: Sequence[PartInMemory], rules: MemoryRules) -> dict[str,
     """
     own = [part_activations(part, rules) for part in parts]
     if rules.offload_activations:
-        kept = kept_on_gpu(parts, rules) + max(each.again for each in own)
+        kept = kept_on_gpu(parts, rules) + max(each.recomputed for each in own)
         gathered = [(part, *_with_gathers(part.pieces)) for part in parts]
-        passing = max((_passing(*each, rules.numbers, lets_go=False) for each in gathered), default=0.0)
+        passing = max((_passing(*each, rules.numbers, frees_early=False) for each in gathered), default=0.0)
     else:
         kept = sum(
-            each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
+            each.kept * part.in_flight + each.recomputed * part.goes_backward
+            for part, each in zip(parts, own, strict=True)
         )
         passing = max((each.passing for each in own), default=0.0)
     held = {**stage_state(parts, rules), "activations": (kept + passing) * rules.micro_batch}
@@ -190,22 +191,22 @@ def kept_on_gpu(parts: Sequence[PartInMemory], rules: MemoryRules) -> float:
     for part in parts:
         units = [range(start, end) for start, end in part.spans]
         kept = kept_by_layer(part, rules)
-        most = max(most, most_kept(kept, units, part.again))
+        most = max(most, most_kept(kept, units, part.recomputes))
     return most
 
 
 def part_activations(part: PartInMemory, rules: MemoryRules) -> PartActivations:
     """Return the bytes of activations that a part stores, recomputes for one block, and needs temporarily."""
-    return _activations(part.pieces, part.blocks, part.again, rules.numbers)
+    return _activations(part.pieces, part.blocks, part.recomputes, rules.numbers)
 
 
 @once(64)
 def _activations(
-    pieces: Sequence[Piece], blocks: Sequence[int], again: Sequence[bool], numbers: Numbers
+    pieces: Sequence[Piece], blocks: Sequence[int], recomputes: Sequence[bool], numbers: Numbers
 ) -> PartActivations:
     if not pieces:
         return PartActivations(0.0, 0.0, 0.0)
-    part, (model, owners) = PartInMemory(pieces, 0.0, blocks, again), _with_gathers(pieces)
+    part, (model, owners) = PartInMemory(pieces, 0.0, blocks, recomputes), _with_gathers(pieces)
     entry, kept = _kept(part, model, owners, numbers)
     stored, working = entry, 0.0  # the input of the part, then its blocks
     for start, end in part.spans:
@@ -220,12 +221,12 @@ def _passing(
     model: Model,
     owners: Sequence[int],
     numbers: Numbers,
-    made_again: float = 0.0,
-    lets_go: bool = True,
+    recomputed_bytes: float = 0.0,
+    frees_early: bool = True,
 ) -> float:
-    """Return `PartActivations.passing` if `made_again` bytes are recomputed for one block.
+    """Return `PartActivations.passing` if `recomputed_bytes` bytes are recomputed for one block.
 
-    What is recomputed is not freed early, and with `lets_go` False nothing is.
+    What is recomputed is not freed early, and with `frees_early` False nothing is.
     """
     if not part.pieces:
         return 0.0
@@ -233,7 +234,7 @@ def _passing(
     repeats = [bool(own) for own, (start, end) in zip(dropped, part.spans, strict=True) for _ in range(start, end)]
     every = set().union(*dropped)
     kept = _kept_of_owners(part, model, owners, numbers)
-    kept = [size if lets_go and owner not in every else 0.0 for owner, size in zip(owners, kept, strict=True)]
+    kept = [size if frees_early and owner not in every else 0.0 for owner, size in zip(owners, kept, strict=True)]
     written = [
         numbers.loss_bytes / 2 if layer.op == "loss" else size
         for layer, size in zip(
@@ -242,7 +243,7 @@ def _passing(
     ]
     passing = passing_bytes(model.layers, written, kept)
     return max(
-        more + 2 * BUFFERS * part.pieces[owner].block_bytes - (0.0 if repeats[owner] else made_again)
+        more + 2 * BUFFERS * part.pieces[owner].block_bytes - (0.0 if repeats[owner] else recomputed_bytes)
         for owner, more in zip(owners, passing, strict=True)  # the other of keys and values is as large
     )
 
@@ -272,21 +273,21 @@ def _kept(part: PartInMemory, model: Model, owners: Sequence[int], numbers: Numb
 def _kept_of_owners(part: PartInMemory, model: Model, owners: Sequence[int], numbers: Numbers) -> list[float]:
     """Return what each layer of a part stores, gathered inputs included, if its readers are recomputed."""
     kept = list(kept_bytes(model, numbers.precision, numbers.casts_all))
-    again = [part.again[owner] if part.again else False for owner in owners]
-    return kept_of_products(model.layers, again, kept, PRECISIONS[numbers.precision].activation_bytes)
+    recomputes = [part.recomputes[owner] if part.recomputes else False for owner in owners]
+    return kept_of_products(model.layers, recomputes, kept, PRECISIONS[numbers.precision].activation_bytes)
 
 
 def _dropped(part: PartInMemory, start: int, end: int) -> set[int]:
     """Return the layers of a block whose outputs are recomputed; the last of a run stores its output.
 
-    If single products are stored and not recomputed, their inputs are recomputed all the same (`repeats_input`).
+    If single products are stored and not recomputed, their inputs are recomputed all the same (`recomputes_input`).
     """
     layers = [piece.layer for piece in part.pieces[start:end]]
-    reads = repeats_input(layers, part.again[start:end])
+    reads = recomputes_input(layers, part.recomputes[start:end])
     return {
         number
         for number in range(start, end - 1)
-        if part.again[number] and (part.again[number + 1] or reads[number - start + 1])
+        if part.recomputes[number] and (part.recomputes[number + 1] or reads[number - start + 1])
     }
 
 

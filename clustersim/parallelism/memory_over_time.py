@@ -14,12 +14,12 @@ from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
 class StageMemory:
     """The bytes of a stage: per micro-batch in flight of each chunk, recomputed in its backward pass, and of all else.
 
-    `beside` are weights, gradients, state, and everything else that is always there.
+    `constant` are weights, gradients, state, and everything else that is always there.
     """
 
     kept: tuple[float, ...]
-    again: tuple[float, ...]
-    beside: float
+    recomputed: tuple[float, ...]
+    constant: float
 
 
 class TimedPass(NamedTuple):
@@ -46,7 +46,7 @@ def memory_over_time(held: StageMemory, passes: Sequence[TimedPass]) -> list[tup
     """
     last_phase = WEIGHTS if any(each.phase == WEIGHTS for each in passes) else BACKWARD
     num_chunks, seen = len(held.kept), Counter[tuple[str, int]]()
-    now = held.beside + held.kept[0] * max(0, -min((each.micro_batch for each in passes), default=0))
+    now = held.constant + held.kept[0] * max(0, -min((each.micro_batch for each in passes), default=0))
     at_first, steps = now, []
     for each in passes:
         nth = seen[each.phase, each.micro_batch]
@@ -55,7 +55,7 @@ def memory_over_time(held: StageMemory, passes: Sequence[TimedPass]) -> list[tup
             return None
         chunk = nth if each.phase == FORWARD else num_chunks - 1 - nth
         now += held.kept[chunk] if each.phase == FORWARD else 0.0
-        steps.append((each.begin_s, now + (held.again[chunk] if each.phase == BACKWARD else 0.0)))
+        steps.append((each.begin_s, now + (held.recomputed[chunk] if each.phase == BACKWARD else 0.0)))
         now -= held.kept[chunk] if each.phase == last_phase else 0.0
         steps.append((each.end_s, now))
     if not steps or abs(now - at_first) > 1e-9 * at_first:

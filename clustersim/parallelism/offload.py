@@ -147,13 +147,13 @@ class ActivationCopies:
         return Key(what, self._micro, self._first + place)
 
 
-def most_kept(kept: Sequence[float], units: Sequence[range], again: Sequence[bool]) -> float:
+def most_kept(kept: Sequence[float], units: Sequence[range], recomputes: Sequence[bool]) -> float:
     """Return the peak bytes of a part's stored activations on the GPU, if all of them are offloaded.
 
     `kept` [num_layers + 1] is as in `ActivationCopies`, `units` are the layers whose forward passes are repeated
-    together if `again` [num_layers] says so. In the forward pass these are the tensor that is being copied and the one
-    that is being computed; in the backward pass what a layer needs, and what is prefetched. The last tensor of another
-    pass may still be on its way out.
+    together where `recomputes` [num_layers] is set. In the forward pass these are the tensor that is being copied and
+    the one that is being computed; in the backward pass what a layer needs, and what is prefetched. The last tensor of
+    another pass may still be on its way out.
 
     >>> most_kept([1.0, 5.0, 2.0, 4.0], [range(0, 3)], [False] * 3)
     15.0
@@ -166,7 +166,7 @@ def most_kept(kept: Sequence[float], units: Sequence[range], again: Sequence[boo
     here = set(left[-1:])
     for unit in reversed(units):
         steps = [(layer, layer) for layer in reversed(unit)]
-        if any(again[layer] for layer in unit):
+        if any(recomputes[layer] for layer in unit):
             steps.insert(0, (unit.start, unit.stop - 1))
         for needed, layer in steps:
             while left and left[-1] >= needed:

@@ -20,16 +20,16 @@ ACTIVATIONS, GRADIENTS, REPLICAS, SAMPLES = "activations", "gradients", "replica
 class Part:
     """Consecutive layers of one stage: pieces with their seconds for one micro-batch.
 
-    `first` is the index of the first layer in the model, `again` [num_layers] says which layers repeat their forward
-    pass in the backward pass, and `units` are the starts of the groups of layers whose weights are gathered together.
-    `entry_bytes` is what the part receives from the stage before for one micro-batch. `kept` [num_layers + 1] are the
-    bytes that its input and each layer store for the backward pass of one micro-batch, if these are offloaded.
+    `first` is the index of the first layer in the model. `recomputes` [num_layers] says which layers repeat their
+    forward pass in the backward pass, and `units` are the starts of the groups of layers whose weights are gathered
+    together. `entry_bytes` is what the part receives from the stage before for one micro-batch. `kept` [num_layers + 1]
+    are the bytes that its input and each layer store for the backward pass of one micro-batch, if these are offloaded.
     """
 
     first: int
     pieces: tuple[Piece, ...]
     times: tuple[LayerTime, ...]
-    again: tuple[bool, ...]
+    recomputes: tuple[bool, ...]
     units: tuple[int, ...]
     entry_bytes: float
     kept: tuple[float, ...] = ()

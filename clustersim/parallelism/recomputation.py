@@ -74,7 +74,7 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
     attention and the layers between them. So does `selective`; but in blocks with fused attention, which stores no
     scores, it repeats every second matrix product and all layers that are no matrix product, as torchtitan does.
     """
-    again = [False] * len(layers)
+    recomputes = [False] * len(layers)
     if recompute == "full" or recompute in POINTWISE:
         starts = block_starts(layers)
         blocks = [range(start, end) for start, end in zip(starts, [*starts[1:], len(layers)], strict=True)]
@@ -82,38 +82,39 @@ def recomputed(layers: Sequence[Layer], recompute: str | None) -> list[bool]:
         if recompute in POINTWISE:
             return _pointwise(layers, attending, with_attention=recompute == "pointwise+attention")
         for block in attending or blocks[:-1]:
-            again[block.start : block.stop] = [True] * len(block)
+            recomputes[block.start : block.stop] = [True] * len(block)
     elif recompute == "attention":
         for first, last in _attentions(layers):
-            again[first : last + 1] = [True] * (last + 1 - first)
+            recomputes[first : last + 1] = [True] * (last + 1 - first)
     elif recompute == "selective":
         for first, last in _attentions(layers):
-            again[first : last + 1] = [not is_fused(layers[first])] * (last + 1 - first)
+            recomputes[first : last + 1] = [not is_fused(layers[first])] * (last + 1 - first)
         for block in _fused_blocks(layers, block_starts(layers)):
-            lasting = [number for number in block if is_fused(layers[number])]
-            matrices = [number for number in block if layers[number].op in PRODUCTS and number not in lasting]
-            for number in {*block} - {*lasting, *matrices[::2]}:
-                again[number] = True
-    return again
+            attention = [number for number in block if is_fused(layers[number])]
+            matrices = [number for number in block if layers[number].op in PRODUCTS and number not in attention]
+            for number in {*block} - {*attention, *matrices[::2]}:
+                recomputes[number] = True
+    return recomputes
 
 
-def in_first_blocks(again: Sequence[bool], starts: Sequence[int], num_blocks: int | None) -> list[bool]:
+def in_first_blocks(recomputes: Sequence[bool], starts: Sequence[int], num_blocks: int | None) -> list[bool]:
     """Return which layers of a part repeat their forward pass if only the first `num_blocks` blocks do [num_layers].
 
-    `again` is `recomputed` for the part, `starts` where its blocks begin. Megatron-LM counts like this with its method
-    `block` (`_checkpointed_forward` in megatron/core/transformer/transformer_block.py): blocks of a stage's chunk.
+    `recomputes` is `recomputed` for the part, `starts` where its blocks begin. Megatron-LM counts like this with its
+    method `block` (`_checkpointed_forward` in megatron/core/transformer/transformer_block.py): blocks of a stage's
+    chunk.
 
     >>> in_first_blocks([False, True, True, True, True], [0, 1, 3], 1)
     [False, True, True, False, False]
     """
-    repeating = _repeating(again, starts)
-    end = repeating[num_blocks] if num_blocks is not None and num_blocks < len(repeating) else len(again)
-    return [repeats and number < end for number, repeats in enumerate(again)]
+    recomputing = _recomputing_blocks(recomputes, starts)
+    end = recomputing[num_blocks] if num_blocks is not None and num_blocks < len(recomputing) else len(recomputes)
+    return [is_repeated and number < end for number, is_repeated in enumerate(recomputes)]
 
 
-def check_blocks(again: Sequence[Sequence[bool]], starts: Sequence[Sequence[int]], num_blocks: int) -> None:
+def check_blocks(recomputes: Sequence[Sequence[bool]], starts: Sequence[Sequence[int]], num_blocks: int) -> None:
     """Raise InputError for more blocks than any part of a model has to recompute; both arguments are per part."""
-    most = max(len(_repeating(*part)) for part in zip(again, starts, strict=True))
+    most = max(len(_recomputing_blocks(*part)) for part in zip(recomputes, starts, strict=True))
     if num_blocks > most:
         what = f"{most} block{'s' * (most != 1)}"
         raise InputError(
@@ -124,9 +125,11 @@ def check_blocks(again: Sequence[Sequence[bool]], starts: Sequence[Sequence[int]
         )
 
 
-def _repeating(again: Sequence[bool], starts: Sequence[int]) -> list[int]:
+def _recomputing_blocks(recomputes: Sequence[bool], starts: Sequence[int]) -> list[int]:
     """Return the starts of the blocks in which a layer repeats its forward pass."""
-    return [start for start, end in zip(starts, [*starts[1:], len(again)], strict=True) if any(again[start:end])]
+    return [
+        start for start, end in zip(starts, [*starts[1:], len(recomputes)], strict=True) if any(recomputes[start:end])
+    ]
 
 
 def _attentions(layers: Sequence[Layer]) -> list[tuple[int, int]]:
@@ -140,13 +143,13 @@ def _pointwise(layers: Sequence[Layer], blocks: Sequence[range], with_attention:
 
     Both products of an attention are repeated if `with_attention`, otherwise none.
     """
-    again = [False] * len(layers)
+    recomputes = [False] * len(layers)
     for block in blocks:
         products = [number for number in block if layers[number].op in PRODUCTS]
         for number in range(block.start, max(products, default=block.start)):
             op = layers[number].op
-            again[number] = with_attention if op == _ATTENTION else op not in PRODUCTS
-    return again
+            recomputes[number] = with_attention if op == _ATTENTION else op not in PRODUCTS
+    return recomputes
 
 
 def _fused_blocks(layers: Sequence[Layer], starts: Sequence[int]) -> list[range]:
@@ -155,22 +158,22 @@ def _fused_blocks(layers: Sequence[Layer], starts: Sequence[int]) -> list[range]
     return [block for block in blocks if any(is_fused(layers[number]) for number in block)]
 
 
-def repeats_input(layers: Sequence[Layer], again: Sequence[bool]) -> list[bool]:
+def recomputes_input(layers: Sequence[Layer], recomputes: Sequence[bool]) -> list[bool]:
     """Return which layers of a block store their output, while their input is recomputed [num_layers].
 
     Those are products with weights, in a block with fused attention in which more than the attention is recomputed.
     """
-    beyond = (repeats and layer.op != "matmul" for layer, repeats in zip(layers, again, strict=True))
+    beyond = (is_repeated and layer.op != "matmul" for layer, is_repeated in zip(layers, recomputes, strict=True))
     if not any(beyond) or not any(map(is_fused, layers)):
         return [False] * len(layers)
     return [
-        layer.op in PRODUCTS and not is_fused(layer) and not repeats
-        for layer, repeats in zip(layers, again, strict=True)
+        layer.op in PRODUCTS and not is_fused(layer) and not is_repeated
+        for layer, is_repeated in zip(layers, recomputes, strict=True)
     ]
 
 
 def kept_of_products(
-    layers: Sequence[Layer], again: Sequence[bool], kept: Sequence[float], element_bytes: float
+    layers: Sequence[Layer], recomputes: Sequence[bool], kept: Sequence[float], element_bytes: float
 ) -> list[float]:
     """Return the bytes that layers store if a product's output is stored and its reader is recomputed [num_layers].
 
@@ -179,15 +182,17 @@ def kept_of_products(
     with weights are stored (`pointwise`), both halves are, and every output that a recomputed layer reads for others as
     well.
     """
-    found, reads = list(kept), repeats_input(layers, again)
+    found, reads = list(kept), recomputes_input(layers, recomputes)
     weighs = [layer.op in PRODUCTS and layer.op != "matmul" for layer in layers]
-    keeps_all = any(reads) and not any(repeats and each for repeats, each in zip(again, weighs, strict=True))
+    keeps_all = any(reads) and not any(
+        is_repeated and each for is_repeated, each in zip(recomputes, weighs, strict=True)
+    )
     for number in range(1, len(layers) - 1):
         before, layer, after = layers[number - 1 : number + 2]
-        if not again[number] or again[number - 1] or before.op not in PRODUCTS:
+        if not recomputes[number] or recomputes[number - 1] or before.op not in PRODUCTS:
             continue
         if keeps_all:
-            if weighs[number - 1] and (again[number + 1] or reads[number + 1]):
+            if weighs[number - 1] and (recomputes[number + 1] or reads[number + 1]):
                 found[number - 1] = max(found[number - 1], before.output_elements * element_bytes)
         elif layer.op in GATES and layer.input_elements == 2 * layer.output_elements and after.op in PRODUCTS:
             half = found[number - 1] / 2

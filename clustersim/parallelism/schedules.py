@@ -135,14 +135,15 @@ def in_flight_counts(slots: Sequence[Slot]) -> np.ndarray:
     return kept
 
 
-def peak_pass(slots: Sequence[Slot], kept_bytes: Sequence[float], again_bytes: Sequence[float]) -> int:
+def peak_pass(slots: Sequence[Slot], kept_bytes: Sequence[float], recomputed_bytes: Sequence[float]) -> int:
     """Return the index of the backward pass during which a stage stores the most.
 
-    `kept_bytes` [num_chunks] are those of a micro-batch in flight, `again_bytes` what its backward pass recomputes.
+    `kept_bytes` [num_chunks] are those of a micro-batch in flight, `recomputed_bytes` those that a backward pass
+    recomputes.
     """
     backward = [number for number, slot in enumerate(slots) if slot.phase == BACKWARD]
     held = in_flight_counts(slots)[backward] @ np.array(kept_bytes)
-    held += np.array([again_bytes[slots[number].chunk] for number in backward])
+    held += np.array([recomputed_bytes[slots[number].chunk] for number in backward])
     return backward[int(held.argmax())]
 
 

@@ -292,8 +292,8 @@ class Parallelism(Spec):
 
     @model_validator(mode="after")
     def _keys_fit_the_kind(self) -> Self:
-        beside = self._ring_without_context() if self.kind == "grid" else self._keys_of_grid()
-        mistakes = [*self._keys_of_other_kinds(), *self._blocks_without_recompute(), *beside]
+        others = self._ring_without_context() if self.kind == "grid" else self._keys_of_grid()
+        mistakes = [*self._keys_of_other_kinds(), *self._blocks_without_recompute(), *others]
         if mistakes:
             raise InputError(mistakes)
         return self
@@ -383,13 +383,13 @@ class Parallelism(Spec):
         if self.kind == "paths":
             return Grid(data=self.data or 1, pipeline=self._gpus_per_replica(num_gpus), tiled=True)
         degrees = {axis: getattr(self, axis) for axis in ("tensor", "data", "pipeline")}
-        beside = {"context": self.context or 1, "expert": self.expert or 1}
+        others = {"context": self.context or 1, "expert": self.expert or 1}
         missing = [axis for axis, size in degrees.items() if size is None]
-        product = prod(size or 1 for size in (*degrees.values(), *beside.values()))
+        product = prod(size or 1 for size in (*degrees.values(), *others.values()))
         free = "data" if "data" in missing else missing[0] if len(missing) == 1 else None
         if num_gpus % product or (product != num_gpus and free is None):
             raise InputError(self._product_mistake(num_gpus, exact=free is None))
-        known: dict[str, Any] = {axis: size or 1 for axis, size in (degrees | beside).items()}
+        known: dict[str, Any] = {axis: size or 1 for axis, size in (degrees | others).items()}
         if free is not None:
             known[free] = num_gpus // product
         return self._with_shard_groups(Grid(**known))

@@ -131,7 +131,7 @@ class Rooms:
 
 def _most_bytes(activations: Sequence[PartActivations], shape: StageShape) -> float:
     """Return the bytes of one sample's activations at the peak of a stage with these parts."""
-    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "again"))
+    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "recomputed"))
     return float((shape.kept @ kept + again[shape.backward]).max()) + max(each.passing for each in activations)
 
 

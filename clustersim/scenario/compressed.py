@@ -102,7 +102,7 @@ def with_compression(point: Point, laid_out: ModelLayout, whole: Workload) -> Mo
         }
         memory.append(held | {name: size for name, size in more.items() if size})
     added = [sum(after.values()) - sum(held.values()) for after, held in zip(memory, laid_out.memory, strict=True)]
-    lasting = [replace(held, beside=held.beside + more) for held, more in zip(laid_out.held, added, strict=False)]
+    lasting = [replace(held, constant=held.constant + more) for held, more in zip(laid_out.held, added, strict=False)]
     return replace(laid_out, plans=tuple(plans), memory=tuple(memory), held=tuple(lasting))
 
 

@@ -100,7 +100,7 @@ def test_full_recomputation_keeps_the_input_of_each_layer() -> None:
 def test_full_recomputation_recomputes_one_block_at_a_time() -> None:
     kept, again = (part_activations(transformer_layers(1, each, False, 8), rules()) for each in (None, "full"))
     assert kept.kept - again.kept == pytest.approx(8 * (34 + SCORES - 2) * SBH)
-    assert (kept.again, again.again) == (0, pytest.approx((34 + SCORES - 2) * SBH))
+    assert (kept.recomputed, again.recomputed) == (0, pytest.approx((34 + SCORES - 2) * SBH))
 
 
 def test_no_block_is_recomputed_during_the_loss() -> None:
@@ -108,7 +108,7 @@ def test_no_block_is_recomputed_during_the_loss() -> None:
     model = gpt("g", "G", layers=8, features=FEATURES, heads=HEADS, tokens=TOKENS)
     pieces = split_model(model, 1, 2.0)
     kept, again = (part_activations(part_of(pieces, each), rules()) for each in (None, "full"))
-    assert again.again + again.passing == pytest.approx(kept.passing) == pytest.approx(2 * 4 * 50_257 * TOKENS)
+    assert again.recomputed + again.passing == pytest.approx(kept.passing) == pytest.approx(2 * 4 * 50_257 * TOKENS)
 
 
 @given(in_flight=st.integers(1, 32))

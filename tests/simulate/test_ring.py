@@ -226,7 +226,7 @@ def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(at
         part_activations(PartInMemory(each, 1, [0], [False, False]), MemoryRules(1, "amp-bf16", OptimizerSpec()))
         for each in (pieces, [replace(piece, block_bytes=0.0) for piece in pieces])
     )
-    assert (ring.kept, ring.again) == (bare.kept, bare.again)
+    assert (ring.kept, ring.recomputed) == (bare.kept, bare.recomputed)
     assert ring.passing - bare.passing == 4 * 2 * TOKENS / 8 * KEY_HEADS * WIDTH * BYTES
 
 

@@ -162,7 +162,7 @@ def test_turns_cost_no_more_than_smaller_products_take_longer(
         sum(
             time.forward_s * (2 if again else 1) + time.backward_s
             for part in made.parts
-            for time, again in zip(part.times, part.again, strict=True)
+            for time, again in zip(part.times, part.recomputes, strict=True)
         )
         for made in (laid_out(plain), laid_out(turned))
     ]

@@ -207,7 +207,7 @@ def tile_memory(row: Sequence[TilePiece], part: Part, rules: MemoryRules) -> dic
     number = PRECISIONS[rules.precision]
     halo_bytes = sum(halo.elements for each in row for halo in each.halos) * number.activation_bytes
     gathered = calls_bytes((each.piece for each in row), "all-gather")
-    held = stage_memory([PartInMemory(part.pieces, 1.0, part.units, part.again)], rules)
+    held = stage_memory([PartInMemory(part.pieces, 1.0, part.units, part.recomputes)], rules)
     return {**held, "borders": (halo_bytes + gathered) * rules.micro_batch} if halo_bytes + gathered else held
 
 

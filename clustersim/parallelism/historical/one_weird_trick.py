@@ -126,8 +126,8 @@ def trick_parts(
     parts = []
     for start, end in pairwise(cuts):
         entry = pieces[start].layer.input_elements * activation_bytes * trick.fc_batch if start else 0.0
-        again = (False,) * (end - start)
-        parts.append(Part(start, tuple(pieces[start:end]), tuple(times[start:end]), again, (0,), entry))
+        recomputes = (False,) * (end - start)
+        parts.append(Part(start, tuple(pieces[start:end]), tuple(times[start:end]), recomputes, (0,), entry))
     return tuple(parts)
 
 
@@ -139,7 +139,8 @@ def trick_memory(trick: Trick, parts: Sequence[Part], rules: MemoryRules) -> dic
     """
     samples = [1.0, trick.fc_batch / trick.batch]
     held = [
-        PartInMemory(part.pieces, times, part.units, part.again) for part, times in zip(parts, samples, strict=False)
+        PartInMemory(part.pieces, times, part.units, part.recomputes)
+        for part, times in zip(parts, samples, strict=False)
     ]
     total = stage_memory(held, rules)
     if trick.num_gpus > 1:
