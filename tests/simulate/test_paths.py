@@ -184,8 +184,8 @@ def test_a_second_gpu_takes_part_of_the_activations() -> None:
 @pytest.mark.parametrize(
     ("model", "num_gpus", "parallelism", "told"),
     [
-        ("googlenet", 8, {}, "parallelism.data: at most 4 paths lie beside each other, and a copy has 8 GPUs"),
-        ("vgg16", 2, {}, "parallelism.kind: the model has no paths beside each other"),
+        ("googlenet", 8, {}, "parallelism.data: the model has at most 4 parallel branches, and a replica has 8 GPUs"),
+        ("vgg16", 2, {}, "parallelism.kind: the model has no parallel branches"),
         ("googlenet", 4, {"tensor": 2}, "parallelism.tensor: paths determines the layout over all GPUs"),
         ("googlenet", 4, {"data": 3}, "parallelism.data: 3 replicas of the model do not match 4 GPUs"),
     ],
@@ -207,7 +207,7 @@ def test_weights_are_used_on_one_gpu_or_on_all_of_a_copy(tmp_path: Path) -> None
     ]
     path = tmp_path / "towers.yaml"
     path.write_text("\n".join(["name: towers", "layers:", *(f"  - {row}" for row in rows), ""]))
-    with pytest.raises(InputError, match="the weights of 'left' are used on 2 GPUs, and a copy has 3"):
+    with pytest.raises(InputError, match="the weights of 'left' are used on 2 GPUs, and a replica has 3"):
         clustersim.simulate(scenario(str(path), 3))
 
 

@@ -233,7 +233,7 @@ def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(at
 @pytest.mark.parametrize(
     ("layout", "key", "words"),
     [
-        ({}, "parallelism.context_method", "say how many with context"),
+        ({}, "parallelism.context_method", "give context"),
         (
             {"context": 5},
             "parallelism.context",
@@ -249,7 +249,7 @@ def test_a_ring_that_cannot_be_is_told(decoder: str, layout: dict[str, Any], key
 
 
 def test_a_ring_of_an_attention_that_writes_its_scores_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a product of its own") as told:
+    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a separate matrix product") as told:
         clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}))
     assert told.value.mistakes[0].key == "parallelism.context_method"
 

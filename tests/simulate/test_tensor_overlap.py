@@ -191,7 +191,7 @@ def test_turns_exported_as_traces_take_as_long_as_the_exact_run_of_one_iteration
         ({"tensor": 1, "sequence_parallel": False}, "give tensor above 1 as well"),
         ({"sequence_parallel": False}, "give tensor above 1 as well"),
         ({"tensor": 4, "sequence_parallel": False}, "give sequence_parallel: true as well"),
-        ({"tensor": 4, "context": 1024}, "the 2 tokens of '0.qkv' do not divide by 4; drop tensor_overlap"),
+        ({"tensor": 4, "context": 1024}, "the 2 tokens of '0.qkv' do not divide by 4; leave tensor_overlap out"),
         ({"kind": "paths", "sequence_parallel": False}, "leave tensor_overlap out"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_model_without_products_that_gather_or_scatter_tokens_is_told(tmp_path
     net = Builder("classifier", "classifier", sample="sequence")
     net.loss("loss", net.linear("head", Tensor(FEATURES, TOKENS), 1000))
     model = str(write_workload_file(net.model(), tmp_path / "classifier.yaml"))
-    with pytest.raises(InputError, match="no product of this model gathers or scatters tokens") as told:
+    with pytest.raises(InputError, match="no matrix product of this model gathers or scatters tokens") as told:
         clustersim.simulate(scenario(model, 2, {"tensor": 2}))
     assert told.value.mistakes[0].key == "parallelism.tensor_overlap"
 
