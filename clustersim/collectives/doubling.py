@@ -14,7 +14,7 @@ from clustersim.collectives.checks import Cost, check_collective
 from clustersim.collectives.schedule import Schedule, Step
 
 
-class Folding(NamedTuple):
+class PowerOfTwoFolding(NamedTuple):
     """The ranks that take part in an algorithm for powers of two, and those that fold into a neighbour.
 
     Of the first 2 x `num_extra` ranks, `folded[i]` = 2 i sends its part to `hosts[i]` = 2 i + 1. The participants are
@@ -33,7 +33,7 @@ class Folding(NamedTuple):
         return len(self.folded)
 
 
-def fold(num_ranks: int) -> Folding:
+def fold(num_ranks: int) -> PowerOfTwoFolding:
     """Return the folding of `num_ranks` ranks to the largest power of two that is not above it.
 
     >>> fold(5).members.tolist()
@@ -45,7 +45,7 @@ def fold(num_ranks: int) -> Folding:
     members = np.where(number < num_extra, 2 * number + 1, number + num_extra)
     folded = 2 * np.arange(num_extra)
     bounds = np.concatenate([[0], members + 1])
-    return Folding(power, members, folded, folded + 1, bounds)
+    return PowerOfTwoFolding(power, members, folded, folded + 1, bounds)
 
 
 def doubling_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
@@ -127,7 +127,7 @@ def block_exchange_cost(num_ranks: int, share: float) -> Cost:
     return Cost(steps, share * sum((1 << step) + min(1 << step, num_extra) for step in range(steps)))
 
 
-def folded_whole(folding: Folding, middle: Schedule, bytes_in: float, bytes_out: float) -> Schedule:
+def folded_whole(folding: PowerOfTwoFolding, middle: Schedule, bytes_in: float, bytes_out: float) -> Schedule:
     """Return the schedule with whole buffers from the folded ranks before it, and whole buffers to them after it."""
     if not folding.num_extra:
         return middle

@@ -74,7 +74,7 @@ NVLS_EFFICIENCY = {"hopper": 0.85, "blackwell": 0.74}
 NVSwitches reduce from their third generation on (NVIDIA, H100 architecture whitepaper, 2022)."""
 
 
-class Rates(NamedTuple):
+class NcclRates(NamedTuple):
     """Bytes per second that NCCL assumes: of all its rings together, and of these within one host.
 
     `switch_bytes_per_s` is that of a GPU's link to a switch that reduces, times `NVLS_EFFICIENCY`, None without such a
@@ -91,22 +91,22 @@ class Rates(NamedTuple):
     capability: int = 80
 
 
-class Ranks(NamedTuple):
+class NcclRanks(NamedTuple):
     """Number of ranks, and of their hosts."""
 
     num_ranks: int
     num_hosts: int
 
 
-def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: Rates) -> str:
+def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: NcclRates) -> str:
     """Return the name of the all-reduce that NCCL chooses: the one with the shortest estimate.
 
-    >>> nccl_choice(1e9, 16, 2, Rates(50e9, 240e9)), nccl_choice(1e9, 24, 3, Rates(50e9, 240e9))
+    >>> nccl_choice(1e9, 16, 2, NcclRates(50e9, 240e9)), nccl_choice(1e9, 24, 3, NcclRates(50e9, 240e9))
     ('double-tree', 'ring')
     """
     if num_ranks == 1:
         return "ring"
-    ranks = Ranks(num_ranks, num_hosts)
+    ranks = NcclRanks(num_ranks, num_hosts)
     seconds = {
         "ring": nccl_all_reduce_seconds("ring", num_bytes, ranks, rates),
         "double-tree": nccl_all_reduce_seconds("tree", num_bytes, ranks, rates),
@@ -125,23 +125,23 @@ def nccl_nvls_seconds(num_bytes: float, num_ranks: int, switch_bytes_per_s: floa
     return _NVLS_LATENCY_S + num_bytes * 2 * (num_ranks - 1) / num_ranks / bus
 
 
-def _tree_bus(num_hosts: int, rates: Rates) -> float:
+def _tree_bus(num_hosts: int, rates: NcclRates) -> float:
     """Return the bus rate of trees: between two hosts each byte leaves a host once, but twice in a ring."""
     return min(rates.inside_bytes_per_s, 2 * rates.bytes_per_s) if num_hosts == 2 else rates.bytes_per_s
 
 
-def nccl_all_reduce_seconds(algorithm: str, num_bytes: float, ranks: Ranks, rates: Rates) -> float:
+def nccl_all_reduce_seconds(algorithm: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates) -> float:
     """Return NCCL's estimate for `ring` or `tree` with its best protocol."""
     return min(_seconds(algorithm, protocol, num_bytes, ranks, rates) for protocol in PROTOCOLS)
 
 
-def nccl_latency_us(algorithm: str, protocol: str, ranks: Ranks) -> float:
+def nccl_latency_us(algorithm: str, protocol: str, ranks: NcclRanks) -> float:
     """Return NCCL's latency of an all-reduce in microseconds.
 
     ring: base + (2 (n - 1) - k) max(NVLink, post) + k network, where k = 2 (hosts - 1) messages leave a host;
     tree: base + 2 ((n / hosts - 1) NVLink + floor(log2 hosts) network).
 
-    >>> nccl_latency_us("ring", "LL", Ranks(num_ranks=16, num_hosts=2))
+    >>> nccl_latency_us("ring", "LL", NcclRanks(num_ranks=16, num_hosts=2))
     40.0
     """
     column = PROTOCOLS.index(protocol)
@@ -155,7 +155,7 @@ def nccl_latency_us(algorithm: str, protocol: str, ranks: Ranks) -> float:
     return base + (2 * (ranks.num_ranks - 1) - leaving) * max(inside, post) + leaving * outside
 
 
-def _seconds(algorithm: str, protocol: str, num_bytes: float, ranks: Ranks, rates: Rates) -> float:
+def _seconds(algorithm: str, protocol: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates) -> float:
     latency_us = nccl_latency_us(algorithm, protocol, ranks)
     if algorithm == "ring" and protocol == "Simple" and ranks.num_hosts > 1 and num_bytes >= 64 * ranks.num_ranks:
         latency_us *= rates.plateau
@@ -165,7 +165,7 @@ def _seconds(algorithm: str, protocol: str, num_bytes: float, ranks: Ranks, rate
     return latency_us * 1e-6 + num_bytes / rate
 
 
-def _ring_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
+def _ring_rate(protocol: str, ranks: NcclRanks, rates: NcclRates) -> float:
     """Return buffer bytes per second: the bus rate of the protocol, over 2 (n - 1) / n."""
     whole = rates.bytes_per_s
     ll128 = min(0.92 * whole, _channels_limit("ring LL128", ranks, rates))
@@ -173,7 +173,7 @@ def _ring_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
     return bus * ranks.num_ranks / (2 * (ranks.num_ranks - 1))
 
 
-def _tree_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
+def _tree_rate(protocol: str, ranks: NcclRanks, rates: NcclRates) -> float:
     """Return buffer bytes per second: half of the bus rate of the protocol."""
     tree = min(0.92 * _tree_bus(ranks.num_hosts, rates), _channels_limit("tree Simple", ranks, rates))
     ll128 = tree * (7 / 9 if ranks.num_hosts == 1 else 120 / 128)
@@ -182,14 +182,14 @@ def _tree_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
     return bus / 2 * (_UNBALANCED_TREE if ranks.num_ranks == ranks.num_hosts else 1.0)
 
 
-def _channels_limit(what: str, ranks: Ranks, rates: Rates) -> float:
+def _channels_limit(what: str, ranks: NcclRanks, rates: NcclRates) -> float:
     """Return the maximum bytes per second of all channels together."""
     since = _CHANNEL_GB_PER_S[what]
     of_gpus = since[max(least for least in since if least <= rates.capability)]
     return rates.num_channels * of_gpus[min(ranks.num_hosts, 3) - 1] * 1e9
 
 
-def _ll_limit(ranks: Ranks) -> float:
+def _ll_limit(ranks: NcclRanks) -> float:
     return _LL_MAX_BYTES_PER_S[min(ranks.num_hosts, 3) - 1]
 
 

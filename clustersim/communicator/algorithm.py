@@ -12,7 +12,7 @@ import numpy as np
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.collectives.chain import PIECE_BYTES
 from clustersim.collectives.horovod import HOROVOD
-from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, Rates, ring_plateau
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRates, ring_plateau
 from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
@@ -200,22 +200,22 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
     return list(ranks.values())
 
 
-def _rates_with(transport: str) -> Callable[[Topology, np.ndarray], Rates]:
+def _rates_with(transport: str) -> Callable[[Topology, np.ndarray], NcclRates]:
     """Return what finds the rates by which NCCL chooses with a transport."""
     return _rates_one_way if transport == ONE_WAY else _rates
 
 
 @known_of_gpus
-def _rates(topology: Topology, gpus: np.ndarray) -> Rates:
+def _rates(topology: Topology, gpus: np.ndarray) -> NcclRates:
     return _rates_of(topology, gpus, channels(topology, gpus).rings())
 
 
 @known_of_gpus
-def _rates_one_way(topology: Topology, gpus: np.ndarray) -> Rates:
+def _rates_one_way(topology: Topology, gpus: np.ndarray) -> NcclRates:
     return _rates_of(topology, gpus, _one_channel(topology, gpus).rings())
 
 
-def _rates_of(topology: Topology, gpus: np.ndarray, rings: np.ndarray) -> Rates:
+def _rates_of(topology: Topology, gpus: np.ndarray, rings: np.ndarray) -> NcclRates:
     """Return what NCCL chooses by: bus rates of all rings, of their hops inside hosts and of a switch; its channels.
 
     In one turn of the rings every link passes as many shares as hops go over it, of as many as there are rings.
@@ -230,7 +230,7 @@ def _rates_of(topology: Topology, gpus: np.ndarray, rings: np.ndarray) -> Rates:
 
     whole, architectures = bus(np.full(len(src), True)), _architectures(topology, gpus)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
-    return Rates(
+    return NcclRates(
         whole,
         bus(inside),
         _switch_bytes_per_s(topology, gpus),

@@ -4,7 +4,7 @@ A layout is numbers and lists: there is no clock and no network in this package.
 """
 
 from clustersim.parallelism.grid import AXES, COLLECTIVE_AXES, REPLICAS, REPLICATE_GROUP, SHARD_GROUP, Grid
-from clustersim.parallelism.layout import ModelLayout, Training, lay_out
+from clustersim.parallelism.layout import ModelLayout, TrainingSetup, lay_out
 from clustersim.parallelism.schedules import SCHEDULES
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
 
@@ -18,7 +18,7 @@ __all__ = [
     "Grid",
     "ModelLayout",
     "Parallelism",
-    "Training",
+    "TrainingSetup",
     "lay_out",
     "micro_batch_of",
 ]

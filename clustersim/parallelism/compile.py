@@ -8,7 +8,7 @@ from itertools import groupby
 
 from clustersim.kernels.programs.launches import num_tensors
 from clustersim.model import Layer
-from clustersim.parallelism.exchange import Exchange
+from clustersim.parallelism.exchange import GradientExchange
 from clustersim.parallelism.experts import EXPERT_REPLICAS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.offload import ActivationCopies
@@ -93,10 +93,10 @@ class _ProgramBuilder:
     entered_chunks: set[int] = field(default_factory=set)  # chunks with at least one slot so far
     is_first: bool = False  # whether the current pass is the first forward pass of its chunk
     activation_copies: ActivationCopies = field(init=False)  # of the current pass
-    exchange: Exchange = field(init=False)
+    exchange: GradientExchange = field(init=False)
 
     def __post_init__(self) -> None:
-        self.exchange = Exchange(self.stage, self.grid, self.parts, self.rules, self.update_s)
+        self.exchange = GradientExchange(self.stage, self.grid, self.parts, self.rules, self.update_s)
 
     def write(self, slot: Slot, is_last: bool, defers_weights: bool) -> None:
         """Append one slot: the last one of a chunk in full, others as passes of a shared body.

@@ -17,7 +17,7 @@ from clustersim.program.ops import BACKWARD, UPDATE, Call, Compute, Key, Op, Pas
 
 
 @dataclass
-class Exchange:
+class GradientExchange:
     """Tracks the gradients of a stage, and appends reductions, the update and gathers of weights to its program.
 
     `ops` in the methods below is the program so far.

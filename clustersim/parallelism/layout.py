@@ -81,7 +81,7 @@ _FP32_BYTES = 4.0
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingSetup:
     """What a layout needs about the training: times of the undivided layers for a micro-batch, and how it trains.
 
     `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether their exchange begins
@@ -147,7 +147,7 @@ class ModelLayout:
         return list(self.grid.groups(self.replica_axes))
 
 
-def lay_out(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
+def lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
     """Return the layout of a model."""
     if layout.kind == "one-weird-trick":
         return _lay_out_trick(layout, grid, training)
@@ -179,7 +179,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
     return ModelLayout(grid, tuple(parts), tuple(plans), memory, held=over_time, host_memory=in_hosts)
 
 
-def _rules(layout: Parallelism, grid: Grid, training: Training) -> Rules:
+def _rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Rules:
     """Return the rules by which ranks of a grid exchange gradients, weights and activations."""
     whole = training.whole
     number = PRECISIONS[whole.precision]
@@ -222,7 +222,7 @@ def _share(pieces: Sequence[Piece], layout: Parallelism, grid: Grid) -> float:
     return largest_share(sizes, grid.shard_group_size, layout.gather_overlap)
 
 
-def _is_blocking(layout: Parallelism, grid: Grid, training: Training) -> bool:
+def _is_blocking(layout: Parallelism, grid: Grid, training: TrainingSetup) -> bool:
     """Return whether sharded gradients are exchanged bucket by bucket while compute waits: `zero-2` without overlap.
 
     Not with offload, shard groups or expert parallelism, whose reductions begin as soon as each block is complete.
@@ -231,7 +231,7 @@ def _is_blocking(layout: Parallelism, grid: Grid, training: Training) -> bool:
     return layout.sharding == "zero-2" and not training.overlap and not is_by_block
 
 
-def offload_of(layout: Parallelism, training: Training) -> Offload:
+def offload_of(layout: Parallelism, training: TrainingSetup) -> Offload:
     """Return what is offloaded, and whether gradients leave the GPU early: that needs a single micro-batch.
 
     Beside the bytes that the optimizer moves in fp32, the host reads gradients and writes weights in their own formats.
@@ -245,7 +245,7 @@ def offload_of(layout: Parallelism, training: Training) -> Offload:
     return Offload(offloads_optimizer, layout.offloads(ACTIVATIONS), moved, frees)
 
 
-def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
+def _lay_out_trick(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
     """Return the layout of one-weird-trick: replicated convolutions, split fully connected layers."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     trick = Trick(grid.data, whole.batch, layout.scheme or "in-shares", layout.update_every_pass)
@@ -264,7 +264,7 @@ def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> Model
     return ModelLayout(grid, parts, (plan,), (held,))
 
 
-def _sample_bytes(layout: Parallelism, training: Training) -> float | None:
+def _sample_bytes(layout: Parallelism, training: TrainingSetup) -> float | None:
     """Return the bytes of the samples of one pass through the stages; None if they need not be waited for."""
     if training.copied_bytes is None:
         return None
@@ -280,7 +280,7 @@ def _buffer_copies(layout: Parallelism, grid: Grid, whole: Workload) -> BufferCo
     return buffer_copies(layout.sharding_copies, whole.gpu, number.units, *sizes)
 
 
-def _gradient_kernels(layout: Parallelism, grid: Grid, training: Training) -> Moved:
+def _gradient_kernels(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Moved:
     """Return the seconds per parameter of the kernels that process gradients."""
     if layout.gradient_kernels == "none":
         return NOTHING_MOVED
@@ -291,7 +291,7 @@ def _gradient_kernels(layout: Parallelism, grid: Grid, training: Training) -> Mo
     return moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, *copies, skipped)
 
 
-def _rules_without_degrees(training: Training) -> Rules:
+def _rules_without_degrees(training: TrainingSetup) -> Rules:
     """Return the rules of a layout without sharding and without pipeline stages."""
     whole = training.whole
     return Rules(
@@ -305,7 +305,7 @@ def _rules_without_degrees(training: Training) -> Rules:
     )
 
 
-def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
+def _lay_out_tiles(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
     """Return the layout of local-fields: each GPU of a replica has a tile of every layer."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     rows = tile_pieces(whole.model, layout.tiles_on(grid.num_ranks), number.activation_bytes)
@@ -322,7 +322,7 @@ def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> Model
     return ModelLayout(grid, parts, tuple(plans), tuple(memory), axes)
 
 
-def _lay_out_paths(layout: Parallelism, grid: Grid, training: Training) -> ModelLayout:
+def _lay_out_paths(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
     """Return the layout of paths: branches on different GPUs of a replica."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     times, gpus = whole.layers, range(grid.pipeline)
@@ -349,7 +349,7 @@ def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: f
 
 
 def part_starts(
-    layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
+    layout: Parallelism, grid: Grid, training: TrainingSetup, pieces: Sequence[Piece], times: Sequence[LayerTime]
 ) -> list[int]:
     """Return the first layer of each part."""
     layers, num_parts = [piece.layer for piece in pieces], grid.pipeline * layout.chunks
@@ -373,7 +373,7 @@ def part_starts(
 
 
 def _parts(
-    layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
+    layout: Parallelism, grid: Grid, training: TrainingSetup, pieces: Sequence[Piece], times: Sequence[LayerTime]
 ) -> list[Part]:
     layers = [piece.layer for piece in pieces]
     starts = part_starts(layout, grid, training, pieces, times)
@@ -435,7 +435,7 @@ def _memory_over_time(
     return StageMemory(kept, recomputed_bytes, sum(memory.values()) - at_peak)
 
 
-def _memory_rules(layout: Parallelism, grid: Grid, training: Training) -> MemoryRules:
+def _memory_rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> MemoryRules:
     whole = training.whole
     return MemoryRules(
         micro_batch=whole.batch,

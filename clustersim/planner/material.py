@@ -14,7 +14,7 @@ import numpy as np
 from clustersim.hardware import load_gpu
 from clustersim.model import PRECISIONS, Layer, LayerTime, Workload
 from clustersim.model.casts import casts_of
-from clustersim.parallelism import AXES, REPLICAS, SHARD_GROUP, Grid, Training
+from clustersim.parallelism import AXES, REPLICAS, SHARD_GROUP, Grid, TrainingSetup
 from clustersim.parallelism.experts import OP
 from clustersim.parallelism.layout import offload_of, part_starts, pieces_of
 from clustersim.parallelism.offload import OPTIMIZER
@@ -79,7 +79,7 @@ class Timed:
     `forward_ring_s` and `backward_ring_s` how long blocks of an attention in a ring are awaited beyond its compute.
     """
 
-    training: Training
+    training: TrainingSetup
     times: tuple[LayerTime, ...]
     forward_s: np.ndarray
     backward_data_s: np.ndarray
@@ -236,7 +236,7 @@ class Material:
         if given is not None and any(given):
             whole = of_a_batch(point_of(self.point, choice), whole, whole.batch, given)
         whole = at_pace(whole, self._slowest)
-        training = Training(
+        training = TrainingSetup(
             whole=whole,
             optimizer=self.point.optimizer,
             library=self.point.compute.library,

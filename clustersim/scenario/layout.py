@@ -8,7 +8,7 @@ from dataclasses import replace
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import build_workload
 from clustersim.model import LayerTime, Model, Workload
-from clustersim.parallelism import ModelLayout, Training, lay_out
+from clustersim.parallelism import ModelLayout, TrainingSetup, lay_out
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.compressed import with_compression
 from clustersim.scenario.point import Point
@@ -57,7 +57,7 @@ _MADE: dict[tuple[int, str], tuple[Point, ModelLayout]] = {}
 
 def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
     factor = slowest_of(point, whole.gpu, given_times, point.num_gpus, num_hosts=1)
-    training = Training(
+    training = TrainingSetup(
         whole=at_pace(of_a_batch(point, whole, point.micro_batch, given_times), factor),
         optimizer=point.optimizer,
         library=point.compute.library,

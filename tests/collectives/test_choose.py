@@ -10,8 +10,8 @@ from clustersim.collectives import COLLECTIVES, busbw_factor, choose
 from clustersim.collectives.choose import RULES
 from clustersim.collectives.nccl import (
     PROTOCOLS,
-    Ranks,
-    Rates,
+    NcclRanks,
+    NcclRates,
     nccl_all_reduce_seconds,
     nccl_latency_us,
     nccl_nvls_seconds,
@@ -52,12 +52,12 @@ def test_every_transport_has_a_rule_for_every_collective(transport: str) -> None
 )
 def test_latencies_are_those_of_nccl(num_hosts: int, algorithm: str, latencies_us: tuple[float, ...]) -> None:
     """Eight GPUs a host behind NVLink, computed by hand from NCCL's formulas."""
-    ranks = Ranks(8 * num_hosts, num_hosts)
+    ranks = NcclRanks(8 * num_hosts, num_hosts)
     assert [nccl_latency_us(algorithm, protocol, ranks) for protocol in PROTOCOLS] == pytest.approx(latencies_us)
 
 
 def test_a_large_nccl_ring_runs_at_the_bus_rate() -> None:
-    seconds = nccl_all_reduce_seconds("ring", 1e12, Ranks(16, 2), Rates(12e9))
+    seconds = nccl_all_reduce_seconds("ring", 1e12, NcclRanks(16, 2), NcclRates(12e9))
     assert 1e12 * 2 * 15 / 16 / seconds == pytest.approx(12e9, rel=1e-3)
 
 
@@ -66,13 +66,13 @@ def test_a_large_nccl_ring_runs_at_the_bus_rate() -> None:
     [(2, 70, 18.5), (3, 70, 10.0), (2, 80, 23.6), (4, 80, 17.8), (2, 90, 41.4), (1, 75, 26.5), (2, 100, 42.8)],
 )
 def test_a_large_tree_runs_at_half_of_what_its_channels_carry(num_hosts: int, capability: int, gb_per_s: float) -> None:
-    rates = Rates(1e15, num_channels=3, capability=capability)
-    seconds = nccl_all_reduce_seconds("tree", 1e15, Ranks(8 * num_hosts, num_hosts), rates)
+    rates = NcclRates(1e15, num_channels=3, capability=capability)
+    seconds = nccl_all_reduce_seconds("tree", 1e15, NcclRanks(8 * num_hosts, num_hosts), rates)
     assert 1e15 / seconds == pytest.approx(3 * gb_per_s * 1e9 / 2, rel=1e-3)
 
 
 def test_a_tree_of_hosts_with_one_gpu_has_a_lower_rate() -> None:
-    one, two = (nccl_all_reduce_seconds("tree", 1e15, Ranks(4 * each, 4), Rates(10e9)) for each in (1, 2))
+    one, two = (nccl_all_reduce_seconds("tree", 1e15, NcclRanks(4 * each, 4), NcclRates(10e9)) for each in (1, 2))
     assert two / one == pytest.approx(0.85, rel=1e-3)
 
 

@@ -12,7 +12,7 @@ from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.compute_time import ComputeSpec, build_workload
 from clustersim.model import Model, load_model
 from clustersim.model.builder import Builder, Tensor
-from clustersim.parallelism import ModelLayout, Parallelism, Training, lay_out
+from clustersim.parallelism import ModelLayout, Parallelism, TrainingSetup, lay_out
 from clustersim.parallelism.historical.halo import Tiles
 from clustersim.parallelism.historical.local_fields import tile_pieces
 from clustersim.program.ops import Call, Compute, Ready, Receive, Send
@@ -34,7 +34,7 @@ def stack(height: int, width: int, maps: int = 8, field: int = 9) -> Model:
 def laid_out(model: Model, num_gpus: int, batch: int = BATCH, **keys: object) -> ModelLayout:
     work = build_workload(model, load_gpu("gtx-680"), batch, "fp32", OptimizerSpec(), ComputeSpec())
     layout = Parallelism(kind="local-fields", **keys)
-    return lay_out(layout, layout.grid(num_gpus), Training(work, OptimizerSpec(), "cudnn", (0.0,), True))
+    return lay_out(layout, layout.grid(num_gpus), TrainingSetup(work, OptimizerSpec(), "cudnn", (0.0,), True))
 
 
 def sent(out: ModelLayout) -> dict[int, float]:

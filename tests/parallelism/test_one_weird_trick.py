@@ -11,7 +11,7 @@ from clustersim.hardware import load_gpu
 from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.compute_time import ComputeSpec, build_workload
 from clustersim.model import load_model
-from clustersim.parallelism import ModelLayout, Parallelism, Training, lay_out
+from clustersim.parallelism import ModelLayout, Parallelism, TrainingSetup, lay_out
 from clustersim.parallelism.historical.one_weird_trick import MOVED_ALONG, Trick, trick_pieces
 from clustersim.program.ops import Call, Compute, Ready, Wait
 
@@ -27,7 +27,7 @@ def laid_out(scheme: str, num_gpus: int, batch: int = 64, update_every_pass: boo
         )
 
     layout = Parallelism(kind="one-weird-trick", scheme=scheme, update_every_pass=update_every_pass)
-    training = Training(work_at(batch), OptimizerSpec(), "cudnn", (0.0,), True, work_at)
+    training = TrainingSetup(work_at(batch), OptimizerSpec(), "cudnn", (0.0,), True, work_at)
     return lay_out(layout, layout.grid(num_gpus), training)
 
 

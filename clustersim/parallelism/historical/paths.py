@@ -43,14 +43,14 @@ REPLICA = "pipeline"
 
 
 @dataclass(frozen=True)
-class Path:
+class BranchPath:
     """Consecutive layers, by their index in the model, and the GPU of a replica that has them."""
 
     layers: tuple[int, ...]
     gpu: int
 
 
-Segment = tuple[Path, ...]
+Segment = tuple[BranchPath, ...]
 """Parallel branches between a split and a join; a single path if there are no branches."""
 
 
@@ -124,7 +124,7 @@ def _assigned(paths: Sequence[Sequence[int]], times: Sequence[LayerTime], num_gp
     for number in sorted(range(len(paths)), key=lambda number: -seconds[number]):
         gpus[number] = busy.index(min(busy))
         busy[gpus[number]] += seconds[number]
-    return tuple(Path(tuple(path), gpu) for path, gpu in zip(paths, gpus, strict=True))
+    return tuple(BranchPath(tuple(path), gpu) for path, gpu in zip(paths, gpus, strict=True))
 
 
 def path_parts(segments: Sequence[Segment], times: Sequence[LayerTime], num_gpus: int) -> tuple[Part, ...]:
@@ -252,10 +252,10 @@ class _ProgramBuilder:
         """Return the GPUs other than the first that have branches of a segment."""
         return sorted({path.gpu for path in segment if path.gpu})
 
-    def _size(self, path: Path) -> float:
+    def _size(self, path: BranchPath) -> float:
         return self.times[path.layers[-1]].layer.output_elements * self.element
 
-    def _written(self, what: str, path: Path) -> Key:
+    def _written(self, what: str, path: BranchPath) -> Key:
         return Key(f"{what} of {self.times[path.layers[-1]].layer.branch}", 0, path.layers[-1])
 
     def _gradient_of_input(self, first: int, gpu: int) -> Key:
