@@ -1,9 +1,9 @@
-"""Collective algorithms: who sends what to whom, and in which step.
+"""Collective algorithms: the messages of each step, from which rank to which rank.
 
-No clock and no links in here: `clustersim.network` says how long it takes. Every algorithm takes the ranks and
-the bytes, and its own options behind them; `num_bytes` is the whole buffer, as nccl-tests counts it: for
-all-gather, reduce-scatter, scatter, gather and all-to-all that is n times what a rank keeps, gives or has for one
-other. Rank 0 is the root where there is one.
+There is no clock and no link in this package: `clustersim.network` computes times. Every algorithm takes the number of
+ranks and the bytes, and then its own options. `num_bytes` is the whole buffer, as nccl-tests counts it: for all-gather,
+reduce-scatter, scatter, gather and all-to-all that is n times what a rank keeps, contributes or has for one other rank.
+Rank 0 is the root if there is one.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from clustersim.errors import InputError
 from clustersim.registry import Registry
 
 Algorithm = Callable[..., Schedule]
-"""Takes `num_ranks`, `num_bytes` and its own options; without options it has sensible ones."""
+"""Takes `num_ranks`, `num_bytes` and its own options, which have defaults."""
 
 
 @lru_cache(maxsize=64)
 def options_of(algorithm: Algorithm) -> frozenset[str]:
-    """Return the names of an algorithm's own options, so that a caller passes each what it knows.
+    """Return the names of an algorithm's own options, so that a caller passes only those.
 
     >>> sorted(options_of(ALL_REDUCE["hierarchical"]))
     ['groups', 'ranks_per_host']
@@ -156,17 +156,17 @@ COLLECTIVES: Registry[Registry[Algorithm]] = Registry(
 IN_SWITCH: Registry[Registry[Algorithm]] = Registry(
     "collective of a switch", {"all-reduce": Registry("all-reduce algorithm of a switch", {"nvls": nvls_all_reduce})}
 )
-"""Algorithms of a switch that adds: their schedules have a rank more than there are, the last, which is the switch."""
+"""Algorithms with a reduction in the switch: their schedules have one more rank, the last one, for the switch."""
 
 IN_HOST_MEMORY: Registry[Registry[Algorithm]] = Registry(
     "collective by way of host memory",
     {"all-reduce": Registry("all-reduce algorithm by way of host memory", {HOROVOD: horovod_all_reduce})},
 )
-"""Algorithms among GPUs a part of which is among their host memories: those are as many ranks more, behind the GPUs."""
+"""Algorithms with a part among host memories: their schedules have as many more ranks, after the GPUs, for these."""
 
 
 def algorithms_of(op: str) -> Registry[Algorithm]:
-    """Return all algorithms of a collective, those of a switch and by way of host memory among them.
+    """Return all algorithms of a collective, including those in a switch and through host memory.
 
     >>> "nvls" in algorithms_of("all-reduce"), "nvls" in ALL_REDUCE
     (True, False)

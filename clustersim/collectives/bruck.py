@@ -1,4 +1,4 @@
-"""Bruck's all-gather and the dissemination barrier: partners 1, 2, 4, ... ranks ahead, round the end, for any n."""
+"""Bruck's all-gather and the dissemination barrier: partners 1, 2, 4, ... ranks away, modulo n, for any n."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clustersim.collectives.schedule import Schedule, Step
 
 
 def bruck_all_gather(num_ranks: int, num_bytes: float) -> Schedule:
-    """Schedule an all-gather into a buffer of `num_bytes`: in step s a rank sends all it has 2^s ranks back.
+    """Schedule an all-gather into a buffer of `num_bytes`: in step s a rank sends all that it has 2^s ranks back.
 
     ceil(log2 n) steps; each rank sends (n - 1) / n of the gathered buffer (Bruck et al., "Efficient algorithms
     for all-to-all communications in multiport message-passing systems", 1997).
@@ -31,10 +31,10 @@ def bruck_all_gather_cost(num_ranks: int, num_bytes: float) -> Cost:
 
 
 def dissemination_barrier(num_ranks: int, num_bytes: float = 0.0) -> Schedule:
-    """Schedule a barrier: in step s a rank tells the one 2^s ahead that it and all it has heard of are there.
+    """Schedule a barrier: in step s a rank signals to the rank 2^s ahead that it and all ranks before it have arrived.
 
-    ceil(log2 n) steps; a rank sends one message a step, of `num_bytes` each, which is nothing beside its
-    envelope for a pure barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988).
+    ceil(log2 n) steps; a rank sends one message per step, of `num_bytes` each, which is 0 for a pure barrier (Hensgen,
+    Finkel and Manber, "Two algorithms for barrier synchronization", 1988).
     """
     check_collective(num_ranks, num_bytes)
     rank = np.arange(num_ranks)

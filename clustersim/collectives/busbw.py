@@ -1,4 +1,4 @@
-"""From the speed a caller sees to the speed the links see, as nccl-tests counts."""
+"""Bus bandwidth from algorithm bandwidth, as nccl-tests defines them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FACTORS: Registry[Callable[[int], float]] = Registry(
 
 
 def busbw_factor(op: str, num_ranks: int) -> float:
-    """Return bus bandwidth over algorithm bandwidth, the latter being the buffer's size over the time.
+    """Return bus bandwidth over algorithm bandwidth; the latter is the buffer's size over the time.
 
-    2 (n - 1) / n for an all-reduce, (n - 1) / n where each rank keeps an n-th, 1 for broadcast, reduce and
-    send-recv (nccl-tests, doc/PERFORMANCE.md); 0 for a barrier, which moves no data.
+    2 (n - 1) / n for an all-reduce, (n - 1) / n if each rank keeps an n-th, 1 for broadcast, reduce and send-recv
+    (nccl-tests, doc/PERFORMANCE.md); 0 for a barrier, which moves no data.
 
     >>> busbw_factor("all-reduce", 4)
     1.5

@@ -1,26 +1,44 @@
-"""Pipelined chains: the buffer goes from rank to rank in pieces, all ranks at work at once.
+"""Pipelined chains: the buffer passes from rank to rank in pieces, and all ranks send at the same time.
 
-NCCL's broadcast and reduce, which it calls rings. As `rings`, several may run at once, each with an equal share of
-the bytes and with the ranks in an order of its own, which is gone through from rank 0 on.
+These are NCCL's broadcast and reduce, which it calls rings. As `rings`, several chains run at once, each with an equal
+share of the bytes and with its own order of ranks, which begins at rank 0.
 
-NCCL cuts what each of its channels has into pieces of 512 KiB (`REDUCE_CHUNKSTEPS` and `BROADCAST_CHUNKSTEPS` are 1,
-src/include/collectives.h; `loopSize` in src/collectives/device/reduce.h of 2.4 to 2.8). A chain that stands for several
-channels of one order so has pieces of as many times that, `piece_bytes`: 6 MB on 12 channels are one piece, which takes
-15 times as long through 16 GPUs as over a link. That is the protocol Simple, which NCCL takes there above some 300 kB:
-where channels have one order its estimate counts the latency of one hop alone (`sameChannels`, src/graph/tuning.cc).
-Where they have not, as among hosts, it counts every hop's and prefers LL and LL128, whose pieces are lines of 8 and 128
-bytes; those chains have pieces of 512 KiB each here.
+NCCL divides the bytes of each of its channels into pieces of 512 KiB (`REDUCE_CHUNKSTEPS` and `BROADCAST_CHUNKSTEPS`
+are 1, src/include/collectives.h; `loopSize` in src/collectives/device/reduce.h of 2.4 to 2.8). So a chain that
+represents several channels with one order has pieces of as many times that size, `piece_bytes`: 6 MB on 12 channels are
+one piece, which takes 15 times as long through 16 GPUs as over one link. That is the protocol Simple, which NCCL takes
+for such chains above some 300 kB: if channels have one order its estimate counts the latency of one hop alone
+(`sameChannels`, src/graph/tuning.cc). If they have different orders, as among hosts, it counts the latency of every hop
+and prefers LL and LL128, whose pieces are lines of 8 and 128 bytes; those chains have pieces of 512 KiB each here.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective
-from clustersim.collectives.orders import Orders, checked_orders
-from clustersim.collectives.pipeline import PIECE_BYTES, default_num_chunks
+from clustersim.collectives.ring import Orders, checked_orders
+from clustersim.collectives.run_length import RunLengthSteps
 from clustersim.collectives.schedule import Relays, Schedule, Step
-from clustersim.collectives.spells import Spells
+
+PIECE_BYTES = 512 * 1024
+"""One of the 8 slots of NCCL's 4 MiB buffer for large messages (`NCCL_STEPS`, `NCCL_BUFFSIZE`)."""
+
+PIECES_PER_HOP = 8
+
+
+def default_num_chunks(num_bytes: float, num_hops: int, piece_bytes: float = PIECE_BYTES) -> int:
+    """Return the number of pieces of a buffer that passes through `num_hops` ranks one after another.
+
+    Pieces have 512 KiB, as in NCCL, or `piece_bytes`, but there are at most 8 per hop: filling the pipeline then takes
+    at most about an eighth of the whole, and finer pieces would only be more messages.
+
+    >>> default_num_chunks(1e3, 4), default_num_chunks(8e6, 4), default_num_chunks(1e9, 4)
+    (1, 16, 32)
+    """
+    return max(1, min(math.ceil(num_bytes / piece_bytes), PIECES_PER_HOP * num_hops))
 
 
 def chain_broadcast(
@@ -83,5 +101,5 @@ def _chains(
     ends = from_root[:, :-1].ravel(), from_root[:, 1:].ravel()
     columns = Step.of(*ends, num_bytes / len(orders) / pieces, own * pieces - first, reduce=not down)
     relays = None if rings is None else Relays(*ends, np.full(len(first), 1 / len(orders)))
-    spells, num_steps = Spells(columns, first, first + pieces), pieces + num_ranks - 2
-    return spells.schedule(num_ranks, num_steps, pieces * len(orders), relays)
+    runs, num_steps = RunLengthSteps(columns, first, first + pieces), pieces + num_ranks - 2
+    return runs.schedule(num_ranks, num_steps, pieces * len(orders), relays)

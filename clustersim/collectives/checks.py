@@ -1,4 +1,4 @@
-"""What every algorithm asks of its arguments, and what a collective of one size costs."""
+"""Checks of the arguments of algorithms, and the cost of a collective of one size."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from clustersim.arguments import check_number
 
 
 class Cost(NamedTuple):
-    """What stands in a row on the slowest path of a collective over idle links.
+    """The critical path of a collective over idle links.
 
-    `num_messages` are the messages that wait for one another, each of which costs a latency, and
-    `num_bytes` the bytes that pass one link after another: seconds = num_messages x latency +
-    num_bytes / rate.
+    `num_messages` are the messages that wait for one another, each with a latency, and `num_bytes` the bytes that pass
+    one link after another: seconds = num_messages x latency + num_bytes / rate.
     """
 
     num_messages: int
@@ -27,23 +26,23 @@ class Cost(NamedTuple):
         return self.num_messages * latency_s + self.num_bytes / bytes_per_s
 
     def plus(self, other: Cost) -> Cost:
-        """Return the cost of this and then the other."""
+        """Return the cost of this collective followed by the other."""
         return Cost(self.num_messages + other.num_messages, self.num_bytes + other.num_bytes)
 
 
 def check_collective(num_ranks: int, num_bytes: float) -> None:
-    """Refuse a collective without ranks, or of a size that is negative or not finite."""
+    """Raise InputError for less than one rank, or a size that is negative or not finite."""
     check_number("num_ranks", num_ranks, least=1, is_whole=True)
     check_number("num_bytes", num_bytes, least=0)
 
 
 def check_at_least_one(name: str, value: int) -> None:
-    """Refuse a count below 1, naming the option it belongs to."""
+    """Raise InputError for a count below 1, with the name of its option."""
     check_number(name, value, least=1, is_whole=True)
 
 
 def log2_ceil(count: int) -> int:
-    """Return how often 1 must be doubled to reach `count`.
+    """Return ceil(log2(count)).
 
     >>> [log2_ceil(count) for count in (1, 2, 3, 4, 5)]
     [0, 1, 2, 2, 3]

@@ -1,4 +1,4 @@
-"""How long a collective takes when nothing else is on the links: formulas, one beside each algorithm."""
+"""Times of collectives on idle links in closed form, one formula for each algorithm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from clustersim.errors import InputError
 from clustersim.registry import Registry
 
 CostRule = Callable[..., Cost]
-"""Takes what its algorithm takes: `num_ranks`, `num_bytes` and the algorithm's own options."""
+"""Takes the arguments of its algorithm: `num_ranks`, `num_bytes` and the algorithm's own options."""
 
 
 def _costs(op: str, rules: dict[str, CostRule]) -> Registry[CostRule]:
@@ -109,12 +109,12 @@ def closed_form(
     overhead_s: float = 0.0,
     **options: Any,
 ) -> float:
-    """Return the seconds that a collective takes on an idle star, all ranks entering together.
+    """Return the seconds of a collective on an idle star; all ranks enter at the same time.
 
-    Every rank has one full-duplex link of `bytes_per_s`; `latency_s` is from end to end, and each message
-    costs `overhead_s` on top. A rank starts its next step when its own sends and receives of the one before
-    have ended. Adding takes no time here. `torus-ring` holds on an idle torus too, with one rank at each of
-    its `dims`, since its messages never share a link. `options` are the algorithm's own.
+    Every rank has one full-duplex link of `bytes_per_s`; `latency_s` is from end to end, and each message costs
+    `overhead_s` in addition. A rank starts its next step when its own sends and receives of the step before have ended.
+    Reduction takes no time here. `torus-ring` is also exact on an idle torus with one rank at each node of its `dims`,
+    since its messages never share a link. `options` are the algorithm's own.
 
     >>> closed_form("all-reduce", "ring", 4, 8e9, latency_s=1e-6, bytes_per_s=1e9)
     12.000006
@@ -132,9 +132,9 @@ def closed_form(
 def torus_ring_seconds(
     dims: Sequence[int], num_bytes: float, latency_s: Sequence[float], bytes_per_s: Sequence[float]
 ) -> float:
-    """Return the seconds of a torus-ring all-reduce where the dimensions differ, as Gemini's do.
+    """Return the seconds of a torus-ring all-reduce if the dimensions differ, as Gemini's do.
 
-    `latency_s` and `bytes_per_s` have one value a dimension: 2 sum_d (d - 1) (latency_d + b_d / rate_d), with b_d
+    `latency_s` and `bytes_per_s` have one value per dimension: 2 sum_d (d - 1) (latency_d + b_d / rate_d), with b_d
     the buffer over the product of the dimensions up to d.
     """
     halves = half_torus_ring_costs(math.prod(dims), num_bytes, dims)

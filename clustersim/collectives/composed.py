@@ -1,4 +1,4 @@
-"""Collectives made of two others, for large buffers."""
+"""Collectives composed of two others, for large buffers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def scatter_all_gather_broadcast_cost(num_ranks: int, num_bytes: float) -> Cost:
 def scatter_gather_reduce(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule a reduction to rank 0 as a reduce-scatter by recursive halving and then a binomial gather.
 
-    floor(log2 n) + ceil(log2 n) steps, in which rank 0 receives 2 (n - 1) / n of the buffer where n is a power
-    of two; the folding costs 2 steps more otherwise (Rabenseifner, 2004).
+    floor(log2 n) + ceil(log2 n) steps, in which rank 0 receives 2 (n - 1) / n of the buffer if n is a power of two;
+    otherwise folding adds 2 steps (Rabenseifner, 2004).
     """
     return Schedule.concatenate([halving_reduce_scatter(num_ranks, num_bytes), tree_gather(num_ranks, num_bytes)])
 

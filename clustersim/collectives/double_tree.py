@@ -1,9 +1,9 @@
-"""Two binary trees at once, half of the buffer through each: a rank that is inside one is mostly a leaf of the other.
+"""Two binary trees at once, half of the buffer through each: an inner rank of one is mostly a leaf of the other.
 
 Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009, with the
-trees of NCCL (`src/graph/trees.cc`). NCCL's go over hosts, with a chain through the GPUs of each, and there are two
-for each of its channels: these are given as `chains`, `chains[channel][host]` being the ranks of a host from the one
-on that talks to other hosts.
+trees of NCCL (`src/graph/trees.cc`). NCCL's trees are over hosts, with a chain through the GPUs of each host, and there
+are two for each of its channels: these are given as `chains`, where `chains[channel][host]` are the ranks of a host,
+beginning with the one that exchanges messages with other hosts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clustersim.collectives.chain import default_num_chunks
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective, log2_ceil
-from clustersim.collectives.pipeline import default_num_chunks
-from clustersim.collectives.schedule import Relays, Schedule, Step, keeping
+from clustersim.collectives.schedule import Relays, Schedule, Step, cached_steps
 from clustersim.errors import InputError
 
 Chains = Sequence[Sequence[Sequence[int] | np.ndarray]]
-"""For each channel and host its ranks, the one first that talks to other hosts."""
+"""For each channel and host its ranks, first the one that exchanges messages with other hosts."""
 
 
 class Tree(NamedTuple):
@@ -33,7 +33,7 @@ def double_trees(num_ranks: int) -> tuple[Tree, Tree]:
     """Return NCCL's two trees.
 
     The first is the binary tree in rank order whose leaves are the odd ranks, with rank 0 above its root;
-    the second is its mirror image for an even number of ranks and the first moved on by one for an odd one.
+    the second is its mirror image for an even number of ranks, and the first one shifted by one rank for an odd number.
 
     >>> [tree.parent.tolist() for tree in double_trees(4)]
     [[-1, 2, 0, 2], [1, 3, 1, -1]]
@@ -65,13 +65,13 @@ def double_tree_all_reduce(
 ) -> Schedule:
     """Schedule an all-reduce up and down two binary trees, each with half of the buffer in `num_chunks` pieces.
 
-    2 (num_chunks + h - 1) steps for trees of height h = ceil(log2 n). A rank sends half of the buffer up
-    each tree that it is not the root of, and down to each child: at most twice the buffer where n is even,
-    2 (n - 1) / n of it on average. Pieces of 512 KiB by default. NCCL starts a piece's way down while others
-    are still on their way up; here the way down follows, which keeps the links busy for as long.
+    2 (num_chunks + h - 1) steps for trees of height h = ceil(log2 n). A rank sends half of the buffer up each tree of
+    which it is not the root, and down to each child: at most twice the buffer if n is even, 2 (n - 1) / n of it on
+    average. Pieces of 512 KiB by default. NCCL begins to send a piece down while others are still on the way up; here
+    all pieces go down after the last one has come up, which keeps the links busy for as long.
 
-    With `chains` there are two trees over the hosts for each channel, with an equal share each, and h is the height
-    of the tree over hosts and the length of the longest chain below it. Ranks then send ahead.
+    With `chains` there are two trees over the hosts for each channel, with an equal share each, and h is the height of
+    the tree over hosts plus the length of the longest chain below it. Ranks then send ahead.
     """
     check_collective(num_ranks, num_bytes)
     trees = list(double_trees(num_ranks)) if chains is None else _over_hosts(num_ranks, chains)
@@ -99,9 +99,9 @@ def _way(
     busy: Callable[[int], Hashable],
     relays: Relays | None,
 ) -> Schedule:
-    """Return the way up or down, on which what a rank sends another for several trees goes as one message."""
-    together = keeping(lambda step: finer(step).together())
-    return Schedule(num_ranks, num_steps, together, granularity, busy, finer, relays)
+    """Return the schedule up or down; what a rank sends another rank for several trees is one message."""
+    coalesced = cached_steps(lambda step: finer(step).coalesced())
+    return Schedule(num_ranks, num_steps, coalesced, granularity, busy, finer, relays)
 
 
 def _longest_ways(trees: Sequence[Tree]) -> Relays:
@@ -117,11 +117,11 @@ def _longest_ways(trees: Sequence[Tree]) -> Relays:
 
 
 def _over_hosts(num_ranks: int, chains: Chains) -> list[Tree]:
-    """Return two trees over the hosts for each channel, each host's ranks a chain that ends at its first."""
-    everybody, trees = list(range(num_ranks)), []
+    """Return two trees over the hosts for each channel; each host's ranks are a chain that ends at its first one."""
+    all_ranks, trees = list(range(num_ranks)), []
     for hosts in chains:
         ranks = np.concatenate([np.asarray(host, dtype=np.int64) for host in hosts])
-        if sorted(ranks.tolist()) != everybody or any(len(host) == 0 for host in hosts):
+        if sorted(ranks.tolist()) != all_ranks or any(len(host) == 0 for host in hosts):
             raise InputError(
                 f"the chains of a channel must have every rank from 0 to {num_ranks - 1} once, and none may be empty",
                 got=str([list(map(int, host)) for host in hosts])[:60],
@@ -139,7 +139,7 @@ def _over_hosts(num_ranks: int, chains: Chains) -> list[Tree]:
 
 
 class _Edges:
-    """The edges of trees from child to parent, and which piece of its tree's share each one carries in a step."""
+    """The edges of trees from child to parent, and the piece of its tree's share that each edge carries in a step."""
 
     def __init__(self, trees: Sequence[Tree], pieces: int, num_bytes: float):
         inner = [np.flatnonzero(tree.parent >= 0) for tree in trees]
@@ -156,7 +156,7 @@ class _Edges:
         return max(1, self.height - step), min(self.height, self.height - step + self._pieces - 1)
 
     def busy_down(self, step: int) -> tuple[int, int]:
-        """Return the least and the greatest depth of the children that get a piece in a step."""
+        """Return the least and the greatest depth of the children that receive a piece in a step."""
         return max(1, step + 2 - self._pieces), min(self.height, step + 1)
 
     def up(self, step: int) -> Step:
@@ -175,10 +175,10 @@ class _Edges:
 def double_tree_all_reduce_cost(num_ranks: int, num_bytes: float, num_chunks: int | None = None) -> Cost:
     """Return 2 (c + h - 1) messages that carry (4 (c + h) - 6) pieces of b / (2 c) bytes, for c = num_chunks.
 
-    h = ceil(log2 n) is the height. A rank's two children share its link, save in the step at the root, which
-    has one child. Two ranks pass 2 c pieces and three ranks 4 c. It holds for powers of two, and for c >= h - 1
-    otherwise (tested up to 66 ranks); with fewer pieces the trees' ragged edge leaves ranks out of step, there is no
-    such form, and an error says so.
+    h = ceil(log2 n) is the height. A rank's two children share its link, except in the step at the root, which has one
+    child. Two ranks pass 2 c pieces and three ranks 4 c. It holds for powers of two, and for c >= h - 1 otherwise
+    (tested up to 66 ranks). With fewer pieces the unequal depths of the leaves let ranks drift apart, there is no such
+    formula, and InputError is raised.
     """
     height = log2_ceil(num_ranks)
     pieces = _num_chunks(height, num_bytes / 2, num_chunks)

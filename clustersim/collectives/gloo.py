@@ -1,8 +1,9 @@
-"""Collectives as gloo runs them, the library under `torch.distributed` on CPUs.
+"""Collectives as gloo runs them, the library of `torch.distributed` on CPUs.
 
-Read in gloo's sources (allreduce.cc, reduce.cc, broadcast.cc) and seen on the wire with PyTorch 2.13 (`make lab`). Its
-all-gather is the ordinary ring. Segments of 1 MiB, two of which are under way at a time so that one is added while the
-other is sent, change nothing in what a rank sends, to whom and after what; here an n-th of the buffer is one message.
+Read in gloo's sources (allreduce.cc, reduce.cc, broadcast.cc) and observed on the wire with PyTorch 2.13 (`make lab`).
+Its all-gather is the ordinary ring. Segments of 1 MiB, of which two are in flight at a time so that one is added while
+the other is sent, do not change which messages a rank sends, to which rank, and after which message; here an n-th of
+the buffer is one message.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ def gloo_ring_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
     [2, 0, 1]
     """
     return Schedule.concatenate(
-        [_once_round(num_ranks, num_bytes, first, reduce=reduce) for first, reduce in ((1, True), (0, False))]
+        [_around_once(num_ranks, num_bytes, first, reduce=reduce) for first, reduce in ((1, True), (0, False))]
     )
 
 
 def gloo_reduce_scatter(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule torch's reduce-scatter over gloo: an all-reduce of everything, of which each rank keeps its part.
 
-    It sends twice what a ring that only scatters would.
+    It sends twice as much as a ring reduce-scatter.
     """
     return gloo_ring_all_reduce(num_ranks, num_bytes)
 
 
 def gloo_ring_reduce(num_ranks: int, num_bytes: float) -> Schedule:
-    """Schedule gloo's reduction: once round the ring to add, and then every other rank sends its n-th to rank 0."""
-    added = _once_round(num_ranks, num_bytes, 1, reduce=True)
+    """Schedule gloo's reduction: a ring reduce-scatter, and then every other rank sends its n-th to rank 0."""
+    added = _around_once(num_ranks, num_bytes, 1, reduce=True)
     if num_ranks == 1:
         return added
     others = np.arange(1, num_ranks)
@@ -54,7 +55,7 @@ def gloo_ring_reduce_cost(num_ranks: int, num_bytes: float) -> Cost:
 def gloo_tree_broadcast(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule gloo's broadcast from rank 0: a binomial tree in which a rank sends to all of its children at once.
 
-    Rank v hands on to v + 2^i for every 2^i above v, as far as there are ranks; the messages share its link.
+    Rank v sends to v + 2^i for every 2^i above v, if there is such a rank; the messages share its link.
 
     >>> [(t.step, t.src, t.dst) for t in gloo_tree_broadcast(4, 8.0).transfers()]
     [(0, 0, 1), (0, 0, 2), (1, 1, 3)]
@@ -70,10 +71,10 @@ def gloo_tree_broadcast(num_ranks: int, num_bytes: float) -> Schedule:
 
 
 def gloo_tree_broadcast_cost(num_ranks: int, num_bytes: float) -> Cost:
-    """Return the way from rank 0 over 1, 3, 7, ...: a message each, beside those to a rank's other children.
+    """Return the path from rank 0 over 1, 3, 7, ...: one message each, beside those to a rank's other children.
 
-    With n = 2^d ranks that is d messages and d (d + 1) / 2 b bytes, where a tree that sends one message after the
-    other has d b.
+    With n = 2^d ranks that is d messages and d (d + 1) / 2 b bytes; a tree that sends one message after the other has d
+    b.
     """
     on_the_way = [(1 << depth) - 1 for depth in range(log2_ceil(num_ranks))]
     children = [
@@ -83,8 +84,8 @@ def gloo_tree_broadcast_cost(num_ranks: int, num_bytes: float) -> Cost:
     return Cost(sum(count > 0 for count in children), sum(children) * num_bytes)
 
 
-def _once_round(num_ranks: int, num_bytes: float, first: int, *, reduce: bool) -> Schedule:
-    """Schedule n - 1 steps to the rank before; rank r sends chunk r + `first` first, and then those after it."""
+def _around_once(num_ranks: int, num_bytes: float, first: int, *, reduce: bool) -> Schedule:
+    """Schedule n - 1 steps to the rank before; rank r sends chunk r + `first` first, and then the following chunks."""
     check_collective(num_ranks, num_bytes)
     rank = np.arange(num_ranks)
     return Schedule.repeat(

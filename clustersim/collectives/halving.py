@@ -1,7 +1,8 @@
-"""Recursive halving: partners each take over half of what they still share, and add the other's part.
+"""Recursive halving: each partner takes over half of their common chunks, and adds the other's part.
 
-Rabenseifner, "Optimization of collective reduction operations", 2004; Thakur, Rabenseifner and Gropp, 2005.
-Ranks beyond a power of two are folded in first and out last.
+Rabenseifner, "Optimization of collective reduction operations", 2004; Thakur, Rabenseifner and Gropp, 2005. For a
+number of ranks that is not a power of two, the extra ranks are folded into neighbours first and receive the result at
+the end.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustersim.collectives.checks import Cost, check_collective
-from clustersim.collectives.doubling import block_exchange_cost, fold_log2, folded_whole, gather_blocks
-from clustersim.collectives.folding import fold
+from clustersim.collectives.doubling import block_exchange_cost, fold, fold_log2, folded_whole, gather_blocks
 from clustersim.collectives.schedule import Schedule, Step
 
 
@@ -18,7 +18,7 @@ def halving_doubling_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule Rabenseifner's all-reduce: reduce-scatter by recursive halving, all-gather by recursive doubling.
 
     2 floor(log2 n) steps in which a rank sends 2 (p - 1) / p of the buffer, p being the largest power of two
-    up to n; 2 more, of one whole buffer from or to each folded rank, where n is no power of two.
+    up to n; 2 more, of one whole buffer from or to each folded rank, if n is not a power of two.
 
     >>> [t.num_bytes for t in halving_doubling_all_reduce(4, 8.0).transfers() if t.src == 0]
     [4.0, 2.0, 2.0, 4.0]
@@ -32,7 +32,7 @@ def halving_doubling_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
 
 
 def halving_doubling_all_reduce_cost(num_ranks: int, num_bytes: float) -> Cost:
-    """Return 2 log2 p messages of 2 (p - 1) / p b bytes together, and 2 more of b each where n is not p."""
+    """Return 2 log2 p messages of 2 (p - 1) / p b bytes together, and 2 more of b each if n is not p."""
     steps = fold_log2(num_ranks)
     power = 1 << steps
     middle = Cost(2 * steps, 2 * (power - 1) * num_bytes / power)
@@ -42,7 +42,7 @@ def halving_doubling_all_reduce_cost(num_ranks: int, num_bytes: float) -> Cost:
 def halving_reduce_scatter(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule a reduce-scatter of a buffer of `num_bytes` by recursive halving: rank r ends with the sum of chunk r.
 
-    floor(log2 n) steps in which a rank sends (n - 1) / n of the buffer where n is a power of two; otherwise
+    floor(log2 n) steps in which a rank sends (n - 1) / n of the buffer if n is a power of two; otherwise
     2 more, one with the whole buffer of each folded rank and one with its chunk of the sum.
     """
     check_collective(num_ranks, num_bytes)
@@ -57,9 +57,9 @@ def halving_reduce_scatter(num_ranks: int, num_bytes: float) -> Schedule:
 
 
 def halving_reduce_scatter_cost(num_ranks: int, num_bytes: float) -> Cost:
-    """Return the messages of the ranks that speak for the most chunks, which are the first.
+    """Return the messages of the ranks that represent the most chunks, which are the first.
 
-    In step s from the last they receive 2^s + min(2^s, extra) chunks, extra being n - 2^floor(log2 n); before
+    In step s from the last they receive 2^s + min(2^s, extra) chunks, extra being n - 2^floor(log2 n). Before
     that there is a whole buffer from each folded rank, and after it one chunk back.
     """
     middle = block_exchange_cost(num_ranks, num_bytes / num_ranks)
@@ -70,7 +70,7 @@ def halving_reduce_scatter_cost(num_ranks: int, num_bytes: float) -> Cost:
 def halve_blocks(num_ranks: int, num_bytes: float, members: np.ndarray, bounds: np.ndarray) -> Schedule:
     """Schedule the recursive halving of 2^k members: v ends with the sum of chunks `bounds[v]` to `bounds[v + 1]` - 1.
 
-    `bounds` [2^k + 1] ends with the number of chunks that the buffer of `num_bytes` is cut into.
+    `bounds` [2^k + 1] ends with the number of chunks of the buffer of `num_bytes`.
     """
     member = np.arange(len(members))
     granularity = int(bounds[-1])

@@ -1,4 +1,4 @@
-"""All-reduce in two levels: inside each host, then between hosts, then inside again."""
+"""Hierarchical all-reduce: within each host, between hosts, and within each host again."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from clustersim.collectives.schedule import Schedule, Step
 from clustersim.errors import InputError
 
 Groups = Sequence[Sequence[int]]
-"""The ranks of each host, in the order of the ring inside it."""
+"""The ranks of each host, in the order of the ring within it."""
 
 RanksPerHost = int | Sequence[int] | None
-"""How many consecutive ranks each host has: one number for all, with what is left on the last host, or one for each."""
+"""Number of consecutive ranks of each host: one number for all, with the rest on the last host, or one for each."""
 
 
 def hierarchical_all_reduce(
     num_ranks: int, num_bytes: float, ranks_per_host: RanksPerHost = None, groups: Groups | None = None
 ) -> Schedule:
-    """Schedule an all-reduce inside hosts, between hosts, inside hosts, each part by rings.
+    """Schedule an all-reduce within hosts, between hosts, and within hosts again, each part by rings.
 
-    The buffer is cut into as many shards as the smallest host has ranks. A ring in each host adds up shard
-    j on the host's rank j, a ring through all hosts' ranks j all-reduces it, and a ring in each host brings it
-    to everybody: 2 (g - 1) + 2 (h - 1) steps for h hosts of at most g ranks. With s shards a rank j < s
-    sends 2 (g - 1) / s of the buffer inside (a little less where g > s) and 2 (h - 1) / (h s) outside. Hosts of equal
-    size: Mikami et al., "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018.
+    The buffer is divided into as many shards as the smallest host has ranks. A ring in each host reduces shard j to the
+    host's rank j, a ring through all hosts' ranks j all-reduces it, and a ring in each host all-gathers it: 2 (g - 1) +
+    2 (h - 1) steps for h hosts of at most g ranks. With s shards a rank j < s sends 2 (g - 1) / s of the buffer within
+    its host (a little less if g > s) and 2 (h - 1) / (h s) between hosts. With hosts of equal size: Mikami et al.,
+    "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018.
 
-    Hosts are given as `ranks_per_host` where their ranks are consecutive (one number, with what is left on the
-    last host, or one for each host), or else as `groups`. One host, by default, is a plain ring.
+    Hosts are given as `ranks_per_host` if their ranks are consecutive (one number, with the rest on the last host, or
+    one for each host), otherwise as `groups`. One host, by default, is a plain ring.
     """
     check_collective(num_ranks, num_bytes)
     hosts = hosts_of(num_ranks, ranks_per_host, groups)
@@ -48,7 +48,7 @@ def hierarchical_all_reduce(
 def hierarchical_all_reduce_cost(
     num_ranks: int, num_bytes: float, ranks_per_host: RanksPerHost = None, groups: Groups | None = None
 ) -> Cost:
-    """Return 2 (g - 1) messages of b / s bytes inside the largest host and 2 (h - 1) of b / (h s) between hosts."""
+    """Return 2 (g - 1) messages of b / s bytes within the largest host and 2 (h - 1) of b / (h s) between hosts."""
     hosts = hosts_of(num_ranks, ranks_per_host, groups)
     shards, largest, num_hosts = min(map(len, hosts)), max(map(len, hosts)), len(hosts)
     inside = Cost(2 * (largest - 1), 2 * (largest - 1) * num_bytes / shards)
@@ -62,8 +62,8 @@ def hosts_of(num_ranks: int, ranks_per_host: RanksPerHost, groups: Groups | None
     if ranks_per_host is not None:
         raise InputError("an all-reduce takes ranks_per_host or groups, not both", got="both", allowed="one of them")
     hosts = [np.asarray(group, dtype=np.int64) for group in groups]
-    everybody = np.sort(np.concatenate([*hosts, np.empty(0, dtype=np.int64)]))
-    if not np.array_equal(everybody, np.arange(num_ranks)) or any(len(host) == 0 for host in hosts):
+    all_ranks = np.sort(np.concatenate([*hosts, np.empty(0, dtype=np.int64)]))
+    if not np.array_equal(all_ranks, np.arange(num_ranks)) or any(len(host) == 0 for host in hosts):
         raise InputError(
             f"groups must hold each rank from 0 to {num_ranks - 1} once, and none may be empty",
             got=str([list(map(int, host)) for host in hosts])[:60],
@@ -87,7 +87,7 @@ def _consecutive(num_ranks: int, ranks_per_host: int | Sequence[int]) -> list[np
 
 
 class Inside:
-    """The rings inside the hosts. Shard j ends and starts on the host's rank j; a host of one is done at once."""
+    """The rings within hosts. Shard j ends and starts on the host's rank j; a host with one rank has no steps."""
 
     def __init__(self, hosts: list[np.ndarray], shards: int, num_bytes: float):
         sizes = np.array([len(host) for host in hosts])
@@ -102,7 +102,7 @@ class Inside:
         self._all_send = shards == int(self._size.max())
 
     def pattern(self, step: int) -> int:
-        """Return 0 for all steps where hosts are of one size: then every rank has a shard to send in each."""
+        """Return 0 for all steps if hosts have equal sizes: then every rank sends a shard in each step."""
         return 0 if self._all_send else step
 
     def reduce_scatter(self, step: int) -> Step:
@@ -112,7 +112,7 @@ class Inside:
         return self._pass_on(step, (self._place - step) % self._size, reduce=False)
 
     def _pass_on(self, step: int, shard: np.ndarray, reduce: bool) -> Step:
-        """Send each rank's shard of this step to the next, where there is such a shard and the ring is not done."""
+        """Send each rank's shard of this step to the next rank, if it has one and the ring is not done."""
         sends = (shard < self._shards) & (step < self._size - 1)
         return Step.of(
             self._rank[sends],
@@ -125,7 +125,7 @@ class Inside:
 
 
 def between(num_ranks: int, hosts: list[np.ndarray], shards: int, num_bytes: float) -> Schedule:
-    """Schedule the rings between hosts: for each shard one, through the ranks that hold it."""
+    """Schedule the rings between hosts: one for each shard, through the ranks that have it."""
     num_hosts = len(hosts)
     host, shard = (axis.ravel() for axis in np.meshgrid(np.arange(num_hosts), np.arange(shards), indexing="ij"))
     src = np.array([ranks[:shards] for ranks in hosts])

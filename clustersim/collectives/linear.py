@@ -1,4 +1,4 @@
-"""Collectives in a single step: the root talks to everybody at once, or everybody to everybody."""
+"""Collectives in a single step: the root exchanges messages with all ranks at once, or every rank with every other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def linear_gather(num_ranks: int, num_bytes: float) -> Schedule:
 def linear_all_to_all(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule an all-to-all in 1 step: each rank sends an n-th of its buffer of `num_bytes` to each other at once.
 
-    Chunk i n + j is what rank i has for rank j; each rank sends (n - 1) / n of its buffer in n - 1 messages.
+    Chunk i n + j is sent from rank i to rank j; each rank sends (n - 1) / n of its buffer in n - 1 messages.
     """
     check_collective(num_ranks, num_bytes)
 

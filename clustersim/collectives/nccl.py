@@ -1,11 +1,11 @@
-"""NCCL's own estimate of an all-reduce, from which it chooses between rings, trees and sums in the switch.
+"""NCCL's own estimate of an all-reduce, by which it chooses between rings, trees and reduction in the switch.
 
-Constants and formulas: NCCL 2.30, `src/graph/tuning.cc`. Kept: latencies by protocol and hop, the share of
-bandwidth that each protocol gets, the correction for trees of middling size, trees between two hosts at twice the
-rate of what leaves a host (each byte crosses once each way, where it crosses twice in a ring), what a channel carries
-at most, and NVLS on one host. Simplified: the rate is that of all channels at once; NVLink inside a host; Ampere's
-limit for LL; LL128 allowed everywhere; trees are NCCL's balanced ones wherever a host has two GPUs of the group; no
-NVLS over several hosts, CollNet or PAT.
+Constants and formulas: NCCL 2.30, `src/graph/tuning.cc`. Included: latencies by protocol and hop, the fraction of
+bandwidth that each protocol reaches, the correction for trees at medium sizes, trees between two hosts at twice the
+rate of the links that leave a host (each byte crosses once in each direction, but twice in a ring), the maximum rate of
+a channel, and NVLS on one host. Simplified: the rate is that of all channels together; NVLink within a host; Ampere's
+limit for LL; LL128 always allowed; trees are NCCL's balanced ones if a host has two or more GPUs of the group; no NVLS
+over several hosts, CollNet or PAT.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ _CHANNEL_GB_PER_S = {
     "tree LL128": {0: (20.0, 20.0, 20.0), 90: (36.7, 36.7, 29.0), 100: (55.6, 31.67, 20.0)},
     "ring LL128": {0: (20.0, 20.0, 20.0), 90: (36.7, 36.7, 36.7), 100: (40.0, 40.0, 40.0)},
 }
-"""The most that a channel carries on 1, 2 and more hosts, by the compute capability (times 10) that it is from on.
+"""Maximum rate of a channel on 1, 2 and more hosts, by the least compute capability (times 10) it applies to.
 
-`perChMaxTreeBws`, `perChMaxTreeLL128Bws` and `perChMaxRingLL128Bws`; trees of all protocols have the first.
-"""
+`perChMaxTreeBws`, `perChMaxTreeLL128Bws` and `perChMaxRingLL128Bws`; trees of all protocols have the first."""
 
 _UNBALANCED_TREE = 0.85
-"""Share of a tree's rate that is left where one GPU of a host has all of its messages (`NCCL_TOPO_PATTERN_TREE`)."""
+"""Fraction of a tree's rate if one GPU of a host has all of its messages (`NCCL_TOPO_PATTERN_TREE`)."""
 
 _TREE_CORRECTION = {
     "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
@@ -50,14 +49,14 @@ _FEWEST_FOR_NVLS = 3  # recalled: `src/transport/nvls.cc` has none for two GPUs
 
 
 ROUND_RINGS = ("all-gather", "all-reduce", "reduce-scatter")
-"""Collectives that have the plateau of rings. NCCL says so of all-reduces, where alone it has a choice; the others are
-what an all-reduce round a ring is made of."""
+"""Collectives with the plateau of rings. NCCL applies it to all-reduces, its only choice; the others are the parts of
+an all-reduce in a ring."""
 
 
 def ring_plateau(*architectures: str) -> float:
-    """Return how many times the sum of its hops' latencies a collective round a ring over several hosts takes.
+    """Return the factor on the sum of its hops' latencies for a collective in a ring over several hosts.
 
-    `tuning.cc` calls it the plateau effect of rings with the protocol Simple: 1.9 where the oldest GPU is from before
+    `tuning.cc` calls it the plateau effect of rings with the protocol Simple: 1.9 if the oldest GPU is from before
     compute capability 8.0 or of another maker, otherwise 1.4.
 
     >>> ring_plateau("volta", "hopper"), ring_plateau("ampere")
@@ -70,19 +69,18 @@ NVLS_CHANNELS = 16
 """Recalled: what NCCL prints on a DGX H100."""
 
 NVLS_EFFICIENCY = {"hopper": 0.85, "blackwell": 0.74}
-"""What NCCL counts on of the NVLinks' rate in a switch that adds, by the architecture of the GPUs.
+"""Fraction of the NVLinks' rate that NCCL assumes with a switch that reduces, by the architecture of the GPUs.
 
-NVSwitches add from their third generation on (NVIDIA, H100 architecture whitepaper, 2022).
-"""
+NVSwitches reduce from their third generation on (NVIDIA, H100 architecture whitepaper, 2022)."""
 
 
-class Rates(NamedTuple):
-    """Bytes per second that NCCL counts on: of all its rings together, and what those would have inside one host.
+class NcclRates(NamedTuple):
+    """Bytes per second that NCCL assumes: of all its rings together, and of these within one host.
 
-    `switch_bytes_per_s` is that of a GPU's link to a switch that adds, times `NVLS_EFFICIENCY`, where there is one;
-    `plateau` is what `ring_plateau` says of the GPUs, `num_channels` how many NCCL's search finds
-    (`nccl_channels.found_channels`; infinitely many are held up by nothing) and `capability` the least compute
-    capability, times 10, of the GPUs.
+    `switch_bytes_per_s` is that of a GPU's link to a switch that reduces, times `NVLS_EFFICIENCY`, None without such a
+    switch; `plateau` is that of `ring_plateau` for the GPUs, `num_channels` the number that NCCL's search finds
+    (`nccl_channels.found_channels`; infinity sets no limit) and `capability` the least compute capability, times 10, of
+    the GPUs.
     """
 
     bytes_per_s: float
@@ -93,22 +91,22 @@ class Rates(NamedTuple):
     capability: int = 80
 
 
-class Ranks(NamedTuple):
-    """How many ranks there are, and on how many hosts."""
+class NcclRanks(NamedTuple):
+    """Number of ranks, and of their hosts."""
 
     num_ranks: int
     num_hosts: int
 
 
-def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: Rates) -> str:
-    """Return the name of the all-reduce that NCCL takes: the one that it estimates to be the fastest.
+def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: NcclRates) -> str:
+    """Return the name of the all-reduce that NCCL chooses: the one with the shortest estimate.
 
-    >>> nccl_choice(1e9, 16, 2, Rates(50e9, 240e9)), nccl_choice(1e9, 24, 3, Rates(50e9, 240e9))
+    >>> nccl_choice(1e9, 16, 2, NcclRates(50e9, 240e9)), nccl_choice(1e9, 24, 3, NcclRates(50e9, 240e9))
     ('double-tree', 'ring')
     """
     if num_ranks == 1:
         return "ring"
-    ranks = Ranks(num_ranks, num_hosts)
+    ranks = NcclRanks(num_ranks, num_hosts)
     seconds = {
         "ring": nccl_all_reduce_seconds("ring", num_bytes, ranks, rates),
         "double-tree": nccl_all_reduce_seconds("tree", num_bytes, ranks, rates),
@@ -119,31 +117,31 @@ def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: Rates) 
 
 
 def nccl_nvls_seconds(num_bytes: float, num_ranks: int, switch_bytes_per_s: float) -> float:
-    """Return NCCL's estimate for a sum in the switch of one host.
+    """Return NCCL's estimate for a reduction in the switch of one host.
 
-    25 us + b 2 (n - 1) / n / (2 B 15 / 16) for links to the switch of which it counts on B bytes a second.
+    25 us + b 2 (n - 1) / n / (2 B 15 / 16) for links to the switch with an assumed rate of B bytes a second.
     """
     bus = 2 * switch_bytes_per_s * (NVLS_CHANNELS - 1) / NVLS_CHANNELS
     return _NVLS_LATENCY_S + num_bytes * 2 * (num_ranks - 1) / num_ranks / bus
 
 
-def _tree_bus(num_hosts: int, rates: Rates) -> float:
-    """Return the bus rate of trees: between two hosts, each byte leaves a host once where it does twice in a ring."""
+def _tree_bus(num_hosts: int, rates: NcclRates) -> float:
+    """Return the bus rate of trees: between two hosts each byte leaves a host once, but twice in a ring."""
     return min(rates.inside_bytes_per_s, 2 * rates.bytes_per_s) if num_hosts == 2 else rates.bytes_per_s
 
 
-def nccl_all_reduce_seconds(algorithm: str, num_bytes: float, ranks: Ranks, rates: Rates) -> float:
-    """Return NCCL's estimate for `ring` or `tree` with the protocol it would take."""
+def nccl_all_reduce_seconds(algorithm: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates) -> float:
+    """Return NCCL's estimate for `ring` or `tree` with its best protocol."""
     return min(_seconds(algorithm, protocol, num_bytes, ranks, rates) for protocol in PROTOCOLS)
 
 
-def nccl_latency_us(algorithm: str, protocol: str, ranks: Ranks) -> float:
+def nccl_latency_us(algorithm: str, protocol: str, ranks: NcclRanks) -> float:
     """Return NCCL's latency of an all-reduce in microseconds.
 
     ring: base + (2 (n - 1) - k) max(NVLink, post) + k network, where k = 2 (hosts - 1) messages leave a host;
     tree: base + 2 ((n / hosts - 1) NVLink + floor(log2 hosts) network).
 
-    >>> nccl_latency_us("ring", "LL", Ranks(num_ranks=16, num_hosts=2))
+    >>> nccl_latency_us("ring", "LL", NcclRanks(num_ranks=16, num_hosts=2))
     40.0
     """
     column = PROTOCOLS.index(protocol)
@@ -157,7 +155,7 @@ def nccl_latency_us(algorithm: str, protocol: str, ranks: Ranks) -> float:
     return base + (2 * (ranks.num_ranks - 1) - leaving) * max(inside, post) + leaving * outside
 
 
-def _seconds(algorithm: str, protocol: str, num_bytes: float, ranks: Ranks, rates: Rates) -> float:
+def _seconds(algorithm: str, protocol: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates) -> float:
     latency_us = nccl_latency_us(algorithm, protocol, ranks)
     if algorithm == "ring" and protocol == "Simple" and ranks.num_hosts > 1 and num_bytes >= 64 * ranks.num_ranks:
         latency_us *= rates.plateau
@@ -167,16 +165,16 @@ def _seconds(algorithm: str, protocol: str, num_bytes: float, ranks: Ranks, rate
     return latency_us * 1e-6 + num_bytes / rate
 
 
-def _ring_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
-    """Return buffer bytes per second: the bus rate that the protocol leaves, over 2 (n - 1) / n."""
+def _ring_rate(protocol: str, ranks: NcclRanks, rates: NcclRates) -> float:
+    """Return buffer bytes per second: the bus rate of the protocol, over 2 (n - 1) / n."""
     whole = rates.bytes_per_s
     ll128 = min(0.92 * whole, _channels_limit("ring LL128", ranks, rates))
     bus = {"LL": min(_ll_limit(ranks), whole / 2), "LL128": ll128, "Simple": whole}[protocol]
     return bus * ranks.num_ranks / (2 * (ranks.num_ranks - 1))
 
 
-def _tree_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
-    """Return buffer bytes per second: half of the bus rate that the protocol leaves."""
+def _tree_rate(protocol: str, ranks: NcclRanks, rates: NcclRates) -> float:
+    """Return buffer bytes per second: half of the bus rate of the protocol."""
     tree = min(0.92 * _tree_bus(ranks.num_hosts, rates), _channels_limit("tree Simple", ranks, rates))
     ll128 = tree * (7 / 9 if ranks.num_hosts == 1 else 120 / 128)
     ll128 = min(ll128, _channels_limit("tree LL128", ranks, rates))
@@ -184,14 +182,14 @@ def _tree_rate(protocol: str, ranks: Ranks, rates: Rates) -> float:
     return bus / 2 * (_UNBALANCED_TREE if ranks.num_ranks == ranks.num_hosts else 1.0)
 
 
-def _channels_limit(what: str, ranks: Ranks, rates: Rates) -> float:
-    """Return the most bytes per second that all channels carry."""
+def _channels_limit(what: str, ranks: NcclRanks, rates: NcclRates) -> float:
+    """Return the maximum bytes per second of all channels together."""
     since = _CHANNEL_GB_PER_S[what]
     of_gpus = since[max(least for least in since if least <= rates.capability)]
     return rates.num_channels * of_gpus[min(ranks.num_hosts, 3) - 1] * 1e9
 
 
-def _ll_limit(ranks: Ranks) -> float:
+def _ll_limit(ranks: NcclRanks) -> float:
     return _LL_MAX_BYTES_PER_S[min(ranks.num_hosts, 3) - 1]
 
 

@@ -1,9 +1,9 @@
 """NCCL 1's collectives: one ring of the GPUs of one host, in the order of their numbers.
 
-NVIDIA/nccl, src/core.cu, commit 6db8cfde: `orderRanks` sorts ranks by NVML's number of their GPU, which goes by the PCI
-bus, and `commBuildMaps` gives each the next one as neighbour, NVLinks or not. Every collective is a kernel of one
-block of threads (`grid(1, 1, 1)`, src/common_coll.h), which reads, adds and writes all that its GPU sends and keeps
-(`AllReduceKernel` in src/all_reduce.cu).
+NVIDIA/nccl, src/core.cu, commit 6db8cfde: `orderRanks` sorts ranks by the NVML number of their GPU, which is the order
+on the PCI bus, and `commBuildMaps` makes the next rank the neighbour, with NVLinks or without. Every collective is a
+kernel with one thread block (`grid(1, 1, 1)`, src/common_coll.h). The block reads, adds and writes everything that its
+GPU sends and keeps (`AllReduceKernel` in src/all_reduce.cu).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 NCCL_1 = "nccl-1"
 NCCL_1_PROCESSES = "nccl-1-processes"
-"""What scenarios call it where one process has all GPUs of the host, and where each has a process of its own."""
+"""Its names in scenarios: with one process for all GPUs of the host, and with one process for each GPU."""
 
 OF_NCCL_1 = (NCCL_1, NCCL_1_PROCESSES)
 
 NCCL_1_CHANNELS = 1
-"""Blocks of threads of a collective on each GPU."""
+"""Thread blocks of a collective on each GPU."""
 
 
 def nccl_1_ring(gpus: np.ndarray) -> np.ndarray:
@@ -30,12 +30,12 @@ def nccl_1_ring(gpus: np.ndarray) -> np.ndarray:
 
 
 def block_moves(num_ranks: int, processes: bool) -> np.ndarray:
-    """Return the bytes that the block of a rank reads and writes for each byte of a chunk, in each step of the ring.
+    """Return the bytes that a rank's thread block reads and writes per byte of a chunk, in each step of the ring.
 
-    It reads what it sends and writes it (2), and what it has been sent, too, where it adds (3); the sum that is
-    complete it also keeps (4). In one process sums then come to where they belong, and are passed on from there (2).
-    With a process for each GPU all comes into a buffer, from which it is passed on and copied (3), in the last step
-    only copied (2): that has the wire to itself by then, and counts with the step before (`PUSHRECV`).
+    It reads what it sends and writes it (2), and reads what it received as well if it adds (3); it also keeps the
+    complete sum (4). With one process sums are then written to their final place, and are passed on from there (2).
+    With a process for each GPU they are written into a buffer, from which they are passed on and copied (3), in the
+    last step only copied (2): that copy uses no link, and is counted in the step before (`PUSHRECV`).
 
     >>> block_moves(2, processes=False).tolist(), block_moves(4, processes=True).tolist()
     ([2.0, 4.0], [2.0, 3.0, 3.0, 4.0, 3.0, 3.0])
@@ -45,4 +45,4 @@ def block_moves(num_ranks: int, processes: bool) -> np.ndarray:
 
 
 LAST_COPY_MOVES = 2.0
-"""What it reads and writes at the end for each byte of a chunk, where it lies in a buffer, and nothing is sent."""
+"""Bytes read and written per byte of a chunk at the end, if the chunk is in a buffer and nothing is sent."""

@@ -1,7 +1,7 @@
-"""NCCL 2.4's choice between rings and double trees, which came before the estimate of `clustersim.collectives.nccl`.
+"""NCCL 2.4's choice between rings and double trees, later replaced by the estimate in `clustersim.collectives.nccl`.
 
-Constants and formulas: NCCL 2.4 (2019), `src/init.cu`, `ncclTreeThreshold`. NVLinks alone make a tree between two hosts
-quicker than a ring there; without them trees are for small messages.
+Constants and formulas: NCCL 2.4 (2019), `src/init.cu`, `ncclTreeThreshold`. Between two hosts a tree has a higher rate
+than a ring only with NVLinks; without them trees are for small messages.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ _RING_STEP_S, _TREE_INSIDE_S, _TREE_BETWEEN_S = 6e-6, 4e-6, 15e-6
 _CHANNEL_BYTES_PER_S = 5e9
 
 NCCL_2_4 = "nccl-2.4"
-"""What scenarios call this choice."""
+"""Its name in scenarios."""
 
 
 def nccl_2_4_choice(
     num_bytes: float, num_ranks: int, num_hosts: int, num_channels: int = 1, nvlink: bool = False
 ) -> str:
-    """Return the all-reduce that NCCL 2.4 takes.
+    """Return the all-reduce that NCCL 2.4 chooses.
 
     >>> [nccl_2_4_choice(size, num_ranks=8, num_hosts=2) for size in (150e3, 151e3)]
     ['double-tree', 'ring']
@@ -27,11 +27,11 @@ def nccl_2_4_choice(
 
 
 def tree_threshold_bytes(num_ranks: int, num_hosts: int, num_channels: int = 1, nvlink: bool = False) -> float:
-    """Return up to which size NCCL 2.4 takes trees: B_ring B_tree / (B_ring - B_tree) (t_ring - t_tree).
+    """Return the largest size for which NCCL 2.4 chooses trees: B_ring B_tree / (B_ring - B_tree) (t_ring - t_tree).
 
-    t_ring = 6 us (n - 1); t_tree = 15 us floor(log2 hosts) + 4 us (n / hosts - 1), for whole numbers of GPUs a host.
-    B_ring = 5 GB/s, with NVLink 5 GB/s a channel; B_tree = 2/3 of it, with NVLink 3/4, and twice that between two
-    hosts, for which there is no limit. None in one host, and where rings are no later.
+    t_ring = 6 us (n - 1); t_tree = 15 us floor(log2 hosts) + 4 us (n / hosts - 1), with whole numbers of GPUs per host.
+    B_ring = 5 GB/s, with NVLink 5 GB/s per channel; B_tree = 2/3 of it, with NVLink 3/4, and twice that between two
+    hosts, for which there is no limit. 0 in one host, and if t_ring is not more than t_tree.
     """
     ring_s = _RING_STEP_S * (num_ranks - 1)
     tree_s = _TREE_BETWEEN_S * math.floor(math.log2(num_hosts)) + _TREE_INSIDE_S * (num_ranks // num_hosts - 1)

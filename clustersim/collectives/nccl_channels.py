@@ -1,10 +1,10 @@
-"""How many channels NCCL runs a collective on, each of which is a block of threads that holds a multiprocessor.
+"""Number of channels of an NCCL collective; each channel is a thread block that occupies a multiprocessor.
 
 Formulas and constants: NCCL 2.30, `src/graph/search.cc` (`ncclTopoCompute`, `ncclTopoDupChannels`) and
-`src/graph/connect.cc` (`ncclTopoPostset`). What NCCL prints agrees: 24 in a host of A100 with NVSwitch
+`src/graph/connect.cc` (`ncclTopoPostset`). NCCL's own output agrees: 24 in a host of A100 with NVSwitch
 (NVIDIA/nccl-tests, issue 100), 16 in one of H800 (NVIDIA/nccl, issue 892), 8 on two hosts of two H20 each (issue 1189),
-2 on hosts with one adapter (NVIDIA/nccl-tests, issue 128). Left out: fewer channels for less than some hundred kB; what
-NCCL before 2.5 did, which looked for rings in another way.
+2 on hosts with one adapter (NVIDIA/nccl-tests, issue 128). Left out: fewer channels below some hundred kB; NCCL before
+2.5, which searched for rings in another way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INSIDE_GB_PER_S = {
     0: (40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0),
     90: (60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0),
     100: (90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0),
-}  # speeds that are tried for a channel in one host, from a compute capability (times 10) on
+}  # speeds tried for a channel in one host, by the least compute capability (times 10)
 _BETWEEN_GB_PER_S = {
     0: (48.0, 30.0, 28.0, 24.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.4, 1.2, 0.24, 0.12),
     90: (48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12),
@@ -29,12 +29,12 @@ _CAPABILITY = {"pascal": 60, "volta": 70, "turing": 75, "ampere": 80, "hopper": 
 
 
 def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectures: str) -> int:
-    """Return the channels of a collective along `num_ways` ways through its hosts, each of which has this rate.
+    """Return the channels of a collective along `num_ways` routes through its hosts, each with this rate.
 
-    `architectures` are those of its GPUs, of which the oldest counts.
-    A way has as many as make the most of its rate at one of NCCL's speeds. Those of 25 GB/s or more are doubled, but
-    for more than four of less than 50 GB/s on Hopper and later; then all are; and again those of more than 45 GB/s
-    between hosts of Hopper and later where there are fewer than 16.
+    `architectures` are those of its GPUs, of which the oldest counts. A route has the number of channels that uses most
+    of its rate at one of NCCL's speeds. Channels of 25 GB/s or more are doubled, except more than four of less than 50
+    GB/s on Hopper and later; then all are doubled; and again those of more than 45 GB/s between hosts of Hopper and
+    later if there are fewer than 16.
 
     >>> nccl_channels(1, 240e9, 1, "ampere"), nccl_channels(8, 48e9, 2, "hopper"), nccl_channels(1, 3.1e9, 8, "volta")
     (24, 16, 2)
@@ -49,7 +49,7 @@ def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectu
 def found_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectures: str) -> tuple[int, float]:
     """Return the channels that NCCL's search finds, before all are doubled, and their speed in GB/s.
 
-    These are those that its estimate of rings and trees counts with (`clustersim.collectives.nccl`).
+    Its estimate of rings and trees uses these (`clustersim.collectives.nccl`).
 
     >>> found_channels(8, 24e9, 2, "ampere")
     (8, 24.0)
@@ -69,9 +69,9 @@ def compute_capability(*architectures: str) -> int:
 
 
 def _search(speeds: tuple[float, ...], rate: float) -> tuple[int, float]:
-    """Return how many channels of one speed use the most of a rate, both in GB/s: the quickest of those that do.
+    """Return the number of channels of one speed that use most of a rate, both in GB/s: the highest such speed.
 
-    One of the slowest speed where the rate is less than all, one of the quickest where nothing limits it.
+    One of the slowest speed if the rate is below all, one of the highest if the rate is infinite.
     """
     if math.isinf(rate):
         return 1, speeds[0]

@@ -1,4 +1,4 @@
-"""Plays a schedule on real numbers, so that anybody can see that it does what its name says."""
+"""Executes a schedule on real buffers, to check that it computes the collective of its name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from clustersim.errors import InputError
 
 
 def play(schedule: Schedule, buffers: np.ndarray) -> np.ndarray:
-    """Return what the ranks' buffers [num_ranks, width] hold after the schedule; those given stay as they are.
+    """Return the ranks' buffers [num_ranks, width] after the schedule; `buffers` is not changed.
 
-    A buffer is cut into `schedule.granularity` chunks as evenly as its width allows. Every message of a step
-    carries what its sender held before the step, and its receiver adds it or puts it in the place of its own.
+    A buffer is divided into `schedule.granularity` chunks as evenly as its width allows. Every message of a step
+    carries the values of its sender before the step, and its receiver adds them or replaces its own.
 
     >>> from clustersim.collectives import ALL_REDUCE
     >>> play(ALL_REDUCE["ring"](2, 8.0), np.array([[1.0, 2.0], [10.0, 20.0]])).tolist()
@@ -33,7 +33,7 @@ def play(schedule: Schedule, buffers: np.ndarray) -> np.ndarray:
 
 
 def _chunk_of_column(width: int, granularity: int) -> np.ndarray:
-    """Return the chunk [width] that each column belongs to."""
+    """Return the chunk of each column [width]."""
     parts = np.array_split(np.arange(width), granularity)
     return np.repeat(np.arange(granularity), [len(part) for part in parts])
 

@@ -1,4 +1,4 @@
-"""A collective on paper: who sends what to whom, and in which step."""
+"""A collective as steps of messages: from which rank to which rank, in which step."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from clustersim.arguments import check_number, check_type
 from clustersim.errors import InputError
 
 if TYPE_CHECKING:
-    from clustersim.collectives.spells import Spells
+    from clustersim.collectives.run_length import RunLengthSteps
 
 
-_MOST_KEPT = 16_384  # messages of a schedule
+_MAX_CACHED = 16_384  # messages of a schedule
 
 
 class Transfer(NamedTuple):
-    """One message, of chunks `chunk` to `chunk + num_chunks - 1` of the buffer; where `reduce`, the receiver adds.
+    """One message, of chunks `chunk` to `chunk + num_chunks - 1` of the buffer; if `reduce`, the receiver adds.
 
-    Chunks are counted round the end of the buffer: the one after the last is the first.
+    Chunks are counted modulo the granularity: the one after the last is the first.
     """
 
     step: int
@@ -57,7 +57,7 @@ class Step(NamedTuple):
         num_chunks: ArrayLike = 1,
         reduce: ArrayLike = False,
     ) -> Step:
-        """Make a step from columns; what is the same for all of its messages may be a single number.
+        """Return a step of columns; a value that all messages have in common may be a single number.
 
         >>> Step.of(src=[0, 1], dst=[1, 0], num_bytes=4.0).num_bytes.tolist()
         [4.0, 4.0]
@@ -67,12 +67,13 @@ class Step(NamedTuple):
         kinds = (np.int64, np.int64, np.float64, np.int64, np.int64, np.bool_)
         return cls(*(_column(values, shape, kind) for values, kind in zip(given, kinds, strict=True)))
 
-    def together(self) -> Step:
-        """Return the step with all that one rank sends another as one message, which begins and ends as they do.
+    def coalesced(self) -> Step:
+        """Return the step with all messages from one rank to another as one message.
 
-        It has the chunk of the first, and as many chunks as all. What is added goes apart from what is not.
+        It has the first message's chunk, and as many chunks as all of them. Messages that are added stay separate from
+        others.
 
-        >>> Step.of([0, 1, 0], [1, 0, 1], [1.0, 2.0, 3.0]).together().num_bytes.tolist()
+        >>> Step.of([0, 1, 0], [1, 0, 1], [1.0, 2.0, 3.0]).coalesced().num_bytes.tolist()
         [4.0, 2.0]
         """
         num_ranks = 1 + int(max(self.src.max(initial=0), self.dst.max(initial=0)))
@@ -91,9 +92,9 @@ class Step(NamedTuple):
 
 
 class Relays(NamedTuple):
-    """The hops from rank to rank of a chunk on its way, in columns [num_hops].
+    """The hops of a chunk from rank to rank, in columns [num_hops].
 
-    A hop counts `times`, which may be a part: where several ways are gone side by side, the mean of them is meant.
+    A hop counts `times`, which may be a fraction: with several parallel paths their mean is meant.
     """
 
     src: np.ndarray
@@ -101,21 +102,21 @@ class Relays(NamedTuple):
     times: np.ndarray
 
 
-def keeping(step: Callable[[int], Step]) -> Callable[[int], Step]:
-    """Return what makes steps and keeps them, to which nobody may write, up to `_MOST_KEPT` messages.
+def cached_steps(step: Callable[[int], Step]) -> Callable[[int], Step]:
+    """Return a function that makes steps and caches them, read-only, up to `_MAX_CACHED` messages.
 
-    Whoever looks at a schedule asks for the first step of each pattern, and many do, one after another.
+    Users of a schedule ask for the first step of each pattern, and several do so one after another.
     """
     known: dict[int, Step] = {}
     num_kept = 0
 
     def find(number: int) -> Step:
-        """Return a step, made now or before."""
+        """Return a step, from the cache if it is there."""
         nonlocal num_kept
         if number in known:
             return known[number]
         made = step(number)
-        if num_kept + len(made.src) <= _MOST_KEPT:
+        if num_kept + len(made.src) <= _MAX_CACHED:
             num_kept += len(made.src)
             known[number] = made
         return made
@@ -123,37 +124,37 @@ def keeping(step: Callable[[int], Step]) -> Callable[[int], Step]:
     return find
 
 
-def _its_own(step: int) -> Hashable:
+def _unique(step: int) -> Hashable:
     return step
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Steps of messages between ranks 0 to `num_ranks` - 1, each step made when it is asked for.
+    """Steps of messages between ranks 0 to `num_ranks` - 1; each step is made when it is asked for.
 
-    No clock, no links and no randomness. `granularity` is how many chunks the buffer is cut into. A
-    pattern that repeats is kept as a pattern, so memory grows with the ranks and not with the messages.
+    No clock, no links and no randomness. `granularity` is the number of chunks of the buffer. A pattern that repeats is
+    stored as a pattern, so memory grows with the ranks and not with the messages.
 
-    `pattern(step)` says which steps are alike without making them: two steps with the same value have the
-    same `src`, `dst`, `num_bytes` and `reduce`, and differ in their chunks at most. It is cheap to ask.
+    `pattern(step)` says which steps are equal without making them: two steps with the same value have the
+    same `src`, `dst`, `num_bytes` and `reduce`, and differ in their chunks at most. It is cheap.
 
-    Where one rank sends another several ranges of chunks in a step, `step` may have them as the one message that
-    they are on the wire, with the first range's chunk; `finer` then makes the step with each range by itself.
+    If one rank sends another several ranges of chunks in a step, `step` may have them as one message, as on the wire,
+    with the first range's chunk; `finer` then makes the step with a separate message for each range.
 
-    Where there are `relays`, ranks send ahead, and a chunk on its way waits on each hop for that hop alone. Every step
-    then waits equally long, so that all of them together wait as long as a chunk does on its way.
+    With `relays` ranks send ahead, and a chunk waits on each hop for that hop only. Every step then waits equally long,
+    so that all steps together wait as long as a chunk does on its path.
 
-    `spells` has the messages of all steps at once where each of them is sent in many steps running.
+    `runs` has the messages of all steps at once if each of them is sent in many consecutive steps.
     """
 
     num_ranks: int
     num_steps: int
     step: Callable[[int], Step]
     granularity: int = 1
-    pattern: Callable[[int], Hashable] = _its_own
+    pattern: Callable[[int], Hashable] = _unique
     finer: Callable[[int], Step] | None = None
     relays: Relays | None = None
-    spells: Spells | None = None
+    runs: RunLengthSteps | None = None
 
     @classmethod
     def repeat(
@@ -166,7 +167,7 @@ class Schedule:
         reduce: Callable[[int], bool],
         granularity: int | None = None,
     ) -> Schedule:
-        """Make a schedule whose every step has the same senders, receivers and sizes."""
+        """Return a schedule in which every step has the same senders, receivers and sizes."""
         num_ranks = int(max(src.max(initial=-1), dst.max(initial=-1))) + 1
 
         def step(number: int) -> Step:
@@ -176,20 +177,20 @@ class Schedule:
 
     @classmethod
     def idle(cls, num_ranks: int, granularity: int = 1) -> Schedule:
-        """Make the schedule of ranks that have nothing to send, as one rank alone."""
+        """Return a schedule without steps, such as that of a single rank."""
         return cls(num_ranks, 0, _no_step, granularity)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Schedule]) -> Schedule:
-        """Make the schedule that goes through these schedules, one after another.
+        """Return the schedule that runs these schedules one after another.
 
-        They must agree on ranks and granularity, since chunk 3 of one has to be chunk 3 of the next, and those that
-        have steps on whether there are relays.
+        They must have the same ranks and granularity, since chunk 3 of one has to be chunk 3 of the next, and all those
+        that have steps have relays, or none has.
         """
         shapes = {(part.num_ranks, part.granularity) for part in parts}
         if len(shapes) != 1:
             raise InputError(
-                f"schedules that follow one another need the same (ranks, chunks) (got {sorted(shapes)})",
+                f"schedules to concatenate need the same (ranks, chunks) (got {sorted(shapes)})",
                 got=str(sorted(shapes)),
             )
         ends = np.cumsum([part.num_steps for part in parts]).tolist()
@@ -210,12 +211,12 @@ class Schedule:
             part, own = place(number)
             return parts[part].ranges(own)
 
-        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer, _joined(parts))
+        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer, _concatenated(parts))
 
     @classmethod
     def from_steps(cls, num_ranks: int, steps: list[Step], granularity: int = 1) -> Schedule:
-        """Make a schedule of steps that are written out; those that are the same are found by their columns."""
-        return cls(num_ranks, len(steps), steps.__getitem__, granularity, _first_alike(steps).__getitem__)
+        """Return a schedule of explicit steps; equal steps are found by their columns."""
+        return cls(num_ranks, len(steps), steps.__getitem__, granularity, _first_equal(steps).__getitem__)
 
     @classmethod
     def from_transfers(
@@ -224,7 +225,7 @@ class Schedule:
         num_ranks: int | None = None,
         granularity: int | None = None,
     ) -> Schedule:
-        """Make a schedule of single messages, in any order.
+        """Return a schedule of single messages, in any order.
 
         A message is a `Transfer`, a mapping of its fields, or (step, src, dst, num_bytes).
 
@@ -247,7 +248,7 @@ class Schedule:
         return cls.from_steps(num_ranks, [_columns(step) for step in by_step], granularity)
 
     def ranges(self, number: int) -> Step:
-        """Return a step with every range of chunks by itself: what goes where, while `step` is how it is sent."""
+        """Return a step with a separate message for each range of chunks, whereas `step` is what is sent."""
         return (self.finer or self.step)(number)
 
     def transfers(self) -> Iterator[Transfer]:
@@ -260,13 +261,13 @@ class Schedule:
                 yield Transfer(number, src, dst, num_bytes, chunk, num_chunks, reduce)
 
     def num_transfers(self) -> int:
-        """Return how many messages there are in all steps."""
+        """Return the number of messages of all steps."""
         return self._num_transfers
 
     @cached_property
     def _num_transfers(self) -> int:
-        if self.spells is not None:
-            return self.spells.num_transfers()
+        if self.runs is not None:
+            return self.runs.num_transfers()
         sizes: dict[Hashable, int] = {}
         num = 0
         for number in range(self.num_steps):
@@ -277,12 +278,12 @@ class Schedule:
         return num
 
 
-def _joined(parts: Sequence[Schedule]) -> Relays | None:
-    """Return the relays of schedules one after another, which all that have steps have, or none."""
+def _concatenated(parts: Sequence[Schedule]) -> Relays | None:
+    """Return the relays of schedules one after another: all that have steps have them, or none."""
     relays = [part.relays for part in parts if part.num_steps]
     found = [own for own in relays if own is not None]
     if found and len(found) < len(relays):
-        raise InputError("of schedules that follow one another, all have relays or none (got some)", got="some")
+        raise InputError("of schedules to concatenate, all have relays or none (got some)", got="some")
     return Relays(*map(np.concatenate, zip(*found, strict=True))) if found else None
 
 
@@ -296,11 +297,11 @@ def _transfer(given: Transfer | Mapping[str, Any] | tuple[Any, ...]) -> Transfer
 
 
 def _check_transfer(row: Transfer) -> None:
-    """Refuse a message with a number of a step, rank or chunk that is none, or bytes that are not finite."""
+    """Raise InputError for a step, rank or chunk that is not a whole number from 0 on, or bytes that are not finite."""
     counts = row.step, row.src, row.dst, row.chunk, row.num_chunks - 1 if type(row.num_chunks) is int else None
     is_float = type(row.num_bytes) is float and 0 <= row.num_bytes < math.inf
     if is_float and all(type(count) is int and count >= 0 for count in counts):
-        return  # at once, as nearly always
+        return  # the fast path
     for name, least in (("step", 0), ("src", 0), ("dst", 0), ("chunk", 0), ("num_chunks", 1)):
         check_number(f"the {name} of a transfer", getattr(row, name), least=least, is_whole=True)
     check_number("the num_bytes of a transfer", row.num_bytes, least=0)
@@ -317,7 +318,7 @@ def _columns(rows: list[Transfer]) -> Step:
     )
 
 
-def _first_alike(steps: Sequence[Step]) -> list[int]:
+def _first_equal(steps: Sequence[Step]) -> list[int]:
     """Return for each step the first one with the same senders, receivers, sizes and sums."""
     first: dict[tuple[bytes, ...], int] = {}
     return [

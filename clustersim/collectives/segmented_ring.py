@@ -1,4 +1,4 @@
-"""Open MPI's ring whose way of adding is cut into phases: each rank's block goes round in pieces of a megabyte or so.
+"""Open MPI's ring all-reduce with a reduce-scatter in phases: each rank's block is sent in segments of about 1 MiB.
 
 `ompi_coll_base_allreduce_intra_ring_segmented` (open-mpi/ompi, ompi/mca/coll/base/coll_base_allreduce.c).
 """
@@ -13,14 +13,14 @@ from clustersim.collectives.checks import Cost, check_at_least_one, check_collec
 from clustersim.collectives.schedule import Schedule, Step
 
 SEGMENT_BYTES = 1 << 20
-"""What Open MPI up to 4.0 sends of a block at once (coll_tuned_decision_fixed.c)."""
+"""Segment of a block that Open MPI up to 4.0 sends at once (coll_tuned_decision_fixed.c)."""
 
 
 def segmented_ring_all_reduce(num_ranks: int, num_bytes: float, num_phases: int | None = None) -> Schedule:
-    """Schedule a ring all-reduce that adds piece after piece: a reduce-scatter a phase, then one all-gather.
+    """Schedule a ring all-reduce in segments: one reduce-scatter per phase, then one all-gather.
 
     (p + 1) (n - 1) steps for p phases, in which each rank sends 2 (n - 1) / n of the buffer as in `ring`. By default
-    pieces are of about 1 MiB, and buffers of up to n MiB go round in one phase, which is `ring`.
+    segments are of about 1 MiB, and buffers of up to n MiB have one phase, which is `ring`.
 
     >>> schedule = segmented_ring_all_reduce(4, 12 * 2.0**20)
     >>> schedule.num_steps, [schedule.step(number).num_bytes.max().item() / 2**20 for number in (0, 11)]
@@ -44,10 +44,10 @@ def segmented_ring_all_reduce(num_ranks: int, num_bytes: float, num_phases: int 
         block = (rank + 1 - step) % num_ranks
         return Step.of(rank, (rank + 1) % num_ranks, num_bytes / num_ranks, block * phases, phases)
 
-    def alike(step: int) -> Hashable:
+    def pattern(step: int) -> Hashable:
         return 0
 
-    gathering = Schedule(num_ranks, num_steps, gather, num_ranks * phases, alike)
+    gathering = Schedule(num_ranks, num_steps, gather, num_ranks * phases, pattern)
     return Schedule.concatenate([adding, gathering])
 
 
@@ -58,7 +58,7 @@ def segmented_ring_all_reduce_cost(num_ranks: int, num_bytes: float, num_phases:
 
 
 def phases_of(num_ranks: int, num_bytes: float) -> int:
-    """Return in how many phases Open MPI adds: one for each n MiB, a rest of more than half of that counted as one.
+    """Return Open MPI's number of phases: one for each n MiB, and one for a remainder of more than half of that.
 
     >>> [phases_of(4, mebibytes * 2.0**20) for mebibytes in (3, 4, 6, 7, 64)]
     [1, 1, 1, 2, 16]

@@ -1,4 +1,4 @@
-"""All-reduce through servers: everybody sends to the one that adds, and gets the sum back."""
+"""All-reduce through servers: every rank sends to the rank that adds, and receives the sum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clustersim.collectives.schedule import Schedule, Step
 
 
 def server_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
-    """Schedule an all-reduce through a central server: rank 0 gathers all buffers, adds, and sends the sum back.
+    """Schedule an all-reduce through a central server: rank 0 receives all buffers, adds, and sends the sum back.
 
     2 steps; rank 0 sends and receives (n - 1) times the buffer, every other rank once. It is the
     parameter server of Iandola et al., "FireCaffe", 2016, on a rank that also trains.
@@ -29,7 +29,7 @@ def server_all_reduce_cost(num_ranks: int, num_bytes: float) -> Cost:
 
 
 def sharded_server_all_reduce(num_ranks: int, num_bytes: float) -> Schedule:
-    """Schedule an all-reduce where every rank is the server of one n-th of the buffer.
+    """Schedule an all-reduce in which every rank is the server of one n-th of the buffer.
 
     2 steps; each rank sends 2 (n - 1) / n of the buffer, in 2 (n - 1) messages (the layout of Li et al.,
     "Scaling distributed machine learning with the parameter server", 2014, with a server on every worker).

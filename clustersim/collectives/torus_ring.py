@@ -3,7 +3,7 @@
 The multi-dimensional rings of Blue Gene and TPU pods: Jain and Sabharwal, "Optimal bucket algorithms for large
 MPI collectives on torus interconnects", 2010; Ying et al., "Image classification at supercomputer scale", 2018.
 Ranks are numbered with the last dimension fastest, as numpy does. Every message goes to the next router of
-its ring, so on a torus with one rank a router no two messages of a step share a link.
+its ring, so on a torus with one rank per router no two messages of a step share a link.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from clustersim.errors import InputError
 def torus_ring_all_reduce(num_ranks: int, num_bytes: float, dims: Sequence[int] | None = None) -> Schedule:
     """Schedule an all-reduce on a torus of `dims` ranks: reduce-scatter along x, y, z, then all-gather along z, y, x.
 
-    2 sum(d - 1) steps; along a dimension of d ranks each rank sends 2 (d - 1) / d of what the dimensions
-    before it left to it, and 2 (n - 1) / n of the buffer in all. One dimension, by default, is a plain ring.
+    2 sum(d - 1) steps; along a dimension of d ranks each rank sends 2 (d - 1) / d of its part of the buffer after the
+    dimensions before, and 2 (n - 1) / n of the buffer in all. One dimension, by default, is a plain ring.
 
     >>> [(t.dst, t.num_bytes) for t in torus_ring_all_reduce(4, 8.0, dims=(2, 2)).transfers() if t.src == 0]
     [(2, 4.0), (1, 2.0), (1, 2.0), (2, 4.0)]
@@ -81,7 +81,7 @@ def _checked(num_ranks: int, num_bytes: float, dims: Sequence[int] | None) -> tu
     if prod(sizes) != num_ranks or not sizes:
         shape = " x ".join(map(str, sizes))
         raise InputError(
-            f"rings along the dimensions of a torus need one rank at every place: a torus of {shape or 'no dimension'} "
+            f"rings along the dimensions of a torus need one rank at every node: a torus of {shape or 'no dimension'} "
             f"has {prod(sizes)} and there are {num_ranks} ranks",
             got=str(num_ranks),
             allowed=str(prod(sizes)),
@@ -92,8 +92,8 @@ def _checked(num_ranks: int, num_bytes: float, dims: Sequence[int] | None) -> tu
 def _ring(sizes: tuple[int, ...], axis: int, num_bytes: float, *, reduce: bool) -> Schedule:
     """Schedule the rings along one dimension, all at once.
 
-    A rank's part is what the dimensions before this one leave to it; the ring cuts it into a block for each
-    of its places, and the rank at place p ends (or starts) with block p.
+    A rank's part is what is left after the dimensions before this one; the ring divides it into a block for each
+    coordinate, and the rank at coordinate p ends (or starts) with block p.
     """
     num_ranks, size = prod(sizes), sizes[axis]
     block = prod(sizes[axis + 1 :])

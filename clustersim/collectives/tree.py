@@ -1,7 +1,7 @@
-"""Binomial trees rooted at rank 0: in every step twice as many ranks have the data, or half as many still hold a part.
+"""Binomial trees rooted at rank 0: in every step twice as many ranks have the data, or half as many still have a part.
 
 The steps are those of Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
-in MPICH", 2005. Another root is another numbering of the ranks, which is up to the caller.
+in MPICH", 2005. For another root the caller numbers the ranks differently.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def half_tree_cost(num_ranks: int, num_bytes: float) -> Cost:
 def tree_scatter(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule a binomial scatter of rank 0's buffer of `num_bytes`: rank r ends with chunk r.
 
-    ceil(log2 n) steps; a rank passes on the chunks of its whole subtree, rank 0 (n - 1) / n of the buffer.
+    ceil(log2 n) steps; a rank sends on the chunks of its whole subtree, rank 0 (n - 1) / n of the buffer.
     """
     check_collective(num_ranks, num_bytes)
     num_steps = log2_ceil(num_ranks)
@@ -83,7 +83,7 @@ def tree_scatter(num_ranks: int, num_bytes: float) -> Schedule:
 def tree_gather(num_ranks: int, num_bytes: float) -> Schedule:
     """Schedule a binomial gather into rank 0's buffer of `num_bytes`: rank r starts with chunk r.
 
-    ceil(log2 n) steps; a rank hands on the chunks of its whole subtree, rank 0 receives (n - 1) / n of the buffer.
+    ceil(log2 n) steps; a rank sends on the chunks of its whole subtree, rank 0 receives (n - 1) / n of the buffer.
     """
     check_collective(num_ranks, num_bytes)
 
@@ -99,12 +99,12 @@ def tree_gather(num_ranks: int, num_bytes: float) -> Schedule:
 def tree_scatter_cost(num_ranks: int, num_bytes: float) -> Cost:
     """Return ceil(log2 n) messages that carry (n - 1) / n b bytes: the cost of a binomial scatter or gather.
 
-    Rank 0 is on the slowest path: what it passes on in a step is at least as much as any subtree still has to.
+    Rank 0 is on the slowest path: what it sends in a step is at least as much as any subtree still has to send.
     """
     return Cost(log2_ceil(num_ranks), (num_ranks - 1) * num_bytes / num_ranks)
 
 
 def _edges(num_ranks: int, distance: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return parents and children of the tree's edges that are `distance` ranks long."""
+    """Return parents and children of the tree's edges that span `distance` ranks."""
     child = np.arange(distance, num_ranks, 2 * distance)
     return child - distance, child

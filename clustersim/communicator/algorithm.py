@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
+from clustersim.collectives.chain import PIECE_BYTES
 from clustersim.collectives.horovod import HOROVOD
-from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, Rates, ring_plateau
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRates, ring_plateau
 from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
-from clustersim.collectives.pipeline import PIECE_BYTES
 from clustersim.communicator.extra_ranks import nodes_in_host
 from clustersim.communicator.memo import cached_by_topology
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.topology import Topology
+from clustersim.topology.adapters import one_adapter_per_socket
 from clustersim.topology.channels import Channels, channels
-from clustersim.topology.one_adapter import one_adapter_a_socket
 
 _OPEN_MPI = {OPEN_MPI_4_0: open_mpi_choice, OPEN_MPI_4_1: open_mpi_4_1_choice}
 
@@ -117,7 +117,7 @@ def algorithm_name(
 
 def as_seen(topology: Topology, transport: str) -> Topology:
     """Return a cluster as a transport's library uses it: with `ONE_WAY`, channels use one adapter of each socket."""
-    return one_adapter_a_socket(topology) if transport == ONE_WAY else topology
+    return one_adapter_per_socket(topology) if transport == ONE_WAY else topology
 
 
 def _channels(topology: Topology, gpus: np.ndarray, transport: str) -> Channels:
@@ -212,7 +212,7 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
 
 
 @cached_by_topology(_MAX_GROUPS)
-def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> Rates:
+def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRates:
     """Return the rates by which NCCL chooses, in bytes/s: of all rings, of their hops inside hosts, and of a switch.
 
     With them comes what NCCL derives from the GPUs, and the number of channels. In one round of the rings, a link
@@ -229,7 +229,7 @@ def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> Rates:
 
     whole, architectures = bus(np.full(len(src), True)), _architectures(topology, gpus)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
-    return Rates(
+    return NcclRates(
         whole,
         bus(inside),
         _switch_bytes_per_s(topology, gpus),

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import simpy
 
-from clustersim.collectives.side_by_side import side_by_side
+from clustersim.collectives.concurrent_groups import concurrent_groups
 from clustersim.devices import GpuDevice
 from clustersim.execution.layout_collectives import CollectiveMembers, LayoutCollectives, PendingCollective
 from clustersim.hardware.sheet import Transport
@@ -101,7 +101,7 @@ def ends_s(event: simpy.Event) -> np.ndarray:
 
 def _joint(groups: Sequence[CollectiveMembers]) -> CollectiveMembers | None:
     """Return independent groups as the members of one collective; None where their schedules differ."""
-    schedule = side_by_side([members.schedule for members in groups])
+    schedule = concurrent_groups([members.schedule for members in groups])
     if schedule is None or len(groups) == 1:
         return None
     firsts = np.cumsum([0, *(members.schedule.num_ranks for members in groups)]).tolist()

@@ -19,11 +19,11 @@ from clustersim.devices import GpuDevice
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Network
 from clustersim.network.collective import PlayTimes
-from clustersim.parallelism import PEERS, SHARERS, Grid
+from clustersim.parallelism import REPLICATE_GROUP, SHARD_GROUP, Grid
 from clustersim.program.ops import Call, Key
 from clustersim.shortcuts.timed_collectives import is_same_time
 
-_REPLICA_AXES = ("replicas", "data", SHARERS, PEERS)
+_REPLICA_AXES = ("replicas", "data", SHARD_GROUP, REPLICATE_GROUP)
 """Axes along which copies of the model, or of its experts, exchange gradients and weights."""
 
 
@@ -178,7 +178,7 @@ class LayoutCollectives:
     def _group(self, rank: int, axis: str) -> tuple[int, ...]:
         group = self._groups.get((axis, rank))
         if group is None:
-            group = self._grid.met(rank, axis)
+            group = self._grid.collective_group(rank, axis)
             self._groups.update({(axis, each): group for each in group})
             self._places.update({(axis, each): place for place, each in enumerate(group)})
         return group

@@ -1,24 +1,24 @@
-"""How a model is laid over GPUs: split layer by layer, cut into stages, copied; and the programs that come of it.
+"""How a model is divided over GPUs (tensor, context, expert, data and pipeline parallelism), and programs of ranks.
 
-A layout is numbers and lists: no clock and no network in here.
+A layout is numbers and lists: there is no clock and no network in this package.
 """
 
-from clustersim.parallelism.grid import AXES, COLLECTIVE_AXES, PEERS, REPLICAS, SHARERS, Grid
-from clustersim.parallelism.layout import LaidOut, Training, lay_out
+from clustersim.parallelism.grid import AXES, COLLECTIVE_AXES, REPLICAS, REPLICATE_GROUP, SHARD_GROUP, Grid
+from clustersim.parallelism.layout import ModelLayout, TrainingSetup, lay_out
 from clustersim.parallelism.schedules import SCHEDULES
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
 
 __all__ = [
     "AXES",
     "COLLECTIVE_AXES",
-    "PEERS",
     "REPLICAS",
+    "REPLICATE_GROUP",
     "SCHEDULES",
-    "SHARERS",
+    "SHARD_GROUP",
     "Grid",
-    "LaidOut",
+    "ModelLayout",
     "Parallelism",
-    "Training",
+    "TrainingSetup",
     "lay_out",
     "micro_batch_of",
 ]

@@ -1,8 +1,8 @@
-"""What each rank of a layout writes into a checkpoint: weights and optimizer state of its part of the model.
+"""Bytes that each rank of a layout writes into a checkpoint: weights and optimizer state of its part of the model.
 
-Ranks that have the same parameters write them once: the first of them everything, or all of them an equal share. Where
-copies share out what the optimizer keeps, nobody has all of it, and each writes its share (PyTorch's distributed
-checkpoints do so, and Megatron-LM's distributed optimizer).
+Ranks that have the same parameters write them once: the first rank writes everything, or every rank an equal share. If
+replicas shard the optimizer state, no rank has all of it, and each writes its shard (PyTorch's distributed checkpoints
+do so, and Megatron-LM's distributed optimizer).
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import numpy as np
 from clustersim.kernels import OptimizerSpec
 from clustersim.model import Workload
 from clustersim.parallelism.experts import OP
-from clustersim.parallelism.layout import LaidOut
-from clustersim.parallelism.memory import HeldPart, HeldRules, stage_state
+from clustersim.parallelism.layout import ModelLayout
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_state
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import Part
 from clustersim.parallelism.spec import Parallelism
 
 
 def checkpoint_bytes(
-    laid_out: LaidOut, layout: Parallelism, whole: Workload, optimizer: OptimizerSpec, by_all: bool
+    laid_out: ModelLayout, layout: Parallelism, whole: Workload, optimizer: OptimizerSpec, by_all: bool
 ) -> np.ndarray:
-    """Return the bytes that each rank writes [num_ranks]; `by_all` shares out what several have.
+    """Return the bytes that each rank writes [num_ranks]; with `by_all` replicas write equal shares.
 
-    Copies of an expert are along `data` and `context`; fully connected layers of one-weird-trick have none.
+    Replicas of an expert are along `data` and `context`; the fully connected layers of one-weird-trick have none.
     """
     grid, num_bytes = laid_out.grid, np.zeros(laid_out.grid.num_ranks)
-    rules = HeldRules(whole.batch, whole.precision, optimizer, weight_share=whole.model.weight_share)
+    rules = MemoryRules(whole.batch, whole.precision, optimizer, weight_share=whole.model.weight_share)
     by_all |= layout.sharding is not None
     for ranks in laid_out.replicas():
         parts = laid_out.parts[grid.stage(int(ranks[0])) :: grid.pipeline]
@@ -43,21 +43,21 @@ def checkpoint_bytes(
 
 
 def _write(num_bytes: np.ndarray, ranks: np.ndarray, size: float, by_all: bool) -> None:
-    """Let all of some ranks write an equal share of what they have, or the first of them everything."""
+    """Add to each rank an equal share of `size`, or all of it to the first rank."""
     if by_all:
         num_bytes[ranks] += size / len(ranks)
     else:
         num_bytes[ranks[0]] += size
 
 
-def _state_bytes(parts: Sequence[Part], rules: HeldRules) -> float:
-    """Return the bytes of weights and optimizer state of parts, nothing of them shared out."""
-    state = stage_state([HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts], rules)
+def _state_bytes(parts: Sequence[Part], rules: MemoryRules) -> float:
+    """Return the bytes of unsharded weights and optimizer state of parts."""
+    state = stage_state([PartInMemory(part.pieces, 0.0, part.units, part.recomputes) for part in parts], rules)
     return state["weights"] + state["optimizer"]
 
 
 def _own_share(parts: Sequence[Part], is_trick: bool) -> float:
-    """Return the share of the parameters of parts that the ranks which have copies of the rest have for themselves."""
+    """Return the fraction of parameters that have fewer replicas: experts, or fully connected layers of the trick."""
     pieces = [piece for part in parts for piece in part.pieces]
     if is_trick:
         own = [piece for part in parts[1:] for piece in part.pieces]

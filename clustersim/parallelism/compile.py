@@ -1,4 +1,4 @@
-"""From a model cut into parts to the programs of its stages."""
+"""Compiles the programs of pipeline stages from a model that is cut into parts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import groupby
 
 from clustersim.kernels.programs.launches import num_tensors
 from clustersim.model import Layer
-from clustersim.parallelism.exchange import Exchange
-from clustersim.parallelism.experts import COPIES
+from clustersim.parallelism.exchange import GradientExchange
+from clustersim.parallelism.experts import EXPERT_REPLICAS
 from clustersim.parallelism.grid import Grid
-from clustersim.parallelism.offload import KeptCopies
+from clustersim.parallelism.offload import ActivationCopies
 from clustersim.parallelism.pieces import GroupCall
 from clustersim.parallelism.plan import (
     ACTIVATIONS,
@@ -26,7 +26,7 @@ from clustersim.parallelism.plan import (
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
 from clustersim.parallelism.split import WHOLE_FEATURES
-from clustersim.parallelism.turns import turned_ops
+from clustersim.parallelism.tensor_overlap import overlapped_ops
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
@@ -50,90 +50,90 @@ from clustersim.program.ops import (
 def compile_stage(
     stage: int, grid: Grid, parts: Sequence[Part], slots: Sequence[Slot], update_s: float, rules: Rules
 ) -> StagePlan:
-    """Compile the program of a stage, whose slots say in which order micro-batches go through its chunks.
+    """Compile the program of a stage; its slots are the order of its passes of micro-batches through its chunks.
 
-    `parts` are those of the whole model [stages x chunks]; part k lies on stage k mod p.
+    `parts` are those of the whole model [stages x chunks]; part k is on stage k mod p.
     """
-    writer = _Writer(stage, grid, parts, rules, update_s)
+    builder = _ProgramBuilder(stage, grid, parts, rules, update_s)
     phases = {slot.phase for slot in slots}
     if UPDATE in phases:
-        writer.staleness = -min(slot.micro_batch for slot in slots)
+        builder.staleness = -min(slot.micro_batch for slot in slots)
         last = {}
     else:
         last = {slot.chunk: number for number, slot in enumerate(slots) if slot.phase != FORWARD}
     for number, slot in enumerate(slots):
-        writer.turns = _turns(slots, number)
-        writer.write(slot, is_last=last.get(slot.chunk) == number, puts_off=WEIGHTS in phases)
-    if writer.staleness is None:
-        return writer.exchange.plan(writer.ops)
-    program = Program(stage, with_merged_ops(writer.ops), writer.staleness)
+        builder.turns_around = _turns_around(slots, number)
+        builder.write(slot, is_last=last.get(slot.chunk) == number, defers_weights=WEIGHTS in phases)
+    if builder.staleness is None:
+        return builder.exchange.plan(builder.ops)
+    program = Program(stage, with_merged_ops(builder.ops), builder.staleness)
     return StagePlan(program, iteration_of(program, [], 0.0))
 
 
-def _turns(slots: Sequence[Slot], number: int) -> bool:
-    """Say whether a micro-batch goes backward through a chunk directly after it went forward, of either pass."""
+def _turns_around(slots: Sequence[Slot], number: int) -> bool:
+    """Return whether a slot and its neighbour are a forward pass directly followed by its own backward pass."""
     ends = slots[number : number + 2] if slots[number].phase == FORWARD else slots[max(0, number - 1) : number + 1]
     return [end.phase for end in ends] == [FORWARD, BACKWARD] and ends[0][1:] == ends[1][1:]
 
 
 @dataclass
-class _Writer:
-    """Writes the program of a stage down, operation by operation."""
+class _ProgramBuilder:
+    """Builds the program of a stage, operation by operation."""
 
     stage: int
     grid: Grid
     parts: Sequence[Part]
     rules: Rules
     update_s: float
-    staleness: int | None = None  # of weights, where each micro-batch is an update of its own
+    staleness: int | None = None  # of weights, if each micro-batch is an update
     ops: list[Op | Pass] = field(default_factory=list)
-    turns: bool = False  # whether the pass at hand is followed by its own backward, or follows its own forward
+    turns_around: bool = False  # whether the current pass is directly followed by its backward, or is that backward
     bodies: dict[tuple[str, int, bool], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
     to_update: list[Key] = field(default_factory=list)  # collectives that the update of a micro-batch waits for
-    begun: set[int] = field(default_factory=set)  # chunks that a micro-batch has gone through
-    is_first: bool = False  # whether the pass at hand is the first one forward through its chunk
-    copies: KeptCopies = field(init=False)  # of what the pass at hand keeps
-    exchange: Exchange = field(init=False)
+    entered_chunks: set[int] = field(default_factory=set)  # chunks with at least one slot so far
+    is_first: bool = False  # whether the current pass is the first forward pass of its chunk
+    activation_copies: ActivationCopies = field(init=False)  # of the current pass
+    exchange: GradientExchange = field(init=False)
 
     def __post_init__(self) -> None:
-        self.exchange = Exchange(self.stage, self.grid, self.parts, self.rules, self.update_s)
+        self.exchange = GradientExchange(self.stage, self.grid, self.parts, self.rules, self.update_s)
 
-    def write(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
-        """Write one slot down: the last one of a chunk as it is, others as passes that are alike.
+    def write(self, slot: Slot, is_last: bool, defers_weights: bool) -> None:
+        """Append one slot: the last one of a chunk in full, others as passes of a shared body.
 
-        So is the first one, where it waits for weights.
+        The first slot of a chunk is in full too if it waits for weights.
         """
-        self.is_first = self.rules.gather_overlap and slot.chunk not in self.begun
-        self.begun.add(slot.chunk)
+        self.is_first = self.rules.gather_overlap and slot.chunk not in self.entered_chunks
+        self.entered_chunks.add(slot.chunk)
         if is_last or self.is_first:
-            self._write_out(slot, is_last, puts_off)
+            self._write_out(slot, is_last, defers_weights)
             return
-        known = (slot.phase, slot.chunk, self.turns)
+        known = (slot.phase, slot.chunk, self.turns_around)
         if known not in self.bodies:
-            self.bodies[known] = self._body(slot, puts_off)
-        body, reduced = self.bodies[known]
+            self.bodies[known] = self._body(slot, defers_weights)
+        body, reductions = self.bodies[known]
         self.ops.append(Pass(body, slot.micro_batch))
-        self.exchange.reduced += [key._replace(micro_batch=slot.micro_batch) for key in reduced]
+        self.exchange.reductions += [key._replace(micro_batch=slot.micro_batch) for key in reductions]
 
-    def _body(self, slot: Slot, puts_off: bool) -> tuple[tuple[Op, ...], list[Key]]:
-        """Return the operations of micro-batch 0, and the shares of gradients that they get."""
-        around = self.ops, self.exchange.reduced
-        self.ops, self.exchange.reduced = [], []
-        self._write_out(slot._replace(micro_batch=0), is_last=False, puts_off=puts_off)
-        body = merged([op for op in self.ops if not isinstance(op, Pass)]), self.exchange.reduced
-        self.ops, self.exchange.reduced = around
+    def _body(self, slot: Slot, defers_weights: bool) -> tuple[tuple[Op, ...], list[Key]]:
+        """Return the operations of micro-batch 0, and the keys of its reductions of gradients."""
+        outer = self.ops, self.exchange.reductions
+        self.ops, self.exchange.reductions = [], []
+        self._write_out(slot._replace(micro_batch=0), is_last=False, defers_weights=defers_weights)
+        body = merged([op for op in self.ops if not isinstance(op, Pass)]), self.exchange.reductions
+        self.ops, self.exchange.reductions = outer
         return body
 
-    def _write_out(self, slot: Slot, is_last: bool, puts_off: bool) -> None:
+    def _write_out(self, slot: Slot, is_last: bool, defers_weights: bool) -> None:
         number = slot.chunk * self.grid.pipeline + self.stage
         part = self.parts[number]
-        self.copies = KeptCopies(part.kept, part.first, slot.micro_batch, self.turns)
+        self.activation_copies = ActivationCopies(part.kept, part.first, slot.micro_batch, self.turns_around)
         if slot.phase == FORWARD:
             self._forward(part, number, slot.micro_batch)
         elif slot.phase == BACKWARD:
-            self._backward(part, number, slot.micro_batch, is_last or self.staleness is not None, puts_off)
+            self._backward(part, number, slot.micro_batch, is_last or self.staleness is not None, defers_weights)
             if self.staleness is not None:
-                self.to_update = self.exchange.add_up(self.ops, slot.micro_batch)
+                self.to_update = self.exchange.all_reduce_micro_batch(self.ops, slot.micro_batch)
         elif slot.phase == UPDATE:
             self.ops += [Wait(key._replace(micro_batch=slot.micro_batch)) for key in self.to_update]
             self.ops.append(Compute(UPDATE, self.update_s, UPDATE, slot.micro_batch))
@@ -145,13 +145,13 @@ class _Writer:
         self._receive(ACTIVATIONS, part, number, number - 1, micro)
         if number in (0, len(self.parts) - 1):
             self._compute("mask", self.rules.mask_s, phase=FORWARD, micro=micro)
-        self.ops += self.copies.out(0)
-        for unit in self._gathered(part, micro, FORWARD):
+        self.ops += self.activation_copies.copy_out(0)
+        for unit in self._units_with_weights(part, micro, FORWARD):
             self._layers_forward(part, unit, FORWARD, micro)
         self._send(ACTIVATIONS, number, number + 1, micro)
 
     def _read(self, number: int, micro: int) -> None:
-        """Have the samples of a pass: the first of the GPUs that split a layer reads them and gives them to the others.
+        """Read the samples of a pass: the first rank of a tensor parallel group reads and broadcasts them.
 
         That is how Megatron-LM does it (`broadcast_data` in megatron/core/tensor_parallel/data.py).
         """
@@ -170,59 +170,61 @@ class _Writer:
             for layer in own_layers:
                 if not is_ring:
                     if self.is_first:
-                        self.exchange.need(self.ops, part, layer)
+                        self.exchange.needs_weights(self.ops, part, layer)
                     self._layer_forward(part, layer, phase, micro)
                 if phase == FORWARD:
-                    self.ops += self.copies.out(layer + 1)
+                    self.ops += self.activation_copies.copy_out(layer + 1)
 
-    def _layers_backward(self, part: Part, layers: Sequence[int], micro: int, is_last: bool, puts_off: bool) -> None:
+    def _layers_backward(
+        self, part: Part, layers: Sequence[int], micro: int, is_last: bool, defers_weights: bool
+    ) -> None:
         for is_ring, own in groupby(reversed(layers), lambda layer: in_ring(part.pieces[layer])):
             if is_ring:
                 layers_of_ring = list(own)[::-1]
-                self.ops += self.copies.back(layers_of_ring[0])
+                self.ops += self.activation_copies.fetch(layers_of_ring[0])
                 self._ring(part, layers_of_ring, BACKWARD, micro)
                 continue
             for layer in own:
-                self.ops += self.copies.back(layer)
-                self._layer_backward(part, layer, micro, puts_off)
-                if not puts_off:
-                    self._sum_up(part, layer, BACKWARD, micro)
-                    self.exchange.grow(self.ops, part, layer, is_last)
+                self.ops += self.activation_copies.fetch(layer)
+                self._layer_backward(part, layer, micro, defers_weights)
+                if not defers_weights:
+                    self._accumulate(part, layer, BACKWARD, micro)
+                    self.exchange.gradient_complete(self.ops, part, layer, is_last)
 
     def _layer_forward(self, part: Part, layer: int, phase: str, micro: int) -> None:
         piece, time, place = part.pieces[layer], part.times[layer], part.first + layer
-        if piece.num_turns > 1:
-            self.ops += turned_ops(piece, time, phase, micro, place, self.rules.micro_batch)
+        if piece.num_ring_steps > 1:
+            self.ops += overlapped_ops(piece, time, phase, micro, place, self.rules.micro_batch)
             return
         self._calls(piece.before_forward, "before", phase, micro, place)
         self._compute(time.layer.name, time.forward_s, phase, micro)
         self._calls(piece.after_forward, "after", phase, micro, place)
 
-    def _layer_backward(self, part: Part, layer: int, micro: int, puts_off: bool) -> None:
+    def _layer_backward(self, part: Part, layer: int, micro: int, defers_weights: bool) -> None:
         piece, time, place = part.pieces[layer], part.times[layer], part.first + layer
-        if piece.num_turns > 1:
-            self.ops += turned_ops(piece, time, BACKWARD, micro, place, self.rules.micro_batch, puts_off)
+        if piece.num_ring_steps > 1:
+            self.ops += overlapped_ops(piece, time, BACKWARD, micro, place, self.rules.micro_batch, defers_weights)
             return
         self._calls(piece.before_backward, "before", BACKWARD, micro, place)
-        self._compute(time.layer.name, time.backward_data_s if puts_off else time.backward_s, BACKWARD, micro)
+        self._compute(time.layer.name, time.backward_data_s if defers_weights else time.backward_s, BACKWARD, micro)
         self._calls(piece.after_backward, "after", BACKWARD, micro, place)
 
     def _ring(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
-        """Compute an attention, the layers of which follow one another, as blocks go round."""
+        """Compute an attention, whose layers are consecutive, with ring attention."""
         pieces, times = [part.pieces[layer] for layer in layers], [part.times[layer] for layer in layers]
         self.ops += ring_ops(pieces, times, phase, micro, part.first + layers[0], self.rules.micro_batch)
 
-    def _backward(self, part: Part, number: int, micro: int, is_last: bool, puts_off: bool) -> None:
-        self.ops += self.copies.ahead()
+    def _backward(self, part: Part, number: int, micro: int, is_last: bool, defers_weights: bool) -> None:
+        self.ops += self.activation_copies.prefetch()
         self._receive(GRADIENTS, part, number, number + 1, micro)
-        for unit in self._gathered(part, micro, BACKWARD):
-            if any(part.again[layer] for layer in unit):
-                self.ops += self.copies.back(unit.start)
-            self._layers_forward(part, [layer for layer in unit if part.again[layer]], RECOMPUTE, micro)
-            self._layers_backward(part, unit, micro, is_last, puts_off)
-            if not puts_off:
-                self._share_out(part, unit, BACKWARD, micro, is_last)
-        self.exchange.empty(self.ops, micro)
+        for unit in self._units_with_weights(part, micro, BACKWARD):
+            if any(part.recomputes[layer] for layer in unit):
+                self.ops += self.activation_copies.fetch(unit.start)
+            self._layers_forward(part, [layer for layer in unit if part.recomputes[layer]], RECOMPUTE, micro)
+            self._layers_backward(part, unit, micro, is_last, defers_weights)
+            if not defers_weights:
+                self._reduce_scatter_unit(part, unit, BACKWARD, micro, is_last)
+        self.exchange.flush_bucket(self.ops, micro)
         self._send(GRADIENTS, number, number - 1, micro)
 
     def _weights(self, part: Part, micro: int, is_last: bool) -> None:
@@ -230,62 +232,64 @@ class _Writer:
             for layer in reversed(unit):
                 time = part.times[layer]
                 self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro)
-                self._sum_up(part, layer, WEIGHTS, micro)
-                self.exchange.grow(self.ops, part, layer, is_last)
-            self._share_out(part, unit, WEIGHTS, micro, is_last)
-        self.exchange.empty(self.ops, micro)
+                self._accumulate(part, layer, WEIGHTS, micro)
+                self.exchange.gradient_complete(self.ops, part, layer, is_last)
+            self._reduce_scatter_unit(part, unit, WEIGHTS, micro, is_last)
+        self.exchange.flush_bucket(self.ops, micro)
 
-    def _sum_up(self, part: Part, layer: int, phase: str, micro: int) -> None:
-        """Add the gradients of a layer to those of other micro-batches, if kernels of their own do."""
+    def _accumulate(self, part: Part, layer: int, phase: str, micro: int) -> None:
+        """Add the gradients of a layer to those of other micro-batches, if separate kernels do so."""
         rules, own = self.rules, part.pieces[layer].layer
         moved_s = own.num_parameters * rules.kernels.of_micro_batch(rules.num_passes)
         waited_s = num_tensors(own) * rules.waits.of_micro_batch(rules.num_passes)
         if rules.sums_norms and own.op in WHOLE_FEATURES:
-            self._sum_norm(own, part.first + layer, micro)
+            self._all_reduce_norm(own, part.first + layer, micro)
         self._compute("sums of gradients", moved_s + waited_s, phase, micro)
 
-    def _sum_norm(self, norm: Layer, place: int, micro: int) -> None:
-        """Add up the gradient of each parameter of a norm, of which every GPU of the group has had some tokens."""
+    def _all_reduce_norm(self, norm: Layer, place: int, micro: int) -> None:
+        """All-reduce the gradient of each parameter of a norm, of which every GPU of the group had some tokens."""
         tensors = num_tensors(norm)
         for number in range(tensors):
             key = Key(f"norm's gradient {number}", micro, place)
             num_bytes = norm.num_parameters / tensors * self.rules.weight_bytes
             self.ops += [Call(key, "all-reduce", "tensor", num_bytes), Wait(key)]
 
-    def _share_out(self, part: Part, unit: range, phase: str, micro: int, is_last: bool) -> None:
-        """Copy the gradients of a unit together, if that is done, and let each replica get its share of their sum."""
-        self._compute("gradients", part.num_parameters(unit) * self.rules.around.reduced_s, phase, micro)
-        self.exchange.share_out(self.ops, part, unit, micro, is_last)
+    def _reduce_scatter_unit(self, part: Part, unit: range, phase: str, micro: int, is_last: bool) -> None:
+        """Copy the gradients of a unit into one buffer, if the code does so, and reduce-scatter them."""
+        self._compute("gradients", part.num_parameters(unit) * self.rules.buffer_copies.reduced_s, phase, micro)
+        self.exchange.reduce_scatter_unit(self.ops, part, unit, micro, is_last)
 
-    def _gathered(self, part: Part, micro: int, phase: str) -> Iterator[range]:
-        """Go through the units of a part; where weights are shared out, gather those of the next one beside it.
+    def _units_with_weights(self, part: Part, micro: int, phase: str) -> Iterator[range]:
+        """Yield the units of a part in order; if weights are sharded, gather those of the next unit during each.
 
-        Or all of them before, where nothing is exchanged beside compute.
+        If communication does not overlap with compute, all are gathered first.
         """
         units = part.unit_layers()
         units = units if phase == FORWARD else units[::-1]
         is_gathered = self.rules.sharding == "zero-3" or (self.rules.gathers_each_pass and phase == FORWARD)
-        if not is_gathered or self.grid.num_sharers == 1:
+        if not is_gathered or self.grid.shard_group_size == 1:
             yield from units
             return
-        if self.rules.waits_for_sums:
-            calls = list(self._weights_of(part, range(len(part.pieces)), micro, phase))
+        if self.rules.blocking_buckets:
+            calls = list(self._weight_gathers(part, range(len(part.pieces)), micro, phase))
             self.ops += [*calls, *(Wait(call.key) for call in calls)]
             yield from units
             return
-        gathers = [list(self._weights_of(part, unit, micro, phase)) for unit in units]
+        gathers = [list(self._weight_gathers(part, unit, micro, phase)) for unit in units]
         for number, unit in enumerate(units):
             for ahead in (number, number + 1) if not number else (number + 1,):
                 if ahead < len(units):
                     self.ops += gathers[ahead]
             self.ops += [Wait(call.key) for call in gathers[number]]
-            self._compute("gathered weights", part.num_parameters(unit) * self.rules.around.gathered_s, phase, micro)
+            self._compute(
+                "gathered weights", part.num_parameters(unit) * self.rules.buffer_copies.gathered_s, phase, micro
+            )
             yield unit
 
-    def _weights_of(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
-        """Go through the gathers of a unit's weights: those of its experts among the GPUs that have the same ones."""
-        for axis, whole in self.exchange.copied(part, unit):
-            what = f"weights of experts {phase}" if axis == COPIES else f"weights {phase}"
+    def _weight_gathers(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
+        """Yield the all-gathers of a unit's weights; those of experts are among the GPUs with the same experts."""
+        for axis, whole in self.exchange.replicated(part, unit):
+            what = f"weights of experts {phase}" if axis == EXPERT_REPLICAS else f"weights {phase}"
             yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int) -> None:
@@ -293,7 +297,7 @@ class _Writer:
             self.ops.append(Compute(name, seconds, phase, micro))
 
     def _calls(self, calls: Sequence[GroupCall], when: str, phase: str, micro: int, layer: int) -> None:
-        """Take part in collectives of the GPUs that split a layer, which wait for each of them."""
+        """Enter collectives of a tensor parallel group, and wait for each of them."""
         for number, call in enumerate(calls):
             key = Key(f"{call.op} {number} {when} {phase}", micro, layer)
             self._compute("collectives issued", self.rules.issued_s, phase, micro)
@@ -316,5 +320,5 @@ class _Writer:
 
     @property
     def _shares(self) -> int:
-        """In how many shares something is handed over: each of the GPUs that split a layer sends one, or all of it."""
+        """Number of shares in which stages exchange activations: one per GPU of the group, or 1 if each sends all."""
         return self.grid.tensor if self.rules.in_shares else 1

@@ -1,4 +1,4 @@
-"""A sequence divided over a group of GPUs: each has some of its tokens, and gathers what attention needs."""
+"""Context parallelism: each GPU of a group has some tokens of every sequence, and gathers keys and values."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from clustersim.parallelism.pieces import GroupCall, IndivisibleError, Piece, ch
 from clustersim.parallelism.ring import AXIS
 
 
-def along_context(
+def context_parallel_pieces(
     pieces: Sequence[Piece], degree: int, activation_bytes: float, is_ring: bool = False, num_gpus: int = 0
 ) -> tuple[Piece, ...]:
-    """Return the pieces of one of `degree` GPUs that have as many tokens of each sequence; all have all parameters.
+    """Return the pieces of one of `degree` GPUs, each with an equal share of the tokens; all have all parameters.
 
-    Before each product of an attention, keys or values of all tokens are gathered, and after it in backward each GPU
-    gets the sum of the gradients of its own: all-gather-based context parallelism (Llama Team, arXiv:2407.21783,
-    section 3.3.2); in a ring they go from GPU to GPU (`clustersim.parallelism.ring`). Blocks of tokens are taken to be
-    dealt so that all GPUs have as much to do behind a causal mask, in each turn of a ring too (Brandon et al.,
-    arXiv:2311.09431). Of `num_gpus` in all, where given, a refusal names a degree that divides them.
+    Before each product of an attention, the keys or values of all tokens are gathered. After it in the backward pass,
+    their gradients are reduce-scattered: all-gather-based context parallelism (Llama Team, arXiv:2407.21783, section
+    3.3.2). With `is_ring` blocks of them pass from GPU to GPU (`clustersim.parallelism.ring`). Tokens are taken to be
+    assigned to GPUs so that all have the same work under a causal mask, also in each step of a ring (Brandon et al.,
+    arXiv:2311.09431). If `num_gpus` is given, the degree that an error message proposes divides it.
     """
     if degree == 1:
         return tuple(pieces)
     if not any(piece.layer.op == "matmul" for piece in pieces):
         raise InputError(
-            "context divides the tokens of a sequence that attention reads, and the model has no attention; drop it",
+            "context splits the tokens of a sequence for attention, and the model has no attention; leave context out",
             key=AXIS,
             got=str(degree),
             allowed="1",
@@ -43,7 +43,7 @@ def along_context(
 
 
 def _nearest(pieces: Sequence[Piece], degree: int, is_ring: bool, num_gpus: int) -> int:
-    """Return the degree next to one that does not divide the tokens, the smaller of two; one GPU always works."""
+    """Return the degree nearest to `degree` that divides the tokens, the smaller of two; 1 always works."""
     divisors = [other for other in range(1, 2 * degree) if num_gpus % other == 0]
     for other in sorted(divisors, key=lambda other: (abs(other - degree), other)):
         try:
@@ -56,12 +56,12 @@ def _nearest(pieces: Sequence[Piece], degree: int, is_ring: bool, num_gpus: int)
 
 
 def _check_fused(layers: Sequence[Layer]) -> None:
-    """Refuse a ring of attentions that write the scores of all pairs of tokens, which no block can hold."""
+    """Raise InputError if an attention writes the scores of all pairs of tokens: a ring needs a fused kernel."""
     written = next((layer for layer in layers if layer.op == "matmul" and not is_fused(layer)), None)
     if written is not None:
         raise InputError(
-            f"a ring computes attention block by block in one fused kernel, and '{written.name}' is a product of its "
-            "own; write context_method: all-gather, or take a model whose attention is fused, such as llama-3.1-8b",
+            f"a ring needs attention in one fused kernel, and '{written.name}' is a separate matrix product; use "
+            "context_method: all-gather, or a model with fused attention, such as llama-3.1-8b",
             key="context_method",
             got="ring",
             allowed="all-gather",
@@ -88,5 +88,5 @@ def _tokens_of(piece: Piece, degree: int, activation_bytes: float, is_ring: bool
 
 
 def _of_fewer(calls: Sequence[GroupCall], degree: int) -> tuple[GroupCall, ...]:
-    """Return the collectives of those who split a layer, for a share of the tokens."""
+    """Return the collectives of a tensor parallel group for 1 / `degree` of the tokens."""
     return tuple(replace(call, bytes_per_sample=call.bytes_per_sample / degree) for call in calls)

@@ -1,4 +1,4 @@
-"""Experts divided over a group of GPUs: each has some of them, and tokens travel to those they are routed to."""
+"""Expert parallelism: each GPU of a group has some of the experts, and tokens are sent to their experts."""
 
 from __future__ import annotations
 
@@ -12,40 +12,42 @@ from clustersim.parallelism.pieces import GroupCall, Piece
 AXIS = "expert"
 OP = "experts"
 
-COPIES = "data"
-"""The axis, as programs call it, of GPUs that have the same experts: they differ along `data` and `context`."""
+EXPERT_REPLICAS = "data"
+"""The axis name, in programs, of GPUs that have the same experts: they differ along `data` and `context`."""
 
 
-def is_shared(piece: Piece, grid: Grid) -> bool:
-    """Say whether a piece has some of the experts that a group shares out, so that fewer GPUs have copies of it."""
+def is_expert_parallel(piece: Piece, grid: Grid) -> bool:
+    """Return whether a piece has a part of the experts, so that fewer GPUs have the same parameters."""
     return piece.layer.op == OP and grid.expert > 1
 
 
 def updated_share(pieces: Sequence[Piece], grid: Grid) -> float:
-    """Return the share of a stage's parameters that one GPU has where all who have the same ones share them out.
+    """Return the fraction of a stage's parameters that one GPU updates if replicas shard them.
 
-    Of P parameters, of which E are experts', on R GPUs that have the same rest and R / e that have the same experts,
-    each has (P - E) / R + E e / R. Where groups of N copies share out, and experts are not, it is 1 / N.
+    Of P parameters, E of them experts', on R GPUs that have the same other layers and R / e that have the same experts,
+    each GPU updates (P - E) / R + E e / R. With shard groups of N replicas and without expert parallelism, it is 1 / N.
     """
     whole = sum(piece.layer.num_parameters for piece in pieces)
-    experts = sum(piece.layer.num_parameters for piece in pieces if is_shared(piece, grid))
-    return (1 + experts / whole * (grid.expert - 1)) / grid.num_sharers if whole else 1.0
+    experts = sum(piece.layer.num_parameters for piece in pieces if is_expert_parallel(piece, grid))
+    return (1 + experts / whole * (grid.expert - 1)) / grid.shard_group_size if whole else 1.0
 
 
-def along_experts(pieces: Sequence[Piece], degree: int, imbalance: float, activation_bytes: float) -> tuple[Piece, ...]:
-    """Return the pieces of one of `degree` GPUs that share out the experts of a model.
+def expert_parallel_pieces(
+    pieces: Sequence[Piece], degree: int, imbalance: float, activation_bytes: float
+) -> tuple[Piece, ...]:
+    """Return the pieces of one of `degree` GPUs that split the experts of a model.
 
-    Layers of experts come in pairs, into the experts and out of them. What a token brings travels to its experts by an
-    all-to-all before the first, and what they make of it travels back after the second; their gradients go the same
-    ways (GShard, arXiv:2006.16668, section 3.2). Each GPU has as many tokens of its experts as without a group, from
-    all GPUs of it. The fullest one, which all wait for, has `imbalance` times as many.
+    Layers of experts come in pairs, into the experts and out of them. An all-to-all sends the tokens to their experts
+    before the first, and another one sends the results back after the second; gradients take the same ways back
+    (GShard, arXiv:2006.16668, section 3.2). Each GPU has as many tokens for its experts as without a group, from all
+    GPUs of the group. The GPU with the most tokens, for which all wait, has `imbalance` times as many.
     """
     numbers = [number for number, piece in enumerate(pieces) if piece.layer.op == OP]
     if degree == 1:
         return tuple(pieces)
     if not numbers:
         raise InputError(
-            "expert divides the experts of a model, and this one has none; drop it",
+            "expert splits the experts of a model, and this model has none; leave expert out",
             key=AXIS,
             got=str(degree),
             allowed="1",
@@ -61,7 +63,7 @@ def along_experts(pieces: Sequence[Piece], degree: int, imbalance: float, activa
 
 
 def _own(piece: Piece, degree: int, imbalance: float) -> Piece:
-    """Return what a GPU has of a layer of experts, or of what lies between two."""
+    """Return a GPU's part of a layer of experts, or of a layer between two of them."""
     layer, shape = piece.layer, dict(piece.layer.shape)
     if layer.op == OP:
         if shape["experts"] % degree:

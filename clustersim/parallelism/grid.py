@@ -1,4 +1,4 @@
-"""Which rank holds which part of the model, and who belongs together."""
+"""Which rank holds which part of the model, and the groups of ranks."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TypeVar
 import numpy as np
 
 AXES = ("tensor", "context", "expert", "data", "pipeline")
-"""From those that are nearest to each other to those that are farthest, as Megatron-LM orders ranks."""
+"""From the axis of the nearest ranks to that of the farthest, as Megatron-LM orders ranks."""
 
 REPLICAS = ("context", "expert", "data")
-"""The axes along which the parameters of a stage are copied (those of experts: along `context` and `data`)."""
+"""The axes along which the parameters of a stage are replicated (those of experts: along `context` and `data`)."""
 
 
-SHARERS, PEERS = "sharers", "peers"
-"""What programs call the copies that share out among them what they have, and those of all that have the same share."""
+SHARD_GROUP, REPLICATE_GROUP = "sharers", "peers"
+"""Axis names in programs: replicas that shard among themselves, and replicas that have the same shard."""
 
 COLLECTIVE_AXES = {"replicas": REPLICAS, "data": ("context", "data"), "tiles": ("pipeline",)}
-"""Axes of a program's collectives that are several of the grid's; copies of an expert are along `data`."""
+"""Axis names of a program's collectives that cover several axes of the grid; replicas of an expert are along `data`."""
 
 
 RankOrRanks = TypeVar("RankOrRanks", int, np.ndarray)
@@ -28,24 +28,24 @@ RankOrRanks = TypeVar("RankOrRanks", int, np.ndarray)
 
 @dataclass(frozen=True)
 class Grid:
-    """Ranks in a box: the place along `tensor` counts fastest, that along `pipeline` slowest.
+    """The grid of ranks: the coordinate along `tensor` changes fastest, that along `pipeline` slowest.
 
-    So GPUs that split a layer are neighbours, in one host where a host has room for them, and stages lie farthest
-    apart, between which the least is sent.
+    So the GPUs of a tensor parallel group are neighbours, in one host if it has enough GPUs, and stages, between which
+    the least is sent, are farthest apart.
 
     >>> grid = Grid(tensor=2, data=2, pipeline=2)
-    >>> grid.place(5), grid.group(5, ("data",)), grid.group(5, ("tensor",))
+    >>> grid.coordinates(5), grid.group(5, ("data",)), grid.group(5, ("tensor",))
     ((1, 0, 0, 0, 1), (5, 7), (4, 5))
 
-    Where it is `tiled`, stages are tiles of an image or paths of a network, and their place counts fastest.
+    With `tiled`, stages are tiles of an image or paths of a network, and their coordinate changes fastest.
 
     >>> Grid(data=2, pipeline=4, tiled=True).group(5, ("pipeline",))
     (4, 5, 6, 7)
 
-    Copies share out what they have `shared_over` so many neighbours, over all of them where it is None.
+    Replicas shard in groups of `shared_over` neighbours, or in one group of all replicas if it is None.
 
     >>> grid = Grid(data=8, shared_over=4)
-    >>> grid.met(5, "sharers"), grid.met(5, "peers")
+    >>> grid.collective_group(5, "sharers"), grid.collective_group(5, "peers")
     ((4, 5, 6, 7), (1, 5))
     """
 
@@ -55,11 +55,11 @@ class Grid:
     data: int = 1
     pipeline: int = 1
     tiled: bool = False
-    shared_over: int | None = None
+    shared_over: int | None = None  # ranks of a shard group
 
     @property
-    def _steps(self) -> dict[str, int]:
-        """From how many ranks to how many the place along each axis changes."""
+    def _strides(self) -> dict[str, int]:
+        """Difference in rank between neighbours along each axis."""
         steps, step = {}, 1
         for axis in ("pipeline", *AXES[:-1]) if self.tiled else AXES:
             steps[axis] = step
@@ -68,7 +68,7 @@ class Grid:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many places there are along each axis [5]."""
+        """Number of ranks along each axis [5]."""
         return (self.tensor, self.context, self.expert, self.data, self.pipeline)
 
     @property
@@ -77,56 +77,56 @@ class Grid:
 
     @property
     def num_replicas(self) -> int:
-        """How many ranks have the same parameters, each for samples or tokens of its own."""
+        """Number of ranks that have the same parameters, each for its own samples or tokens."""
         return self.context * self.expert * self.data
 
     @property
-    def num_sharers(self) -> int:
-        """How many of those share out among them what they have: the replicas of a group, or all of them."""
+    def shard_group_size(self) -> int:
+        """Number of replicas that shard among themselves: those of a group, or all of them."""
         return self.shared_over or self.num_replicas
 
-    def place(self, rank: int) -> tuple[int, ...]:
-        """Return the place of a rank along each axis [5]."""
-        steps = self._steps
+    def coordinates(self, rank: int) -> tuple[int, ...]:
+        """Return the coordinates of a rank [5]."""
+        steps = self._strides
         return tuple(rank // steps[axis] % size for axis, size in zip(AXES, self.sizes, strict=True))
 
-    def rank(self, place: Sequence[int]) -> int:
-        """Return the rank at a place [5]."""
-        steps = self._steps
-        return sum(at * steps[axis] for axis, at in zip(AXES, place, strict=True))
+    def rank(self, coordinates: Sequence[int]) -> int:
+        """Return the rank at some coordinates [5]."""
+        steps = self._strides
+        return sum(at * steps[axis] for axis, at in zip(AXES, coordinates, strict=True))
 
     def stage(self, rank: int) -> int:
-        return rank // self._steps["pipeline"] % self.pipeline
+        return rank // self._strides["pipeline"] % self.pipeline
 
     def in_stage(self, rank: RankOrRanks, stage: int) -> RankOrRanks:
-        """Return the rank, or the ranks, that stand in another stage where these stand in their own."""
+        """Return the rank, or ranks, in another stage with otherwise the same coordinates."""
         each = self.num_ranks // self.pipeline
         there: RankOrRanks = rank - rank % self.pipeline + stage if self.tiled else rank % each + stage * each
         return there
 
     def group(self, rank: int, axes: Sequence[str]) -> tuple[int, ...]:
-        """Return the ranks that differ from this one along some axes only, itself included, in rank order."""
-        steps, sizes = self._steps, dict(zip(AXES, self.sizes, strict=True))
+        """Return the ranks that differ from this one along these axes only, itself included, in rank order."""
+        steps, sizes = self._strides, dict(zip(AXES, self.sizes, strict=True))
         ranks = [rank - sum(rank // steps[axis] % sizes[axis] * steps[axis] for axis in axes)]
         for axis in axes:
             ranks = [each + number * steps[axis] for number in range(sizes[axis]) for each in ranks]
         return tuple(sorted(ranks))
 
     def groups(self, axes: Sequence[str]) -> np.ndarray:
-        """Return the ranks of each group that differ along some axes only [num_groups, size], by their first ranks.
+        """Return the ranks of all groups along these axes [num_groups, size], in the order of their first ranks.
 
         >>> Grid(tensor=2, data=2).groups(("data",)).tolist()
         [[0, 2], [1, 3]]
         """
-        steps, ranks = self._steps, np.arange(self.num_ranks)
+        steps, ranks = self._strides, np.arange(self.num_ranks)
         firsts = ranks - sum(ranks // steps[axis] % int(getattr(self, axis)) * steps[axis] for axis in axes)
         return np.argsort(firsts, kind="stable").reshape(-1, prod(int(getattr(self, axis)) for axis in axes))
 
-    def met(self, rank: int, axis: str) -> tuple[int, ...]:
-        """Return the ranks that a rank meets in collectives along what programs call an axis, in rank order."""
-        if axis not in (SHARERS, PEERS):
+    def collective_group(self, rank: int, axis: str) -> tuple[int, ...]:
+        """Return the ranks of a collective along an axis as programs name it, in rank order."""
+        if axis not in (SHARD_GROUP, REPLICATE_GROUP):
             return self.group(rank, COLLECTIVE_AXES.get(axis, (axis,)))
-        replicas, num = self.group(rank, REPLICAS), self.num_sharers
+        replicas, num = self.group(rank, REPLICAS), self.shard_group_size
         place = replicas.index(rank)
         first = place // num * num
-        return replicas[first : first + num] if axis == SHARERS else replicas[place % num :: num]
+        return replicas[first : first + num] if axis == SHARD_GROUP else replicas[place % num :: num]

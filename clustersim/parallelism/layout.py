@@ -1,4 +1,4 @@
-"""A whole layout: what each stage of a model has, does and holds."""
+"""The layout of a model over the ranks of a grid: parts, programs and memory of each stage."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from clustersim.kernels.layer_times import Library
 from clustersim.kernels.memory import SLACK
 from clustersim.kernels.programs.launches import COLLECTIVE_S, WAITED_S
 from clustersim.model import PRECISIONS, LayerTime, Model, Workload
-from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_turn_bytes
+from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
 from clustersim.parallelism.compile import compile_stage
-from clustersim.parallelism.context import along_context
-from clustersim.parallelism.copies import NO_COPIES, CopiesAround, copies_around
-from clustersim.parallelism.experts import along_experts, updated_share
+from clustersim.parallelism.context import context_parallel_pieces
+from clustersim.parallelism.experts import expert_parallel_pieces, updated_share
 from clustersim.parallelism.gradient_kernels import (
     DEEPSPEED_ZERO,
     MEGATRON_LLAMA,
@@ -42,30 +41,38 @@ from clustersim.parallelism.historical.one_weird_trick import (
     trick_parts,
     trick_pieces,
 )
-from clustersim.parallelism.historical.paths import compile_paths, dealt_paths, path_memory, path_parts
-from clustersim.parallelism.input_sums import with_each_sum
+from clustersim.parallelism.historical.paths import assign_paths, compile_paths, path_memory, path_parts
+from clustersim.parallelism.input_sums import with_sum_per_matrix
 from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.memory import (
-    HeldPart,
-    HeldRules,
+    MemoryRules,
+    PartInMemory,
     host_memory,
     kept_by_layer,
     part_activations,
     stage_memory,
 )
+from clustersim.parallelism.memory_over_time import StageMemory
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER, Offload
-from clustersim.parallelism.over_time import StageHeld
+from clustersim.parallelism.piece_times import piece_times
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan
 from clustersim.parallelism.recomputation import block_starts, check_blocks, in_first_blocks, recomputed
-from clustersim.parallelism.recurrent import along_time
-from clustersim.parallelism.schedules import SCHEDULES, Slot, fullest_pass, kept_by
+from clustersim.parallelism.recurrent import time_chunk_pieces
+from clustersim.parallelism.schedules import SCHEDULES, Slot, in_flight_counts, peak_pass
+from clustersim.parallelism.sharding_copies import NO_COPIES, BufferCopies, buffer_copies
 from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
-from clustersim.parallelism.stages import balanced, check_parts, cut_points, evenly, given, handed_over
-from clustersim.parallelism.turns import in_turns
-from clustersim.parallelism.whole_tensors import fullest_share
-from clustersim.parallelism.work import piece_times
+from clustersim.parallelism.stages import (
+    balanced_starts,
+    boundary_elements,
+    check_parts,
+    cut_points,
+    even_starts,
+    explicit_starts,
+)
+from clustersim.parallelism.tensor_overlap import with_ring_steps
+from clustersim.parallelism.tensor_owners import largest_share
 from clustersim.program.buckets import Caps
 from clustersim.program.exchange_buffers import NO_EXCHANGE_BUFFERS, ExchangeBuffers
 from clustersim.program.ops import UPDATE, Key, Read
@@ -74,13 +81,13 @@ _FP32_BYTES = 4.0
 
 
 @dataclass(frozen=True)
-class Training:
-    """What a layout has to know of a training: the undivided layers' times for a micro-batch, and how it trains.
+class TrainingSetup:
+    """What a layout needs about the training: times of the undivided layers for a micro-batch, and how it trains.
 
-    `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether they set off during
-    backward. `work_at` gives the undivided layers' times at another batch, where a layout has layers at several.
-    `copied_bytes` are those of a sample on its way to a GPU, where samples have to be waited for; `buffers` are what is
-    held for exchanges.
+    `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether their exchange begins
+    during the backward pass. `work_at` returns the times of the undivided layers at another batch, for a layout whose
+    layers have different batches. `copied_bytes` are those of a sample that is copied to a GPU, if samples have to be
+    waited for; `buffers` is the memory of communication buffers.
     """
 
     whole: Workload
@@ -94,11 +101,11 @@ class Training:
 
 
 @dataclass(frozen=True)
-class LaidOut:
+class ModelLayout:
     """A model over the ranks of a grid: its parts in order, and the plan and the memory in bytes of each stage.
 
-    `replica_axes` are those along which ranks have the same parameters. `host_memory` is what a rank of each stage has
-    in its host's memory.
+    `replica_axes` are the axes along which ranks have the same parameters. `host_memory` is what a rank of each stage
+    stores in host memory.
     """
 
     grid: Grid
@@ -106,42 +113,42 @@ class LaidOut:
     plans: tuple[StagePlan, ...]
     memory: tuple[dict[str, float], ...]
     replica_axes: tuple[str, ...] = REPLICAS
-    held: tuple[StageHeld, ...] = ()  # where what is held over time is known
+    held: tuple[StageMemory, ...] = ()  # empty if memory over time is unknown
     host_memory: tuple[dict[str, float], ...] = ()
 
     @property
     def fullest(self) -> dict[str, float]:
-        """What a rank of the stage holds that holds most."""
+        """Memory of a rank of the stage that needs the most."""
         return max(self.memory, key=lambda held: sum(held.values()))
 
     @property
     def updates_per_iteration(self) -> int:
-        """How many updates an iteration makes: one, or one for each micro-batch."""
+        """Number of updates in an iteration: one, or one for each micro-batch."""
         program = self.plans[0].program
         return 1 if program.staleness is None else program.num_micro_batches
 
     @property
     def num_settling(self) -> int:
-        """How many iterations pass until those that flow into one another have found their pace, by a rule of thumb.
+        """Number of iterations until overlapping iterations reach their steady state, by a rule of thumb.
 
-        That is as long as it takes four times as many micro-batches as there are stages.
+        That is as many as contain four times as many micro-batches as there are stages.
         """
         if self.plans[0].program.staleness is None:
             return 0
         return -(-4 * self.grid.pipeline // self.updates_per_iteration)
 
     @property
-    def num_copies(self) -> int:
-        """How many ranks have the same parameters, which exchange their gradients."""
+    def num_replicas(self) -> int:
+        """Number of ranks that have the same parameters and exchange their gradients."""
         return prod(getattr(self.grid, axis) for axis in self.replica_axes)
 
     def replicas(self) -> list[np.ndarray]:
-        """Return the ranks that have the same parameters, for each place of a copy."""
+        """Return the groups of ranks that have the same parameters."""
         return list(self.grid.groups(self.replica_axes))
 
 
-def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
-    """Return what a layout makes of a model."""
+def lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
+    """Return the layout of a model."""
     if layout.kind == "one-weird-trick":
         return _lay_out_trick(layout, grid, training)
     if layout.kind == "local-fields":
@@ -149,12 +156,35 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
     if layout.kind == "paths":
         return _lay_out_paths(layout, grid, training)
     whole = training.whole
-    number, micro_batch = PRECISIONS[whole.precision], whole.batch
+    number = PRECISIONS[whole.precision]
     pieces = pieces_of(layout, grid, whole.model, number.activation_bytes)
     times = piece_times(whole, pieces, training.library)
     parts = _parts(layout, grid, training, pieces, times)
-    rules = Rules(
-        micro_batch=micro_batch,
+    rules = _rules(layout, grid, training)
+    order = SCHEDULES[layout.schedule]
+    slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
+    own = [parts[stage :: grid.pipeline] for stage in range(grid.pipeline)]
+    plans = [
+        compile_stage(stage, grid, parts, slots[stage], _update_s(whole, own[stage]), rules)
+        for stage in range(grid.pipeline)
+    ]
+    memory_rules = _memory_rules(layout, grid, training)
+    shares = [_share([piece for part in each for piece in part.pieces], layout, grid) for each in own]
+    held = [
+        replace(memory_rules, most_gradients=plan.most_gradients, share=share)
+        for plan, share in zip(plans, shares, strict=True)
+    ]
+    memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
+    over_time = tuple(_memory_over_time(*each) for each in zip(own, memory, slots, held, strict=True))
+    return ModelLayout(grid, tuple(parts), tuple(plans), memory, held=over_time, host_memory=in_hosts)
+
+
+def _rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Rules:
+    """Return the rules by which ranks of a grid exchange gradients, weights and activations."""
+    whole = training.whole
+    number = PRECISIONS[whole.precision]
+    return Rules(
+        micro_batch=whole.batch,
         caps=training.caps,
         overlap=training.overlap,
         sharding=layout.sharding,
@@ -166,7 +196,7 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         sample_bytes=_sample_bytes(layout, training),
         gather_overlap=layout.gather_overlap,
         by_tensors=layout.sharding_by == "tensors",
-        around=_copies_around(layout, grid, whole),
+        buffer_copies=_buffer_copies(layout, grid, whole),
         kernels=_gradient_kernels(layout, grid, training),
         sums_cast=layout.gradient_kernels in SUMS_CAST,
         sums_norms=layout.gradient_kernels == MEGATRON_LLAMA and layout.sequence_parallel and grid.tensor > 1,
@@ -176,63 +206,47 @@ def lay_out(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
         num_passes=layout.num_passes,
         awaited=layout.messages != "beside",
         paired=layout.messages == "paired",
-        joined_bytes=layout.joined_sums,
-        waits_for_sums=_waits_for_sums(layout, grid, training),
+        combined_bytes=layout.joined_sums,
+        blocking_buckets=_is_blocking(layout, grid, training),
         skips_update=training.optimizer.skipped,
         gathers_each_pass=layout.gathers == "micro-batch",
-        to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
+        reduces_to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
     )
-    order = SCHEDULES[layout.schedule]
-    slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
-    own = [parts[stage :: grid.pipeline] for stage in range(grid.pipeline)]
-    plans = [
-        compile_stage(stage, grid, parts, slots[stage], _update_s(whole, own[stage]), rules)
-        for stage in range(grid.pipeline)
-    ]
-    rules_held = _held_rules(layout, grid, training)
-    shares = [_share([piece for part in each for piece in part.pieces], layout, grid) for each in own]
-    held = [
-        replace(rules_held, most_gradients=plan.most_gradients, share=share)
-        for plan, share in zip(plans, shares, strict=True)
-    ]
-    memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
-    lasting = tuple(_held(*each) for each in zip(own, memory, slots, held, strict=True))
-    return LaidOut(grid, tuple(parts), tuple(plans), memory, held=lasting, host_memory=in_hosts)
 
 
 def _share(pieces: Sequence[Piece], layout: Parallelism, grid: Grid) -> float:
-    """Return the share of a stage's parameters whose state a rank has, the fullest where each has whole tensors."""
+    """Return the fraction of a stage's parameters whose state a rank has; with whole tensors the largest one."""
     if layout.sharding_by == "slices":
         return updated_share(pieces, grid)
     sizes = [float(piece.layer.num_parameters) for piece in pieces if piece.layer.num_parameters]
-    return fullest_share(sizes, grid.num_sharers, layout.gather_overlap)
+    return largest_share(sizes, grid.shard_group_size, layout.gather_overlap)
 
 
-def _waits_for_sums(layout: Parallelism, grid: Grid, training: Training) -> bool:
-    """Say whether gradients that are shared out go by the bucket, beside nothing: `zero-2` without overlap.
+def _is_blocking(layout: Parallelism, grid: Grid, training: TrainingSetup) -> bool:
+    """Return whether sharded gradients are exchanged bucket by bucket while compute waits: `zero-2` without overlap.
 
-    Not where they go on to the host, or by groups or experts, whose shares set off as each block has them.
+    Not with offload, shard groups or expert parallelism, whose reductions begin as soon as each block is complete.
     """
-    goes_on = layout.offloads(OPTIMIZER) or grid.shared_over is not None or grid.expert > 1
-    return layout.sharding == "zero-2" and not training.overlap and not goes_on
+    is_by_block = layout.offloads(OPTIMIZER) or grid.shared_over is not None or grid.expert > 1
+    return layout.sharding == "zero-2" and not training.overlap and not is_by_block
 
 
-def offload_of(layout: Parallelism, training: Training) -> Offload:
-    """Return what goes to the hosts; gradients of one micro-batch need not wait for those of others.
+def offload_of(layout: Parallelism, training: TrainingSetup) -> Offload:
+    """Return what is offloaded, and whether gradients leave the GPU early: that needs a single micro-batch.
 
-    Beside what the optimizer moves in fp32, the host reads gradients as they came and writes weights as they go.
+    Beside the bytes that the optimizer moves in fp32, the host reads gradients and writes weights in their own formats.
     """
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     written = number.operand_bytes if number.operand_bytes < _FP32_BYTES else 0.0
     moved = training.optimizer.moved_bytes_per_parameter - _FP32_BYTES + whole.gradient_bytes_per_parameter + written
-    come_in_pieces = layout.sharding in ("zero-2", "zero-3") or (training.overlap and training.caps is not None)
-    is_away = layout.offloads(OPTIMIZER)
-    frees = is_away and layout.num_passes == 1 and come_in_pieces
-    return Offload(is_away, layout.offloads(ACTIVATIONS), moved, frees)
+    arrive_in_pieces = layout.sharding in ("zero-2", "zero-3") or (training.overlap and training.caps is not None)
+    offloads_optimizer = layout.offloads(OPTIMIZER)
+    frees = offloads_optimizer and layout.num_passes == 1 and arrive_in_pieces
+    return Offload(offloads_optimizer, layout.offloads(ACTIVATIONS), moved, frees)
 
 
-def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
-    """Return a model whose fully connected layers are divided over GPUs that have copies of the rest."""
+def _lay_out_trick(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
+    """Return the layout of one-weird-trick: replicated convolutions, split fully connected layers."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     trick = Trick(grid.data, whole.batch, layout.scheme or "in-shares", layout.update_every_pass)
     pieces, first = trick_pieces(whole.model, trick, number.activation_bytes)
@@ -246,28 +260,28 @@ def _lay_out_trick(layout: Parallelism, grid: Grid, training: Training) -> LaidO
     plan = compile_trick(trick, parts, [_update_s(whole, [part]) for part in parts], rules)
     if training.copied_bytes is not None:
         plan = replace(plan, program=replace(plan.program, parts=(Read(Key(SAMPLES, 0, 0)), *plan.program.parts)))
-    held = trick_memory(trick, parts, _held_rules(layout, grid, training))
-    return LaidOut(grid, parts, (plan,), (held,))
+    held = trick_memory(trick, parts, _memory_rules(layout, grid, training))
+    return ModelLayout(grid, parts, (plan,), (held,))
 
 
-def _sample_bytes(layout: Parallelism, training: Training) -> float | None:
-    """Return the bytes of the samples of one pass through the stages; None where they need not be waited for."""
+def _sample_bytes(layout: Parallelism, training: TrainingSetup) -> float | None:
+    """Return the bytes of the samples of one pass through the stages; None if they need not be waited for."""
     if training.copied_bytes is None:
         return None
     return training.copied_bytes * training.whole.batch / layout.time_chunks
 
 
-def _copies_around(layout: Parallelism, grid: Grid, whole: Workload) -> CopiesAround:
-    """Return what is copied around the collectives of weights and gradients, if GPUs share these out."""
-    if layout.sharding_copies == "none" or grid.num_sharers == 1:
+def _buffer_copies(layout: Parallelism, grid: Grid, whole: Workload) -> BufferCopies:
+    """Return the copies around the collectives of weights and gradients, if replicas shard."""
+    if layout.sharding_copies == "none" or grid.shard_group_size == 1:
         return NO_COPIES
     number = PRECISIONS[whole.precision]
     sizes = number.operand_bytes, whole.gradient_bytes_per_parameter
-    return copies_around(layout.sharding_copies, whole.gpu, number.units, *sizes)
+    return buffer_copies(layout.sharding_copies, whole.gpu, number.units, *sizes)
 
 
-def _gradient_kernels(layout: Parallelism, grid: Grid, training: Training) -> Moved:
-    """Return the seconds of a parameter of the kernels that move gradients."""
+def _gradient_kernels(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Moved:
+    """Return the seconds per parameter of the kernels that process gradients."""
     if layout.gradient_kernels == "none":
         return NOTHING_MOVED
     whole, skipped = training.whole, training.optimizer.skipped
@@ -277,8 +291,8 @@ def _gradient_kernels(layout: Parallelism, grid: Grid, training: Training) -> Mo
     return moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, *copies, skipped)
 
 
-def _rules_without_degrees(training: Training) -> Rules:
-    """Return how GPUs exchange what they have where they share nothing out, and no stages hand anything over."""
+def _rules_without_degrees(training: TrainingSetup) -> Rules:
+    """Return the rules of a layout without sharding and without pipeline stages."""
     whole = training.whole
     return Rules(
         micro_batch=whole.batch,
@@ -291,8 +305,8 @@ def _rules_without_degrees(training: Training) -> Rules:
     )
 
 
-def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
-    """Return a model of which each GPU of a copy has a tile in every layer."""
+def _lay_out_tiles(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
+    """Return the layout of local-fields: each GPU of a replica has a tile of every layer."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     rows = tile_pieces(whole.model, layout.tiles_on(grid.num_ranks), number.activation_bytes)
     times = [piece_times(whole, [each.piece for each in row], training.library) for row in rows]
@@ -302,97 +316,99 @@ def _lay_out_tiles(layout: Parallelism, grid: Grid, training: Training) -> LaidO
         compile_tile(tile, rows, part, _update_s(whole, [part]), rules, number.activation_bytes)
         for tile, part in enumerate(parts)
     ]
-    held = _held_rules(layout, grid, training)
+    held = _memory_rules(layout, grid, training)
     memory = [tile_memory(row, part, held) for row, part in zip(rows, parts, strict=True)]
     axes = REPLICAS if has_untied(whole.model) else (*REPLICAS, "pipeline")
-    return LaidOut(grid, parts, tuple(plans), tuple(memory), axes)
+    return ModelLayout(grid, parts, tuple(plans), tuple(memory), axes)
 
 
-def _lay_out_paths(layout: Parallelism, grid: Grid, training: Training) -> LaidOut:
-    """Return a model whose branches are on different GPUs of a copy."""
+def _lay_out_paths(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
+    """Return the layout of paths: branches on different GPUs of a replica."""
     whole, number = training.whole, PRECISIONS[training.whole.precision]
     times, gpus = whole.layers, range(grid.pipeline)
-    stretches = dealt_paths(times, grid.pipeline)
-    parts, rules = path_parts(stretches, times, grid.pipeline), _rules_without_degrees(training)
+    segments = assign_paths(times, grid.pipeline)
+    parts, rules = path_parts(segments, times, grid.pipeline), _rules_without_degrees(training)
     element = number.activation_bytes * whole.batch
-    plans = [compile_paths(gpu, stretches, times, _update_s(whole, [parts[gpu]]), rules, element) for gpu in gpus]
-    memory = [path_memory(gpu, stretches, times, _held_rules(layout, grid, training)) for gpu in gpus]
-    return LaidOut(grid, parts, tuple(plans), tuple(memory))
+    plans = [compile_paths(gpu, segments, times, _update_s(whole, [parts[gpu]]), rules, element) for gpu in gpus]
+    memory = [path_memory(gpu, segments, times, _memory_rules(layout, grid, training)) for gpu in gpus]
+    return ModelLayout(grid, parts, tuple(plans), tuple(memory))
 
 
 def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: float) -> tuple[Piece, ...]:
-    """Return what a GPU has of every layer: some of its columns, heads or filters, of its experts, of its tokens.
+    """Return a GPU's piece of every layer: some of its columns, heads or filters, of its experts, of its tokens.
 
-    That is for one pass, of a part of each sequence where these go through in time chunks.
+    The pieces are those of one pass, of a chunk of each sequence if there are time chunks.
     """
     pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel, grid.num_ranks)
-    pieces = with_each_sum(pieces) if layout.input_sums == "each" else pieces
-    pieces = along_experts(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
+    pieces = with_sum_per_matrix(pieces) if layout.input_sums == "each" else pieces
+    pieces = expert_parallel_pieces(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
     is_ring = layout.context_method == "ring"
-    pieces = along_context(pieces, grid.context, activation_bytes, is_ring, grid.num_ranks)
-    pieces = along_time(pieces, layout.time_chunks)
-    return in_turns(pieces, grid.tensor) if layout.tensor_overlap else pieces
+    pieces = context_parallel_pieces(pieces, grid.context, activation_bytes, is_ring, grid.num_ranks)
+    pieces = time_chunk_pieces(pieces, layout.time_chunks)
+    return with_ring_steps(pieces, grid.tensor) if layout.tensor_overlap else pieces
 
 
-def begins_of(
-    layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
+def part_starts(
+    layout: Parallelism, grid: Grid, training: TrainingSetup, pieces: Sequence[Piece], times: Sequence[LayerTime]
 ) -> list[int]:
-    """Return the layer that each part begins with."""
+    """Return the first layer of each part."""
     layers, num_parts = [piece.layer for piece in pieces], grid.pipeline * layout.chunks
     if layout.stages is not None:
-        return given(layout.stages, len(layers), num_parts)
+        return explicit_starts(layout.stages, len(layers), num_parts)
     if num_parts == 1:
         return [0]
     cuts = cut_points(layers)
     check_parts(num_parts, layout.chunks, cuts, len(layers))
     if layout.balance == "blocks":
-        return evenly(cuts, len(layers), num_parts)
+        return even_starts(cuts, len(layers), num_parts)
     if layout.balance == "time":
-        return balanced([time.forward_s + time.backward_s for time in times], cuts, num_parts)
+        return balanced_starts([time.forward_s + time.backward_s for time in times], cuts, num_parts)
     number = PRECISIONS[training.whole.precision]
     kept = training.whole.batch * layout.num_passes * number.activation_bytes
     state = training.optimizer.state_bytes_per_parameter
     held = number.weight_bytes + number.master_bytes + _gradient_bytes(training.whole) + state
-    return balanced([layer.num_parameters * held + layer.output_elements * kept for layer in layers], cuts, num_parts)
+    return balanced_starts(
+        [layer.num_parameters * held + layer.output_elements * kept for layer in layers], cuts, num_parts
+    )
 
 
 def _parts(
-    layout: Parallelism, grid: Grid, training: Training, pieces: Sequence[Piece], times: Sequence[LayerTime]
+    layout: Parallelism, grid: Grid, training: TrainingSetup, pieces: Sequence[Piece], times: Sequence[LayerTime]
 ) -> list[Part]:
     layers = [piece.layer for piece in pieces]
-    begins = begins_of(layout, grid, training, pieces, times)
-    blocks, again = block_starts(layers), recomputed(layers, layout.recompute)
+    starts = part_starts(layout, grid, training, pieces, times)
+    blocks, recomputes = block_starts(layers), recomputed(layers, layout.recompute)
     undivided = training.whole.model.layers
     sample_bytes = PRECISIONS[training.whole.precision].activation_bytes * training.whole.batch
     shares, parts = grid.context * layout.time_chunks, []
-    spans = list(zip(begins, [*begins[1:], len(pieces)], strict=True))
+    spans = list(zip(starts, [*starts[1:], len(pieces)], strict=True))
     units_of = [(0, *(block - first for block in blocks if first < block < end)) for first, end in spans]
     if layout.recompute_blocks is not None:
-        check_blocks([again[first:end] for first, end in spans], units_of, layout.recompute_blocks)
+        check_blocks([recomputes[first:end] for first, end in spans], units_of, layout.recompute_blocks)
     for (first, end), units in zip(spans, units_of, strict=True):
-        entry = handed_over(undivided, first) * sample_bytes / shares if first else 0.0
+        entry = boundary_elements(undivided, first) * sample_bytes / shares if first else 0.0
         own = tuple(pieces[first:end])
-        repeated = tuple(in_first_blocks(again[first:end], units, layout.recompute_blocks))
+        repeated = tuple(in_first_blocks(recomputes[first:end], units, layout.recompute_blocks))
         kept: tuple[float, ...] = ()
         if layout.offloads(ACTIVATIONS):
-            each = kept_by_layer(HeldPart(own, 0.0, units, repeated), _held_rules(layout, grid, training))
+            each = kept_by_layer(PartInMemory(own, 0.0, units, repeated), _memory_rules(layout, grid, training))
             kept = tuple(training.whole.batch * num_bytes for num_bytes in each)
         parts.append(Part(first, own, tuple(times[first:end]), repeated, units, entry, kept))
     return parts
 
 
 def _update_s(whole: Workload, parts: Sequence[Part]) -> float:
-    """Return the seconds of the optimizer for the parameters of a stage, in proportion to those of the model."""
+    """Return the seconds of the optimizer for a stage's parameters, in proportion to those of the model."""
     held = sum(piece.layer.num_parameters for part in parts for piece in part.pieces)
     return whole.optimizer_s * held / whole.model.num_parameters if whole.model.num_parameters else 0.0
 
 
-def _memory(parts: Sequence[Part], slots: list[Slot], rules: HeldRules) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what a rank of a stage holds, and what it has in its host's memory."""
-    held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
+def _memory(parts: Sequence[Part], slots: list[Slot], rules: MemoryRules) -> tuple[dict[str, float], dict[str, float]]:
+    """Return what a rank of a stage stores on the GPU and in host memory."""
+    held = [PartInMemory(part.pieces, 0.0, part.units, part.recomputes) for part in parts]
     own = [part_activations(part, rules) for part in held]
-    peak = fullest_pass(slots, [each.kept for each in own], [each.again for each in own])
-    in_flight = kept_by(slots)[peak].tolist()
+    peak = peak_pass(slots, [each.kept for each in own], [each.recomputed for each in own])
+    in_flight = in_flight_counts(slots)[peak].tolist()
     if any(slot.phase == UPDATE for slot in slots):
         rules = replace(rules, versions=int(in_flight[0]))
     at_peak = [
@@ -402,40 +418,42 @@ def _memory(parts: Sequence[Part], slots: list[Slot], rules: HeldRules) -> tuple
     return stage_memory(at_peak, rules), host_memory(at_peak, rules)
 
 
-def _held(parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Slot], rules: HeldRules) -> StageHeld:
-    """Return what a rank of a stage holds of each micro-batch, and throughout; at its peak it is `memory` in all.
+def _memory_over_time(
+    parts: Sequence[Part], memory: Mapping[str, float], slots: Sequence[Slot], rules: MemoryRules
+) -> StageMemory:
+    """Return a rank's memory per micro-batch, and its constant part; at the peak they add up to `memory`.
 
-    Where what layers keep goes to the host, what is on the GPU of it does not grow with the micro-batches in flight.
+    If activations are offloaded, those on the GPU do not grow with the number of micro-batches in flight.
     """
-    held = [HeldPart(part.pieces, 0.0, part.units, part.again) for part in parts]
+    held = [PartInMemory(part.pieces, 0.0, part.units, part.recomputes) for part in parts]
     own = [part_activations(part, rules) for part in held]
     each = (1 + SLACK) * rules.micro_batch
     kept = tuple(0.0 if rules.offload_activations else each * part.kept for part in own)
-    again = tuple(each * part.again for part in own)
-    peak = fullest_pass(slots, kept, again)
-    at_peak = float(kept_by(slots)[peak] @ np.array(kept)) + again[slots[peak].chunk]
-    return StageHeld(kept, again, sum(memory.values()) - at_peak)
+    recomputed_bytes = tuple(each * part.recomputed for part in own)
+    peak = peak_pass(slots, kept, recomputed_bytes)
+    at_peak = float(in_flight_counts(slots)[peak] @ np.array(kept)) + recomputed_bytes[slots[peak].chunk]
+    return StageMemory(kept, recomputed_bytes, sum(memory.values()) - at_peak)
 
 
-def _held_rules(layout: Parallelism, grid: Grid, training: Training) -> HeldRules:
+def _memory_rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> MemoryRules:
     whole = training.whole
-    return HeldRules(
+    return MemoryRules(
         micro_batch=whole.batch,
         precision=whole.precision,
         optimizer=training.optimizer,
         sharding=layout.sharding,
-        share=1 / grid.num_sharers,
+        share=1 / grid.shard_group_size,
         offload=layout.offloads(OPTIMIZER),
         offload_activations=layout.offloads(ACTIVATIONS),
         gradient_bytes=_gradient_bytes(whole),
         weight_share=whole.model.weight_share,
         casts_all=casts_model(layout, grid),
         from_fp32=gathers_from_fp32(layout),
-        loss_bytes=loss_turn_bytes(training.library, grid),
+        loss_bytes=loss_peak_bytes(training.library, grid),
         buffers=training.buffers,
     )
 
 
 def _gradient_bytes(whole: Workload) -> float:
-    """Return the bytes of a gradient in memory: as it is exchanged, were its model's weights not stored in less."""
+    """Return the bytes of a gradient in memory: as exchanged, divided by the weight share of the model."""
     return whole.gradient_bytes_per_parameter / whole.model.weight_share

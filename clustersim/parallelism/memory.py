@@ -1,19 +1,18 @@
-"""What one rank of a layout holds: weights, gradients and optimizer state by what is shared out, activations by what
-is kept.
+"""Memory of one rank: weights, gradients and optimizer state by what is sharded, activations by what is stored.
 
-ZeRO (Rajbhandari et al., arXiv:1910.02054, section 5) over d copies of a model of p parameters: `zero-1` keeps 1/d of
-the optimizer's state and of the fp32 weights behind 16-bit ones, `zero-2` 1/d of the gradients too, `zero-3` 1/d of
-the weights too; the block in use is whole, and with `zero-3` the next one, which is gathered meanwhile. Activations
-that a stage keeps are those of all micro-batches in flight. Recomputation (Chen et al., arXiv:1604.06174; Korthikanti
-et al., arXiv:2205.05198, section 5) keeps the input of each block only (`full`) or drops what attention has for each
-pair of tokens (`selective`; where a fused attention never stores that, every second product and what is none). With
-offload the state of the optimizer lies in the host's memory, where gradients go as they are complete if they need not
-wait for those of other micro-batches (Ren et al., arXiv:2101.06840), and so may what layers keep (`offload.py`).
-Weight stashing (Narayanan et al., SOSP 2019, section 3.3) holds the weights of every micro-batch in flight. Where keys
-and values go round in a ring, a GPU has its own and room for some blocks of others' (`clustersim.parallelism.ring`).
-Where a model is cast as a whole all its activations but the loss have 16 bits. Beside that stands what exchanges hold
-(`clustersim.program.exchange_buffers`). Left out: DeepSpeed's buckets of ZeRO, its parameters that stay gathered, and
-gradients of 16 bits that wait beside those in fp32 for their sum.
+ZeRO (Rajbhandari et al., arXiv:1910.02054, section 5) over d replicas of a model of p parameters: `zero-1` stores 1/d
+of the optimizer state and of the fp32 master weights, `zero-2` also 1/d of the gradients, `zero-3` also 1/d of the
+weights; the block in use is whole, and with `zero-3` also the next one, which is gathered meanwhile. A stage stores the
+activations of all micro-batches in flight. Recomputation (Chen et al., arXiv:1604.06174; Korthikanti et al.,
+arXiv:2205.05198, section 5) stores only the input of each block (`full`) or does not store what attention has for each
+pair of tokens (`selective`; if a fused attention never stores that, every second matrix product and all layers that are
+no matrix product). With offload the optimizer state is in host memory. Gradients are copied there as they are complete,
+if they need not wait for those of other micro-batches (Ren et al., arXiv:2101.06840). Stored activations may be
+offloaded as well (`offload.py`). Weight stashing (Narayanan et al., SOSP 2019, section 3.3) stores the weights of every
+micro-batch in flight. With ring attention, a GPU has its own keys and values and buffers for some blocks of others
+(`clustersim.parallelism.ring`). If a model is cast as a whole, all its activations but the loss have 16 bits. Memory of
+communication buffers is added (`clustersim.program.exchange_buffers`). Left out: DeepSpeed's ZeRO buckets, its
+parameters that stay gathered, and 16-bit gradients that wait to be added to fp32 sums.
 """
 
 from __future__ import annotations
@@ -39,52 +38,51 @@ from clustersim.kernels.memory import (
     written_bytes,
 )
 from clustersim.model import PRECISIONS, Layer, Model, Precision
-from clustersim.parallelism.gathered import bytes_in_use
 from clustersim.parallelism.offload import most_kept
+from clustersim.parallelism.recomputation import kept_of_products, recomputes_input
 from clustersim.parallelism.ring import BUFFERS
-from clustersim.parallelism.selective import kept_of_products, repeats_input
 from clustersim.parallelism.split import Piece
+from clustersim.parallelism.unsharded import unsharded_bytes
 from clustersim.program.exchange_buffers import NO_EXCHANGE_BUFFERS, ExchangeBuffers
 
 
 @dataclass(frozen=True)
-class HeldPart:
-    """Layers that follow one another on a stage, and how many micro-batches have been forward and not yet backward.
+class PartInMemory:
+    """Consecutive layers of a stage, and their micro-batches in flight (after the forward, before the backward pass).
 
-    `in_flight` is their number at the peak, and `goes_backward` says whether one of them goes backward then; `blocks`
-    are where blocks begin in the part (`block_starts`), the first at 0, and `again` [num_layers] says whose forward
-    pass is repeated in backward (`recomputed`).
+    `in_flight` is their number at the peak, and `goes_backward` says whether one of them is in its backward pass then.
+    `blocks` are the starts of blocks within the part (`block_starts`), the first at 0. `recomputes` [num_layers] says
+    which layers repeat their forward pass in the backward pass (`recomputed`).
     """
 
     pieces: Sequence[Piece]
     in_flight: float
     blocks: Sequence[int]
-    again: Sequence[bool]
+    recomputes: Sequence[bool]
     goes_backward: bool = True
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where each block begins, and where it ends."""
+        """First layer and end of each block."""
         return list(zip(self.blocks, [*self.blocks[1:], len(self.pieces)], strict=True))
 
 
 @dataclass(frozen=True)
 class PartActivations:
-    """Bytes of activations of a part for one sample: what waits for backward, and what is there beside it meanwhile.
+    """Bytes of a part's activations for one sample: those stored for backward, and temporary ones.
 
-    `kept` is held for each sample that has been forward and not yet backward, `again` is made again for one block in
-    backward, and `passing` is what is there beyond both at the fullest moment: gradients that a layer reads and writes,
-    with what goes round beside it, less what layers after it have let go of. In the turn of a layer of which nothing is
-    made again `again` is not there, so it may be below zero.
+    `kept` is stored for each sample in flight. `recomputed` is recomputed for one block in the backward pass. `passing`
+    is what is allocated beyond both at the peak: gradients that a layer reads and writes, ring buffers, less what later
+    layers have freed. During a layer without recomputation `recomputed` is not allocated, so `passing` may be negative.
     """
 
     kept: float
-    again: float
+    recomputed: float
     passing: float
 
 
 class Numbers(NamedTuple):
-    """What the size of activations depends on beside what keeps them: see `HeldRules`."""
+    """What sets the size of activations apart from recomputation: see `MemoryRules`."""
 
     precision: str
     casts_all: bool
@@ -92,15 +90,15 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HeldRules:
-    """How a rank trains: samples of a micro-batch, numbers, optimizer, and the share it has of what replicas share out.
+class MemoryRules:
+    """How a rank trains: samples of a micro-batch, formats, optimizer, and its share of what replicas shard.
 
-    `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
-    `casts_all` says that a model is cast as a whole (`numbers_of`), `from_fp32` that what is gathered of shares are
-    copies of fp32 weights, cast for that (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the turn of
-    the loss (`loss_turn_bytes`), and `buffers` are those of exchanges.
-    With `offload` the optimizer's state lies in the host's memory, with `offload_activations` so does what layers keep;
-    `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it (None: all).
+    `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are stored at once.
+    `casts_all` says that a model is cast as a whole (`numbers_of`), `from_fp32` that gathered weights are copies of
+    fp32 shards, cast for the gather (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the backward pass
+    of the loss (`loss_peak_bytes`), and `buffers` are communication buffers. With `offload` the optimizer state is in
+    host memory, with `offload_activations` so are stored activations; `most_gradients` is the number of parameters with
+    gradients on the GPU at once, if these are copied out early (None: all).
     """
 
     micro_batch: int
@@ -121,29 +119,30 @@ class HeldRules:
 
     @property
     def numbers(self) -> Numbers:
-        """What activations are as large as."""
+        """What sets the size of activations."""
         return Numbers(self.precision, self.casts_all, self.loss_bytes)
 
     def share_of(self, *levels: str) -> float:
-        """Return the share that a rank has of something that these levels of sharding share out."""
+        """Return the fraction that a rank has of something that these levels of sharding shard."""
         return self.share if self.sharding in levels else 1.0
 
 
-def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
-    """Return the bytes that one rank holds at its peak, by what they are for, as `memory_per_gpu` names them.
+def stage_memory(parts: Sequence[PartInMemory], rules: MemoryRules) -> dict[str, float]:
+    """Return the bytes of one rank at its peak, by purpose, as `memory_per_gpu` names them.
 
-    `parts` are all that lie on the rank's stage. A last layer tied to an embedding on another stage has a copy of the
-    matrix, with gradients and state of its own. One part of a whole model, one micro-batch in flight and nothing shared
-    out is what `memory_per_gpu` says.
+    `parts` are all those of the rank's stage. A last layer that is tied to an embedding on another stage has a copy of
+    the matrix, with gradients and state. For one part of a whole model, one micro-batch in flight and no sharding, the
+    result is that of `memory_per_gpu`.
     """
     own = [part_activations(part, rules) for part in parts]
     if rules.offload_activations:
-        kept = kept_on_gpu(parts, rules) + max(each.again for each in own)
+        kept = kept_on_gpu(parts, rules) + max(each.recomputed for each in own)
         gathered = [(part, *_with_gathers(part.pieces)) for part in parts]
-        passing = max((_passing(*each, rules.numbers, lets_go=False) for each in gathered), default=0.0)
+        passing = max((_passing(*each, rules.numbers, frees_early=False) for each in gathered), default=0.0)
     else:
         kept = sum(
-            each.kept * part.in_flight + each.again * part.goes_backward for part, each in zip(parts, own, strict=True)
+            each.kept * part.in_flight + each.recomputed * part.goes_backward
+            for part, each in zip(parts, own, strict=True)
         )
         passing = max((each.passing for each in own), default=0.0)
     held = {**stage_state(parts, rules), "activations": (kept + passing) * rules.micro_batch}
@@ -152,23 +151,23 @@ def stage_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float
     return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack, **exchanged}
 
 
-def whole_gradient_bytes(parts: Sequence[HeldPart], rules: HeldRules) -> float:
-    """Return the bytes of all gradients of a stage, shared out or not."""
+def whole_gradient_bytes(parts: Sequence[PartInMemory], rules: MemoryRules) -> float:
+    """Return the bytes of all gradients of a stage, as if they were not sharded."""
     model = _untied(_model([piece.layer for part in parts for piece in part.pieces]))
     return float(model.num_parameters) * _gradient_bytes(rules)
 
 
-def stage_state(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
-    """Return the bytes that one rank holds from one iteration to the next, and of blocks that are whole in use."""
+def stage_state(parts: Sequence[PartInMemory], rules: MemoryRules) -> dict[str, float]:
+    """Return the bytes of weights, gradients and optimizer state of one rank, and of unsharded blocks in use."""
     model = _untied(_model([piece.layer for part in parts for piece in part.pieces], rules.weight_share))
     return _parameters(model, parts, rules, PRECISIONS[rules.precision])
 
 
-def host_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]:
-    """Return the bytes that one rank has in its host's memory, by what they are for; nothing where nothing goes there.
+def host_memory(parts: Sequence[PartInMemory], rules: MemoryRules) -> dict[str, float]:
+    """Return the bytes that one rank stores in host memory, by purpose; empty without offload.
 
-    With the optimizer's state that is the fp32 weights that it updates, which the GPU has too where layers read them,
-    and gradients as they come. Of activations it is what all micro-batches in flight keep at the stage's peak.
+    With the optimizer state these are the fp32 weights that it updates (the GPU has them too if layers read them), and
+    gradients in their own format. Of activations it is what all micro-batches in flight store at the stage's peak.
     """
     held: dict[str, float] = {}
     if rules.offload:
@@ -186,30 +185,30 @@ def host_memory(parts: Sequence[HeldPart], rules: HeldRules) -> dict[str, float]
     return held
 
 
-def kept_on_gpu(parts: Sequence[HeldPart], rules: HeldRules) -> float:
-    """Return the most bytes of one sample that layers keep and that are on the GPU, where they go to the host."""
+def kept_on_gpu(parts: Sequence[PartInMemory], rules: MemoryRules) -> float:
+    """Return the peak bytes of stored activations on the GPU, for one sample, if they are offloaded."""
     most = 0.0
     for part in parts:
         units = [range(start, end) for start, end in part.spans]
         kept = kept_by_layer(part, rules)
-        most = max(most, most_kept(kept, units, part.again))
+        most = max(most, most_kept(kept, units, part.recomputes))
     return most
 
 
-def part_activations(part: HeldPart, rules: HeldRules) -> PartActivations:
-    """Return the bytes of activations that a part keeps, makes again for one block, and writes at most at once."""
-    return _activations(part.pieces, part.blocks, part.again, rules.numbers)
+def part_activations(part: PartInMemory, rules: MemoryRules) -> PartActivations:
+    """Return the bytes of activations that a part stores, recomputes for one block, and needs temporarily."""
+    return _activations(part.pieces, part.blocks, part.recomputes, rules.numbers)
 
 
 @once(64)
 def _activations(
-    pieces: Sequence[Piece], blocks: Sequence[int], again: Sequence[bool], numbers: Numbers
+    pieces: Sequence[Piece], blocks: Sequence[int], recomputes: Sequence[bool], numbers: Numbers
 ) -> PartActivations:
     if not pieces:
         return PartActivations(0.0, 0.0, 0.0)
-    part, (model, owners) = HeldPart(pieces, 0.0, blocks, again), _with_gathers(pieces)
+    part, (model, owners) = PartInMemory(pieces, 0.0, blocks, recomputes), _with_gathers(pieces)
     entry, kept = _kept(part, model, owners, numbers)
-    stored, working = entry, 0.0  # what comes into the part, and then its blocks
+    stored, working = entry, 0.0  # the input of the part, then its blocks
     for start, end in part.spans:
         dropped = _dropped(part, start, end)
         stored += sum(kept[number] for number in range(start, end) if number not in dropped)
@@ -218,16 +217,16 @@ def _activations(
 
 
 def _passing(
-    part: HeldPart,
+    part: PartInMemory,
     model: Model,
     owners: Sequence[int],
     numbers: Numbers,
-    made_again: float = 0.0,
-    lets_go: bool = True,
+    recomputed_bytes: float = 0.0,
+    frees_early: bool = True,
 ) -> float:
-    """Return `PartActivations.passing` where `made_again` is made again for one block.
+    """Return `PartActivations.passing` if `recomputed_bytes` bytes are recomputed for one block.
 
-    What is made again is not let go of, nor anything where `lets_go` is False.
+    What is recomputed is not freed early, and with `frees_early` False nothing is.
     """
     if not part.pieces:
         return 0.0
@@ -235,7 +234,7 @@ def _passing(
     repeats = [bool(own) for own, (start, end) in zip(dropped, part.spans, strict=True) for _ in range(start, end)]
     every = set().union(*dropped)
     kept = _kept_of_owners(part, model, owners, numbers)
-    kept = [size if lets_go and owner not in every else 0.0 for owner, size in zip(owners, kept, strict=True)]
+    kept = [size if frees_early and owner not in every else 0.0 for owner, size in zip(owners, kept, strict=True)]
     written = [
         numbers.loss_bytes / 2 if layer.op == "loss" else size
         for layer, size in zip(
@@ -244,15 +243,15 @@ def _passing(
     ]
     passing = passing_bytes(model.layers, written, kept)
     return max(
-        more + 2 * BUFFERS * part.pieces[owner].block_bytes - (0.0 if repeats[owner] else made_again)
-        for owner, more in zip(owners, passing, strict=True)  # values and keys go round, which are as large
+        more + 2 * BUFFERS * part.pieces[owner].block_bytes - (0.0 if repeats[owner] else recomputed_bytes)
+        for owner, more in zip(owners, passing, strict=True)  # the other of keys and values is as large
     )
 
 
-def kept_by_layer(part: HeldPart, rules: HeldRules) -> tuple[float, ...]:
-    """Return the bytes of one sample that a part's input and each of its layers leave for backward [num_layers + 1].
+def kept_by_layer(part: PartInMemory, rules: MemoryRules) -> tuple[float, ...]:
+    """Return the bytes of one sample that a part's input and each of its layers store for backward [num_layers + 1].
 
-    They are none of a layer whose output is made again; their sum is what `part_activations` says is kept.
+    They are 0 for a layer whose output is recomputed; their sum is `part_activations(...).kept`.
     """
     if not part.pieces:
         return (0.0,)
@@ -263,37 +262,37 @@ def kept_by_layer(part: HeldPart, rules: HeldRules) -> tuple[float, ...]:
     return (entry, *kept)
 
 
-def _kept(part: HeldPart, model: Model, owners: Sequence[int], numbers: Numbers) -> tuple[float, list[float]]:
-    """Return the bytes of one sample of what comes into a part, and of what each piece keeps or makes again."""
+def _kept(part: PartInMemory, model: Model, owners: Sequence[int], numbers: Numbers) -> tuple[float, list[float]]:
+    """Return the bytes of one sample of a part's input, and of what each piece stores or recomputes."""
     kept = [0.0] * len(part.pieces)
     for owner, size in zip(owners, _kept_of_owners(part, model, owners, numbers), strict=True):
         kept[owner] += size
     return entry_bytes(model, numbers.precision, numbers.casts_all), kept
 
 
-def _kept_of_owners(part: HeldPart, model: Model, owners: Sequence[int], numbers: Numbers) -> list[float]:
-    """Return what each layer of a part keeps, those of gathered inputs too, as what is repeated of it has it."""
+def _kept_of_owners(part: PartInMemory, model: Model, owners: Sequence[int], numbers: Numbers) -> list[float]:
+    """Return what each layer of a part stores, gathered inputs included, if its readers are recomputed."""
     kept = list(kept_bytes(model, numbers.precision, numbers.casts_all))
-    again = [part.again[owner] if part.again else False for owner in owners]
-    return kept_of_products(model.layers, again, kept, PRECISIONS[numbers.precision].activation_bytes)
+    recomputes = [part.recomputes[owner] if part.recomputes else False for owner in owners]
+    return kept_of_products(model.layers, recomputes, kept, PRECISIONS[numbers.precision].activation_bytes)
 
 
-def _dropped(part: HeldPart, start: int, end: int) -> set[int]:
-    """Return the layers of a block whose outputs are made again; the last of a run keeps its own, which goes on.
+def _dropped(part: PartInMemory, start: int, end: int) -> set[int]:
+    """Return the layers of a block whose outputs are recomputed; the last of a run stores its output.
 
-    Where single products are kept, and not made again, what these read is made again all the same (`repeats_input`).
+    If single products are stored and not recomputed, their inputs are recomputed all the same (`recomputes_input`).
     """
     layers = [piece.layer for piece in part.pieces[start:end]]
-    reads = repeats_input(layers, part.again[start:end])
+    reads = recomputes_input(layers, part.recomputes[start:end])
     return {
         number
         for number in range(start, end - 1)
-        if part.again[number] and (part.again[number + 1] or reads[number - start + 1])
+        if part.recomputes[number] and (part.recomputes[number + 1] or reads[number - start + 1])
     }
 
 
-def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, number: Precision) -> dict[str, float]:
-    """Return the bytes of weights, gradients and optimizer state, with those of the blocks that are whole in use."""
+def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules, number: Precision) -> dict[str, float]:
+    """Return the bytes of weights, gradients and optimizer state, and of the blocks that are whole in use."""
     num = float(model.num_parameters)
     gradient = _gradient_bytes(rules)
     weights, master, copies = _weights(model, rules, number)
@@ -311,7 +310,7 @@ def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, numbe
         held["stashed weights"] = (rules.versions - 1) * weights
     read = (weights + copies) / num if num else 0.0
     blocks = [[piece.layer for piece in part.pieces[start:end]] for part in parts for start, end in part.spans]
-    whole = bytes_in_use(blocks, rules.sharding, read, gradient, rules.from_fp32) * (1 - rules.share)
+    whole = unsharded_bytes(blocks, rules.sharding, read, gradient, rules.from_fp32) * (1 - rules.share)
     if rules.from_fp32:
         held["weights"] = num * model.weight_share * (number.master_bytes or number.weight_bytes) * rules.share
         held.pop("weight copies", None)
@@ -320,14 +319,14 @@ def _parameters(model: Model, parts: Sequence[HeldPart], rules: HeldRules, numbe
     return held
 
 
-def _gradient_bytes(rules: HeldRules) -> float:
+def _gradient_bytes(rules: MemoryRules) -> float:
     return PRECISIONS[rules.precision].gradient_bytes if rules.gradient_bytes is None else rules.gradient_bytes
 
 
-def _weights(model: Model, rules: HeldRules, number: Precision) -> tuple[float, float, float]:
-    """Return the bytes of what layers read, of fp32 weights that only the update reads, and of autocast's copies.
+def _weights(model: Model, rules: MemoryRules, number: Precision) -> tuple[float, float, float]:
+    """Return the bytes of weights as layers read them, of fp32 weights for the update only, and of autocast's copies.
 
-    Where state is shared out or offloaded, the fp32 weights of layers that read 16 bits go with it.
+    If state is sharded or offloaded, so are the fp32 weights of layers that read 16 bits.
     """
     num = model.num_parameters * model.weight_share
     copies = weight_copy_bytes(model, number.name)
@@ -338,7 +337,7 @@ def _weights(model: Model, rules: HeldRules, number: Precision) -> tuple[float, 
 
 
 def _master_bytes(number: Precision) -> float:
-    """Return the bytes of a parameter in fp32 that only the optimizer needs; none where layers read fp32."""
+    """Return the bytes per parameter of fp32 weights that only the optimizer needs; 0 if layers read fp32."""
     if number.master_bytes:
         return number.master_bytes
     return number.weight_bytes if number.operand_bytes < number.weight_bytes else 0.0
@@ -349,7 +348,7 @@ def _model(layers: Sequence[Layer], weight_share: float = 1.0) -> Model:
 
 
 def _untied(model: Model) -> Model:
-    """Return the model with parameters in a last matrix whose embedding lies elsewhere."""
+    """Return the model with parameters in a last matrix whose embedding is on another stage."""
     if any(layer.op == "embedding" for layer in model.layers):
         return model
     return replace(model, layers=tuple(_with_own_matrix(layer) for layer in model.layers))
@@ -363,9 +362,9 @@ def _with_own_matrix(layer: Layer) -> Layer:
 
 @once(64)
 def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, tuple[int, ...]]:
-    """Return the layers with what they gather as layers of their own, and which piece each belongs to.
+    """Return the layers, with gathered inputs as separate layers, and the index of the piece of each.
 
-    A matrix that gathers split tokens does not keep them: it gathers them again.
+    A matrix that gathers tokens does not store them: it gathers them again in the backward pass.
     """
     layers: list[Layer] = []
     owners: list[int] = []

@@ -1,4 +1,4 @@
-"""Degrees that do not make the number of GPUs, and the nearest that do."""
+"""Degrees whose product does not fit num_gpus, and the nearest that do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from clustersim.errors import Mistake
 
 
 def nearest_degrees(given: Mapping[str, int], num_gpus: int, exact: bool) -> dict[str, int]:
-    """Return the degrees nearest to those given whose product divides num_gpus, or is it where `exact`.
+    """Return the degrees nearest to `given` whose product divides num_gpus, or equals it if `exact`.
 
-    Nearest are those of which the fewest differ, and of these those that differ by the least in all.
+    The nearest are those that differ in the fewest degrees, and among these by the least in total.
 
     >>> nearest_degrees({"pipeline": 4, "tensor": 5}, 8, exact=False)
     {'pipeline': 4, 'tensor': 2}
@@ -26,7 +26,7 @@ def nearest_degrees(given: Mapping[str, int], num_gpus: int, exact: bool) -> dic
 
 
 def _factors(number: int, how_many: int, exact: bool) -> Iterator[tuple[int, ...]]:
-    """Yield all so many factors whose product is a number, or divides it."""
+    """Yield all tuples of `how_many` factors whose product is a number, or divides it."""
     if how_many == 0:
         if number == 1 or not exact:
             yield ()
@@ -37,9 +37,9 @@ def _factors(number: int, how_many: int, exact: bool) -> Iterator[tuple[int, ...
 
 
 def product_mistake(given: Mapping[str, int], num_gpus: int, exact: bool) -> Mistake:
-    """Return the mistake of degrees that do not make the number of GPUs, at the one that is to be changed.
+    """Return the mistake of degrees that do not fit num_gpus, at the degree that has to change.
 
-    Where not `exact`, some degree is left out, and is what is left of the GPUs.
+    Without `exact` one degree is left out, and takes the remaining GPUs.
     """
     near = nearest_degrees(given, num_gpus, exact)
     changed = {axis: size for axis, size in near.items() if size != given[axis]}
@@ -47,7 +47,8 @@ def product_mistake(given: Mapping[str, int], num_gpus: int, exact: bool) -> Mis
     named, product = " x ".join(f"{axis} {size}" for axis, size in given.items()), prod(given.values())
     hint = f"the nearest that does is {written}"
     if list(given) == ["data"]:
-        message = f"{product} copies of the model do not make {num_gpus} GPU{'s' * (num_gpus > 1)}; {hint}"
+        replicas = "replica of the model does" if product == 1 else "replicas of the model do"
+        message = f"{product} {replicas} not match {num_gpus} GPU{'s' * (num_gpus > 1)}; {hint}"
         if exact:
             message += ", as without this key"
     elif exact:

@@ -1,11 +1,11 @@
-"""What goes to the host's memory and comes back: gradients and weights around the host's update, and activations.
+"""Offload to host memory: gradients and weights around the optimizer update on the host, and activations.
 
 The host updates a rank's share of the parameters (ZeRO-Offload: Ren et al., USENIX ATC 2021, arXiv:2101.06840, section
-4): gradients are copied out as they are complete, all of them have to be there before the first is applied, since they
-may have to be clipped together, and weights come back one piece after the other while the next is updated. What layers
-keep for backward is copied out behind their pass forward and fetched one layer ahead of their pass backward (vDNN: Rhu
-et al., MICRO 2016, arXiv:1602.08124, section III). Of both directions one copy at most is under way when the next is
-due: the GPU waits until then.
+4). Gradients are copied out as they are complete. All of them have to be there before the first is applied, since they
+may have to be clipped together. Weights come back piece by piece, while the next piece is updated. Activations are
+copied out after a layer's forward pass and prefetched one layer ahead of its backward pass (vDNN: Rhu et al., MICRO
+2016, arXiv:1602.08124, section III). In each direction at most one copy is in flight when the next one is due: the GPU
+waits until then.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ OPTIMIZER, ACTIVATIONS = "optimizer", "activations"
 
 @dataclass(frozen=True)
 class Offload:
-    """What lies in the host's memory; `update_bytes` are what the host moves there to update a parameter.
+    """What is in host memory; `update_bytes` is the host memory traffic of the update of a parameter.
 
-    Where `frees` is set, gradients leave the GPU as they are complete; else all of them stay until the update.
+    If `frees` is set, gradients are copied out and freed as they are complete; otherwise all stay until the update.
     """
 
     optimizer: bool = False
@@ -36,7 +36,7 @@ NOTHING_AWAY = Offload()
 
 @dataclass(frozen=True)
 class _Piece:
-    """Gradients that are copied together: the rank's share of them in parameters, those of all copies, and what for."""
+    """Gradients that are copied together: parameters of the rank's share and in all, and the collective before."""
 
     share: float
     whole: float
@@ -45,17 +45,18 @@ class _Piece:
 
 @dataclass
 class HostUpdates:
-    """Writes down how gradients go to the host, which updates, and how weights come back."""
+    """Returns the operations that copy gradients to the host, update there, and copy weights back."""
 
     offload: Offload
     gradient_bytes: float
     weight_bytes: float
     pieces: list[_Piece] = field(default_factory=list)
 
-    def leave(self, share: float, whole: float, after: Key | None, is_first: bool = False) -> list[Op]:
-        """Return how the gradients of a share of `whole` parameters leave, once the collective `after` is done.
+    def copy_out(self, share: float, whole: float, after: Key | None, is_first: bool = False) -> list[Op]:
+        """Return the copy of the gradients of a share of `whole` parameters, after the collective `after`.
 
-        Unless this is the first of several that follow one another, the one before has left when gradients are freed.
+        If gradients are freed, the copy before has to be over, unless this is the first of several that follow one
+        another.
         """
         number = len(self.pieces)
         ops: list[Op] = []
@@ -65,7 +66,7 @@ class HostUpdates:
         return [*ops, Copy(_gradients(number), True, share * self.gradient_bytes, after)]
 
     def update(self, gathers: str | None) -> list[Op]:
-        """Return the update of all that has left, which waits for it; weights are then gathered along an axis."""
+        """Return the update of all gradients that were copied out; weights are then gathered along an axis."""
         numbers = range(len(self.pieces))
         ops: list[Op] = [Wait(piece.after) for piece in self.pieces if piece.after]
         ops += [Wait(_gradients(number)) for number in numbers]
@@ -80,7 +81,7 @@ class HostUpdates:
         return ops + ([Wait(Key("weights", 0, number)) for number in numbers] if gathers else [])
 
     def most_parameters(self, is_shared_out: bool) -> float | None:
-        """Return how many parameters have gradients on the GPU at once, where these are freed: those of two pieces."""
+        """Return the peak number of parameters with gradients on the GPU, if these are freed: two pieces."""
         if not self.offload.frees:
             return None
         sizes = [piece.share if is_shared_out else piece.whole for piece in self.pieces]
@@ -99,59 +100,60 @@ def _weights(number: int) -> Key:
     return Key("updated weights", 0, number)
 
 
-class KeptCopies:
-    """Copies of what a pass of a micro-batch through a part keeps for its pass backward, and back.
+class ActivationCopies:
+    """Copies of the stored activations of a micro-batch's pass through a part to the host, and back.
 
-    `kept` [num_layers + 1] are the bytes of what comes into the part and of what each layer leaves; `first` is the
-    number of the part's first layer. Where the pass turns around at once, the last that is kept stays.
+    `kept` [num_layers + 1] are the bytes of the part's input and of each layer; `first` is the index of the part's
+    first layer. If the backward pass follows directly, the last stored tensor stays on the GPU.
     """
 
-    def __init__(self, kept: Sequence[float], first: int, micro: int, turns: bool):
+    def __init__(self, kept: Sequence[float], first: int, micro: int, turns_around: bool):
         self._kept, self._first, self._micro = kept, first, micro
         places = [place for place, num_bytes in enumerate(kept) if num_bytes]
-        self._away = places[: len(places) - turns]
-        self._left = list(self._away)  # those that are not awaited in backward yet
-        self._coming: int | None = None
+        self._offloaded = places[: len(places) - turns_around]
+        self._pending = list(self._offloaded)  # not yet waited for in backward
+        self._prefetched: int | None = None
 
-    def out(self, place: int) -> list[Op]:
-        """Return what is done when what is kept at a place is there: 0 of the part's input, i + 1 of layer i."""
-        if place not in self._away:
+    def copy_out(self, place: int) -> list[Op]:
+        """Return the operations once a stored tensor is complete: 0 is the part's input, i + 1 that of layer i."""
+        if place not in self._offloaded:
             return []
-        at = self._away.index(place)
-        before: list[Op] = [Wait(self._key("kept", self._away[at - 1]))] if at else []
+        at = self._offloaded.index(place)
+        before: list[Op] = [Wait(self._key("kept", self._offloaded[at - 1]))] if at else []
         return [*before, Copy(self._key("kept", place), True, self._kept[place])]
 
-    def ahead(self) -> list[Op]:
-        """Return what begins to come back before anything of it is needed."""
-        if not self._left or self._coming == self._left[-1]:
+    def prefetch(self) -> list[Op]:
+        """Return the copy back that begins before it is needed."""
+        if not self._pending or self._prefetched == self._pending[-1]:
             return []
-        self._coming = self._left[-1]
-        key = self._key("fetched", self._coming)
-        return [Copy(key, False, self._kept[self._coming], self._key("kept", self._coming))]
+        self._prefetched = self._pending[-1]
+        key = self._key("fetched", self._prefetched)
+        return [Copy(key, False, self._kept[self._prefetched], self._key("kept", self._prefetched))]
 
-    def back(self, place: int) -> list[Op]:
-        """Return what is done before something is computed that needs what was kept from a place on.
+    def fetch(self, place: int) -> list[Op]:
+        """Return the operations before a computation that needs the tensors stored from a place on.
 
-        What is kept before that begins to come back meanwhile.
+        The tensor before those is prefetched.
         """
-        if not self._left:
+        if not self._pending:
             return []
         copies, waits = list[Op](), list[Op]()
-        while self._left and self._left[-1] >= place:
-            copies += self.ahead()
-            waits.append(Wait(self._key("fetched", self._left.pop())))
-        return [*copies, *self.ahead(), *waits]
+        while self._pending and self._pending[-1] >= place:
+            copies += self.prefetch()
+            waits.append(Wait(self._key("fetched", self._pending.pop())))
+        return [*copies, *self.prefetch(), *waits]
 
     def _key(self, what: str, place: int) -> Key:
         return Key(what, self._micro, self._first + place)
 
 
-def most_kept(kept: Sequence[float], units: Sequence[range], again: Sequence[bool]) -> float:
-    """Return the most bytes of what a part keeps that are on the GPU at once, where all of it goes to the host.
+def most_kept(kept: Sequence[float], units: Sequence[range], recomputes: Sequence[bool]) -> float:
+    """Return the peak bytes of a part's stored activations on the GPU, if all of them are offloaded.
 
-    `kept` [num_layers + 1] are as `KeptCopies` has them, `units` the layers whose forward passes are repeated together
-    where `again` [num_layers] says so. Forward that is what is being copied and what is being made; backward what a
-    layer needs, and what is fetched meanwhile. Of another pass, the last that it kept may still be on its way out.
+    `kept` [num_layers + 1] is as in `ActivationCopies`, `units` are the layers whose forward passes are repeated
+    together where `recomputes` [num_layers] is set. In the forward pass these are the tensor that is being copied and
+    the one that is being computed; in the backward pass what a layer needs, and what is prefetched. The last tensor of
+    another pass may still be on its way out.
 
     >>> most_kept([1.0, 5.0, 2.0, 4.0], [range(0, 3)], [False] * 3)
     15.0
@@ -164,7 +166,7 @@ def most_kept(kept: Sequence[float], units: Sequence[range], again: Sequence[boo
     here = set(left[-1:])
     for unit in reversed(units):
         steps = [(layer, layer) for layer in reversed(unit)]
-        if any(again[layer] for layer in unit):
+        if any(recomputes[layer] for layer in unit):
             steps.insert(0, (unit.start, unit.stop - 1))
         for needed, layer in steps:
             while left and left[-1] >= needed:

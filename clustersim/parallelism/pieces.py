@@ -1,4 +1,4 @@
-"""What one GPU of a group has of a layer, and how a layer is cut into equal parts."""
+"""A layer's piece on one GPU of a group, and the division of a layer into equal parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clustersim.model import Layer
 
 
 class IndivisibleError(Exception):
-    """Something has no equal part for each GPU; the text says what."""
+    """Something does not divide into equal parts over the GPUs; the text says what."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ Calls = tuple[GroupCall, ...]
 
 @dataclass(frozen=True)
 class Piece:
-    """What one GPU of the group has of a layer, and what it exchanges around the layer's two passes.
+    """The piece of a layer on one GPU of a group, and the collectives around its two passes.
 
-    `layer` has the shape, FLOP, parameters and elements of this GPU. `is_split` says that the parameters are
-    divided; otherwise each GPU has all of them. An attention in a ring is computed in `num_blocks` of the tokens that
-    it reads, of which each has `block_bytes` of keys or values a sample (`clustersim.parallelism.ring`). A product that
-    sends tokens meanwhile is computed in `num_turns` of them (`clustersim.parallelism.turns`).
+    `layer` has the shape, FLOP, parameters and elements of this GPU. `is_split` says that the parameters are divided;
+    otherwise each GPU has all of them. Ring attention is computed in `num_blocks` blocks of the tokens that it reads,
+    each with `block_bytes` of keys or values per sample (`clustersim.parallelism.ring`). A matrix product that overlaps
+    with its collective is computed in `num_ring_steps` steps (`clustersim.parallelism.tensor_overlap`).
     """
 
     layer: Layer
@@ -42,11 +42,11 @@ class Piece:
     after_backward: Calls = ()
     num_blocks: int = 1
     block_bytes: float = 0.0
-    num_turns: int = 1
+    num_ring_steps: int = 1
 
     @property
     def block(self) -> Layer:
-        """What of the layer is computed at once: all of it, or what one block of keys or values takes."""
+        """The part of the layer that is computed at once: all of it, or that for one block of keys or values."""
         if self.num_blocks == 1:
             return self.layer
         key = "inputs" if self.layer.output_elements else "outputs"
@@ -59,14 +59,14 @@ class Piece:
         )
 
     @property
-    def turn(self) -> Layer:
-        """What of a product is computed in one turn."""
-        return self.layer if self.num_turns == 1 else part_of(self.layer, "rows", self.num_turns)
+    def ring_step(self) -> Layer:
+        """The part of a matrix product that is computed in one ring step."""
+        return self.layer if self.num_ring_steps == 1 else part_of(self.layer, "rows", self.num_ring_steps)
 
     @property
-    def turned(self) -> tuple[str, ...]:
-        """The seconds that a product spends in turns: those of the pass forward, and of gradients that it gathers."""
-        if self.num_turns == 1:
+    def overlapped_phases(self) -> tuple[str, ...]:
+        """The times of a product that are divided into ring steps: forward, and the gradient of data if gathered."""
+        if self.num_ring_steps == 1:
             return ()
         return ("forward_s", "backward_data_s") if self.before_backward else ("forward_s",)
 
@@ -77,7 +77,7 @@ class Piece:
 
 
 def calls_bytes(pieces: Iterable[Piece], op: str) -> float:
-    """Return the bytes of a sample that all calls of one operation move, forward and backward."""
+    """Return the bytes per sample of all collectives of one operation, forward and backward."""
     return sum(call.bytes_per_sample for piece in pieces for call in piece.calls if call.op == op)
 
 
@@ -103,7 +103,7 @@ def divided(layer: Layer, own: int, whole: int) -> Layer:
 def part_of(layer: Layer, key: str, degree: int, is_padded: bool = False) -> Layer:
     """Return a layer with one size of its shape divided, and with it FLOP, parameters and elements.
 
-    A layer without a shape is divided evenly; a padded one has the next multiple of its size.
+    A layer without a shape is divided evenly; with `is_padded` the size is rounded up to the next multiple.
     """
     if key not in layer.shape:
         return divided(layer, 1, degree)
@@ -115,7 +115,7 @@ def part_of(layer: Layer, key: str, degree: int, is_padded: bool = False) -> Lay
 
 
 def check_divides(degree: int, size: int, key: str, layer: Layer) -> None:
-    """Refuse a size that has no equal part for each GPU."""
+    """Raise IndivisibleError if a size does not divide into equal parts over the GPUs."""
     if size % degree:
         what = {"outputs": "columns", "count": "heads", "rows": "tokens"}.get(key, key)
         raise IndivisibleError(f"the {size} {what} of '{layer.name}' do not divide by {degree}")

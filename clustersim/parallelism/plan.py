@@ -1,4 +1,4 @@
-"""What is compiled from a model cut into parts: the plans of stages, and what of them the strategies see."""
+"""The plans of stages that are compiled from a model in parts, and what the strategies see of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clustersim.model import LayerTime
-from clustersim.parallelism.copies import NO_COPIES, CopiesAround
 from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
 from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.sharding_copies import NO_COPIES, BufferCopies
 from clustersim.program import Bucket, Caps, Iteration, assign_buckets
 from clustersim.program.ops import FORWARD, Compute, Op, Pass, Program, Ready, Receive, Wait, merged
 
@@ -18,18 +18,18 @@ ACTIVATIONS, GRADIENTS, REPLICAS, SAMPLES = "activations", "gradients", "replica
 
 @dataclass(frozen=True)
 class Part:
-    """Layers that follow one another on one stage: pieces with their seconds for one micro-batch.
+    """Consecutive layers of one stage: pieces with their seconds for one micro-batch.
 
-    `first` is the number of the first layer in the model, `again` [num_layers] says whose forward pass is repeated
-    in backward, and `units` are where the parts of it begin whose weights are gathered together. `entry_bytes` is what
-    a stage hands over to the part for one micro-batch. `kept` [num_layers + 1] are the bytes that its input and each
-    layer leave for backward of one micro-batch, where these go to the host.
+    `first` is the index of the first layer in the model. `recomputes` [num_layers] says which layers repeat their
+    forward pass in the backward pass, and `units` are the starts of the groups of layers whose weights are gathered
+    together. `entry_bytes` is what the part receives from the stage before for one micro-batch. `kept` [num_layers + 1]
+    are the bytes that its input and each layer store for the backward pass of one micro-batch, if these are offloaded.
     """
 
     first: int
     pieces: tuple[Piece, ...]
     times: tuple[LayerTime, ...]
-    again: tuple[bool, ...]
+    recomputes: tuple[bool, ...]
     units: tuple[int, ...]
     entry_bytes: float
     kept: tuple[float, ...] = ()
@@ -40,28 +40,32 @@ class Part:
         return [range(first, end) for first, end in zip(self.units, ends, strict=True)]
 
     def num_parameters(self, unit: range) -> float:
-        """Return how many parameters a unit has."""
+        """Return the number of parameters of a unit."""
         return float(sum(self.pieces[layer].layer.num_parameters for layer in unit))
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How replicas exchange what they have: bucket caps, overlap, sharding, and bytes of a parameter's gradient.
+    """How ranks exchange gradients, weights and activations.
 
-    `weight_bytes` are those of a parameter as it is gathered; `sent_whole` says that the GPUs that split a layer have
-    the whole of what a stage hands over, of which each sends its share, or all (not `in_shares`). `sample_bytes` are
-    those of the samples of a pass, None where these are there. `gather_overlap` has updated weights gathered beside the
-    first passes forward. `by_tensors` says that state is shared out in whole tensors, and not in slices of everything.
-    `around` is what is copied around the collectives of shared weights, `kernels` the seconds of a parameter in which
-    gradients are summed, cast, divided and read for their norm, `waits` those of a tensor that a process waits for such
-    kernels, `mask_s` those in which it makes the mask of a micro-batch, `issued_s` those in which nothing computes
-    while it issues what GPUs that split a layer exchange, and `num_passes` how many micro-batches there are. Messages
-    between stages that are `awaited` hold both ranks up, and where they are `paired` one each way is on its way at the
-    same time. Shares that groups add up are joined up to `joined_bytes`, or not at all. With `waits_for_sums` gradients
-    that are shared out go by the bucket, and nothing computes while one is exchanged; `to_owners` reduces each stretch
-    of it to the copy that updates it (`owned_runs`). With `sums_norms` GPUs that have tokens each add up the gradients
-    of norms behind every micro-batch, one by one. With `skips_update` there are no weights to gather at the end, and
-    with `gathers_each_pass` none either: every pass forward gathers its own.
+    Replicas: `caps` are the capacities of buckets, `gradient_bytes` and `weight_bytes` those of a parameter as it is
+    reduced and gathered. `gather_overlap`: updated weights are gathered during the first forward passes. `by_tensors`:
+    state is sharded in whole tensors, not in slices. `buffer_copies` are copies around the collectives of sharded
+    weights, `kernels` the seconds per parameter in which gradients are summed, cast, divided and read for their norm,
+    `waits` the seconds per tensor in which a process waits for such kernels. Shards are all-reduced between groups in
+    combinations of up to `combined_bytes`, None for one by one. `blocking_buckets`: sharded gradients are exchanged
+    bucket by bucket, while nothing computes; `reduces_to_owners`: each slice of a bucket is reduced to the replica that
+    updates it (`gradient_owners`). `sums_norms`: tensor parallel groups all-reduce the gradients of norms after every
+    micro-batch, one by one. `skips_update`: there are no weights to gather at the end. `gathers_each_pass`: the same,
+    since every forward pass gathers its own.
+
+    Stages: `sent_whole`: the GPUs of a tensor parallel group all have the whole of what a stage sends, of which each
+    sends its share (`in_shares`) or all. `awaited`: messages block both ranks, and with `paired` one in each direction
+    is in flight at the same time. `sample_bytes` are those of the samples of a pass, None if these need not be waited
+    for. `num_passes` is the number of micro-batches.
+
+    Processes: `mask_s` are the seconds in which a process builds the mask of a micro-batch, `issued_s` those in which
+    nothing computes while it launches a collective of a tensor parallel group.
     """
 
     micro_batch: int
@@ -76,7 +80,7 @@ class Rules:
     sample_bytes: float | None = None
     gather_overlap: bool = False
     by_tensors: bool = False
-    around: CopiesAround = NO_COPIES
+    buffer_copies: BufferCopies = NO_COPIES
     kernels: Moved = NOTHING_MOVED
     sums_cast: bool = False
     sums_norms: bool = False
@@ -86,9 +90,9 @@ class Rules:
     num_passes: int = 1
     awaited: bool = False
     paired: bool = False
-    joined_bytes: float | None = None
-    waits_for_sums: bool = False
-    to_owners: bool = False
+    combined_bytes: float | None = None
+    blocking_buckets: bool = False
+    reduces_to_owners: bool = False
     skips_update: bool = False
     gathers_each_pass: bool = False
 
@@ -97,7 +101,7 @@ class Rules:
 class StagePlan:
     """The program of a stage, and the iteration that a strategy sees: buckets, and the update at its end.
 
-    `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it for the host.
+    `most_gradients` is the peak number of parameters with gradients on the GPU, if these are copied to the host early.
     """
 
     program: Program
@@ -105,16 +109,16 @@ class StagePlan:
     most_gradients: float | None = None
 
 
-def buckets_of(grown: Sequence[tuple[int, float, str]], end: int, rules: Rules) -> tuple[list[Bucket], list[int]]:
-    """Return the buckets, and how many operations come before each is ready.
+def buckets_of(completed: Sequence[tuple[int, float, str]], end: int, rules: Rules) -> tuple[list[Bucket], list[int]]:
+    """Return the buckets, and the number of operations before each is ready.
 
-    `grown` has for each gradient, in the order in which they are complete, how many operations there are before that,
-    its parameters and its layer; without overlap all are ready at the `end`.
+    `completed` has for each gradient, in the order of completion, the number of operations before it, its parameters
+    and its layer; without overlap all are ready at the `end`.
     """
     buckets, ready = [], []
-    sizes = [size * rules.gradient_bytes for _, size, _ in grown]
+    sizes = [size * rules.gradient_bytes for _, size, _ in completed]
     for members in assign_buckets(sizes, rules.caps):
-        first, last = grown[members[0]], grown[members[-1]]
+        first, last = completed[members[0]], completed[members[-1]]
         name = first[2] if first is last else f"{first[2]} to {last[2]}"
         buckets.append(Bucket(name, sum(sizes[member] for member in members), 0.0, len(members)))
         ready.append(last[0] if rules.overlap else end)
@@ -122,7 +126,7 @@ def buckets_of(grown: Sequence[tuple[int, float, str]], end: int, rules: Rules) 
 
 
 def with_merged_ops(ops: Sequence[Op | Pass]) -> tuple[Op | Pass, ...]:
-    """Return the same operations with neighbours that compute for the same pass as one; passes stay as they are."""
+    """Return the same operations with neighbours that compute for the same pass merged; passes are unchanged."""
     out: list[Op | Pass] = []
     plain: list[Op] = []
     for op in ops:
@@ -135,7 +139,7 @@ def with_merged_ops(ops: Sequence[Op | Pass]) -> tuple[Op | Pass, ...]:
 
 
 def iteration_of(program: Program, buckets: Sequence[Bucket], update_s: float) -> Iteration:
-    """Return the iteration that a strategy sees: the last bucket is its own to send where nothing follows it."""
+    """Return the iteration that a strategy sees; a bucket that no operation follows is ready at the end of backward."""
     takes_time = (Compute, Receive, Wait, Pass)
     follows, is_followed = {}, False
     for op in reversed(program.parts):
@@ -146,5 +150,5 @@ def iteration_of(program: Program, buckets: Sequence[Bucket], update_s: float) -
     forward_s = seconds.get(FORWARD, 0.0)
     backward_s = sum(seconds.values()) - forward_s
     ready_s = (0.0 if follows[number] else backward_s for number in range(len(buckets)))
-    told = tuple(replace(bucket, ready_s=time_s) for bucket, time_s in zip(buckets, ready_s, strict=True))
-    return Iteration(forward_s, backward_s, update_s, told)
+    with_times = tuple(replace(bucket, ready_s=time_s) for bucket, time_s in zip(buckets, ready_s, strict=True))
+    return Iteration(forward_s, backward_s, update_s, with_times)

@@ -1,4 +1,4 @@
-"""Recurrent layers in stages: a sequence goes through them in parts, one behind the other."""
+"""Recurrent layers in pipeline stages: chunks of each sequence pass through one after the other."""
 
 from __future__ import annotations
 
@@ -17,36 +17,38 @@ _OF_EACH_TOKEN = frozenset(
         *("layer-norm", "rms-norm", "add", "concat", "multiply", "divide", "loss"),
     }
 )
-"""What computes a token from that token and what a recurrent layer knows of those before."""
+"""Layers that compute a token from this token and the state of a recurrent layer."""
 
 
-def along_time(pieces: Sequence[Piece], num_chunks: int) -> tuple[Piece, ...]:
-    """Return what a GPU has of every layer for one of so many equal parts of each sequence; parameters are whole.
+def time_chunk_pieces(pieces: Sequence[Piece], num_chunks: int) -> tuple[Piece, ...]:
+    """Return a GPU's piece of every layer for one of `num_chunks` equal chunks of each sequence; parameters are whole.
 
-    Layer l is at one part while layer l + 1, on another GPU, is at the one before it (Wu et al., arXiv:1609.08144,
-    section 3.3). Going backward begins with the last part, when all of them have been forward.
+    Layer l computes one chunk while layer l + 1, on another GPU, computes the one before it (Wu et al.,
+    arXiv:1609.08144, section 3.3). The backward pass begins with the last chunk, after the forward passes of all.
     """
     if num_chunks == 1:
         return tuple(pieces)
     tokens = {piece.layer.shape.get("count", 0) for piece in pieces if piece.layer.op in GATES}
     if not tokens:
-        raise _mistake("time_chunks are parts of what recurrent layers read, and the model has none", num_chunks, "1")
+        raise _mistake("time_chunks divides the sequence of recurrent layers, and the model has none", num_chunks, "1")
     for piece in pieces:
         _check(piece, max(tokens), num_chunks)
     return tuple(_chunk_of(piece, num_chunks) for piece in pieces)
 
 
 def _check(piece: Piece, tokens: int, num_chunks: int) -> None:
-    """Refuse a layer that has no part for each part of the sequence."""
+    """Raise InputError for a layer that cannot be divided into chunks of the sequence."""
     layer = piece.layer
     known = layer.shape.get("count" if layer.op in GATES else "rows", tokens)
     if layer.op not in _OF_EACH_TOKEN or known != tokens:
-        message = f"'{layer.name}' ({layer.op}) reads more than one token at a time, so that it has no parts"
+        message = (
+            f"'{layer.name}' ({layer.op}) reads more than one token at a time, so it cannot be divided into chunks"
+        )
         raise _mistake(message, num_chunks, "1")
     if tokens % num_chunks:
         works = [size for size in range(1, tokens + 1) if tokens % size == 0]
         near = min(works, key=lambda size: abs(size - num_chunks))
-        message = f"{tokens} tokens of a sequence do not divide into {num_chunks} parts; the nearest that do is {near}"
+        message = f"{tokens} tokens of a sequence do not divide into {num_chunks} chunks; the nearest that do is {near}"
         raise _mistake(message, num_chunks, f"a divisor of {tokens}, such as {near}")
 
 

@@ -1,7 +1,7 @@
-"""In which order a stage goes forward and backward with its micro-batches.
+"""Pipeline schedules: the order of forward and backward passes of the micro-batches on a stage.
 
-A model of p stages with v chunks each is cut into p v parts, part k lying on stage k mod p. A schedule says for each
-stage which micro-batch goes through which of its chunks next.
+A model of p stages with v chunks each is cut into p v parts; part k is on stage k mod p. A schedule returns, for each
+stage, the order of its passes: which micro-batch, which chunk.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from clustersim.registry import Registry
 
 
 class Slot(NamedTuple):
-    """One pass of a micro-batch through a chunk of a stage: forward, backward, or the gradients of its weights.
+    """One pass of a micro-batch through a chunk of a stage: forward, backward, or gradients of weights.
 
-    Or the update by the gradients of this one alone. Those of iterations before have numbers below 0.
+    Or the update by the gradients of this micro-batch alone. Micro-batches of earlier iterations have numbers below 0.
     """
 
     phase: str
@@ -30,7 +30,7 @@ class Slot(NamedTuple):
 def gpipe(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
     """All forward, then all backward, the last micro-batch first (Huang et al., arXiv:1811.06965).
 
-    The idle share of a stage is (p - 1) / (m + p - 1) where passes take as long on every stage.
+    The idle fraction of a stage is (p - 1) / (m + p - 1) if passes take the same time on every stage.
     """
     _one_chunk("gpipe", num_chunks)
     forward = [Slot(FORWARD, number, 0) for number in range(num_micro)]
@@ -38,9 +38,9 @@ def gpipe(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[
 
 
 def one_forward_one_backward(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
-    """Go backward as soon as a micro-batch is back, so that a stage keeps at most p - stage of them.
+    """Run the backward pass of a micro-batch as early as possible, so that a stage has at most p - stage in flight.
 
-    PipeDream-Flush (Narayanan et al., arXiv:2006.09503): as long as GPipe, with less memory.
+    PipeDream-Flush (Narayanan et al., arXiv:2006.09503): the same time as GPipe, with less memory.
     """
     _one_chunk("1f1b", num_chunks)
     ahead = min(num_stages - 1 - stage, num_micro)
@@ -58,8 +58,8 @@ def interleaved(stage: int, num_stages: int, num_micro: int, num_chunks: int) ->
         near = num_micro // num_stages * num_stages
         allowed = f"a multiple of {num_stages}, such as {near or num_stages}"
         raise InputError(
-            f"interleaved stages take micro-batches in rounds of {num_stages}, and {num_micro} are no whole number of "
-            f"them; {allowed}",
+            f"interleaved needs a multiple of {num_stages} micro-batches, one for each stage (got {num_micro}); use "
+            f"{allowed}",
             key="micro_batches",
             got=str(num_micro),
             allowed=allowed,
@@ -75,10 +75,10 @@ def interleaved(stage: int, num_stages: int, num_micro: int, num_chunks: int) ->
 
 
 def zero_bubble(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
-    """Run 1F1B with gradients of weights put off into what would be idle (ZB-H1, Qi et al., arXiv:2401.10241).
+    """Run 1F1B with gradients of weights deferred into idle time (ZB-H1, Qi et al., arXiv:2401.10241).
 
-    Stage s puts off those of s micro-batches, so that it keeps no more than 1F1B's first stage does. The idle time is
-    (p - 1) (forward + backward - weights) where passes take as long on every stage.
+    Stage s defers those of s micro-batches, so it stores no more activations than 1F1B's first stage. The idle time is
+    (p - 1) (forward + backward - weights) if passes take the same time on every stage.
     """
     _one_chunk("zero-bubble", num_chunks)
     slots, put_off = [], 0
@@ -91,16 +91,16 @@ def zero_bubble(stage: int, num_stages: int, num_micro: int, num_chunks: int) ->
 
 
 def pipedream(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
-    """Run 1F1B without a flush, each micro-batch an update as soon as it is back (Narayanan et al., SOSP 2019).
+    """Run 1F1B without a flush, with an update after each backward pass (Narayanan et al., SOSP 2019).
 
-    Stage s is p - 1 - s micro-batches further forward than backward, from one iteration to the next, and no stage is
-    ever idle where passes take as long on every stage. A micro-batch meets weights that lack the updates of those
-    p - 1 - s before it, and goes backward with the same ones.
+    Stage s is p - 1 - s micro-batches further forward than backward, also from one iteration to the next, and no stage
+    is idle if passes take the same time on every stage. A micro-batch uses weights without the updates of the p - 1 - s
+    micro-batches before it, and its backward pass uses the same weights.
     """
     _one_chunk("pipedream", num_chunks)
     ahead = num_stages - 1 - stage
-    turns = ((FORWARD, 0), (BACKWARD, ahead), (UPDATE, ahead))
-    return [Slot(phase, number - behind, 0) for number in range(num_micro) for phase, behind in turns]
+    phases = ((FORWARD, 0), (BACKWARD, ahead), (UPDATE, ahead))
+    return [Slot(phase, number - behind, 0) for number in range(num_micro) for phase, behind in phases]
 
 
 SCHEDULES: Registry[Callable[[int, int, int, int], list[Slot]]] = Registry(
@@ -113,15 +113,15 @@ SCHEDULES: Registry[Callable[[int, int, int, int], list[Slot]]] = Registry(
         "pipedream": pipedream,
     },
 )
-"""Each takes the stage, the number of stages, of micro-batches and of chunks a stage."""
+"""Each takes the stage, and the numbers of stages, of micro-batches and of chunks per stage."""
 
 
-def kept_by(slots: Sequence[Slot]) -> np.ndarray:
-    """Return how many micro-batches each chunk keeps for backward during each pass [num_slots, num_chunks].
+def in_flight_counts(slots: Sequence[Slot]) -> np.ndarray:
+    """Return how many micro-batches of each chunk are in flight during each pass [num_slots, num_chunks].
 
-    A micro-batch counts from the beginning of its pass forward to the end of the last that needs what it kept.
+    A micro-batch counts from the beginning of its forward pass to the end of the last pass that needs its activations.
 
-    >>> kept_by(one_forward_one_backward(0, 2, 3, 1))[:, 0].tolist()
+    >>> in_flight_counts(one_forward_one_backward(0, 2, 3, 1))[:, 0].tolist()
     [1.0, 2.0, 2.0, 2.0, 2.0, 1.0]
     """
     chunks = np.array([slot.chunk for slot in slots])
@@ -135,19 +135,20 @@ def kept_by(slots: Sequence[Slot]) -> np.ndarray:
     return kept
 
 
-def fullest_pass(slots: Sequence[Slot], kept_bytes: Sequence[float], again_bytes: Sequence[float]) -> int:
-    """Return the number of the pass backward during which a stage holds most.
+def peak_pass(slots: Sequence[Slot], kept_bytes: Sequence[float], recomputed_bytes: Sequence[float]) -> int:
+    """Return the index of the backward pass during which a stage stores the most.
 
-    `kept_bytes` [num_chunks] are those of a micro-batch in flight, `again_bytes` what its pass backward makes again.
+    `kept_bytes` [num_chunks] are those of a micro-batch in flight, `recomputed_bytes` those that a backward pass
+    recomputes.
     """
     backward = [number for number, slot in enumerate(slots) if slot.phase == BACKWARD]
-    held = kept_by(slots)[backward] @ np.array(kept_bytes)
-    held += np.array([again_bytes[slots[number].chunk] for number in backward])
+    held = in_flight_counts(slots)[backward] @ np.array(kept_bytes)
+    held += np.array([recomputed_bytes[slots[number].chunk] for number in backward])
     return backward[int(held.argmax())]
 
 
 def _alternate(forward: list[tuple[int, int]], backward: list[tuple[int, int]], ahead: int) -> list[Slot]:
-    """Return some passes forward, then one forward and one backward in turn, then what is left backward."""
+    """Return `ahead` forward passes, then one forward and one backward in turn, then the remaining backward passes."""
     slots = [Slot(FORWARD, *each) for each in forward[:ahead]]
     for number, each in enumerate(forward[ahead:]):
         slots += [Slot(FORWARD, *each), Slot(BACKWARD, *backward[number])]

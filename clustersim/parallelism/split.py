@@ -1,21 +1,22 @@
-"""A model whose layers are divided over a group of GPUs: what each GPU computes and holds, and what they exchange.
+"""Tensor parallelism: what each GPU of a group computes and stores of a model, and what the GPUs exchange.
 
-Products alternate as in Megatron-LM (Shoeybi et al., arXiv:1909.08053, section 3): a matrix that reads what every GPU
-has whole is cut by columns and leaves its output split; one that reads a split input is cut by rows and its partial
-outputs are added by an all-reduce. Between the two, heads of an attention and element-wise layers work on their
-part. With sequence parallelism (Korthikanti et al., arXiv:2205.05198, section 4.2.2) what lies between row and column
-is split over the tokens, and each all-reduce becomes a reduce-scatter and an all-gather of the same bytes. Left out
-are the gather that Megatron repeats in the backward pass, behind the gradient of data, and the sum of the
-gradients of a normalisation's parameters.
+Matrix products alternate as in Megatron-LM (Shoeybi et al., arXiv:1909.08053, section 3): a matrix whose input every
+GPU has whole is split by columns and its output stays split; one that reads a split input is split by rows, and its
+partial outputs are summed by an all-reduce. Between the two, heads of an attention and element-wise layers work on
+their part. With sequence parallelism (Korthikanti et al., arXiv:2205.05198, section 4.2.2) the layers between row and
+column are split over the tokens, and each all-reduce becomes a reduce-scatter and an all-gather of the same bytes. Left
+out: the gather that Megatron repeats in the backward pass, after the gradient of data, and the sum of the gradients of
+a normalisation's parameters.
 
-Convolutions are cut by filters (Krizhevsky et al., 2012, the two towers of AlexNet): one that reads all channels
-gathers them first, a grouped one need not where the GPUs divide its groups. Layers that look over neighbouring
-channels (`lrn`, `group-norm`) are treated as local: the border is not exchanged.
+Convolutions are split by filters (Krizhevsky et al., 2012, the two towers of AlexNet): one that reads all channels
+gathers them first; a grouped one need not if the number of GPUs divides its groups. Layers that read neighbouring
+channels (`lrn`, `group-norm`) are treated as local: channels at the boundary are not exchanged.
 
-A model is a list, and of branches only the order is known: a product that reads as much as an earlier one did, and not
-what was written last, is taken to read the same tensor; one of more or fewer tokens than the product before it reads
-another, which all GPUs have whole, as keys and values of an encoder's output beside a decoder's query do. Left out: the
-sum of that tensor's gradients where both have as many tokens. The bias of a matrix cut by rows is counted divided.
+A model is a list, so of branches only the order is known. A product that reads as much as an earlier one did, and not
+what was written last, is taken to read the same tensor. A product with more or fewer tokens than the one before reads
+another tensor, which all GPUs have whole, as keys and values of an encoder's output do beside a decoder's query. Left
+out: the sum of that tensor's gradients if both have the same number of tokens. The bias of a matrix split by rows is
+counted as split.
 """
 
 from __future__ import annotations
@@ -39,30 +40,28 @@ from clustersim.parallelism.pieces import (
 __all__ = ["GroupCall", "Piece", "calls_bytes", "split_model"]
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
-"""Recurrent layers, and how many products of hidden units each has a token."""
+"""Recurrent layers, and their products of hidden units per token."""
 
 WHOLE_FEATURES = frozenset({"layer-norm", "rms-norm"})
 """Layers that need all features of a token."""
 
 OVER_CLASSES = frozenset({"loss", "softmax", "log-softmax"})
 CLASS_BYTES = 3 * 4.0
-"""Of each token a loss over split classes exchanges in fp32: the largest score, the sum of exponentials and the score
-of the right class (Megatron-LM, core/tensor_parallel/cross_entropy.py)."""
+"""Bytes that a loss over split classes exchanges per token in fp32: the largest score, the sum of exponentials and the
+score of the right class (Megatron-LM, core/tensor_parallel/cross_entropy.py)."""
 
 PER_CHANNEL = frozenset({"batch-norm", "instance-norm", "group-norm", "prelu"})
-"""Layers whose parameters belong to channels, and go where these are."""
+"""Layers whose parameters belong to channels and are split with them."""
 
 
 def split_model(
     model: Model, degree: int, activation_bytes: float, sequence_parallel: bool = False, num_gpus: int | None = None
 ) -> tuple[Piece, ...]:
-    """Return what one of `degree` GPUs has of each layer; `activation_bytes` is an element's size on the wire.
+    """Return the piece of each layer on one of `degree` GPUs; `activation_bytes` is an element's size on the wire.
 
-    Of `num_gpus` in all, where given, a refusal names a degree that divides them.
-
-    One GPU has every layer as it is. What does not divide is refused with the nearest degree that works. A last
-    layer of classes or words is padded to a multiple, as Megatron-LM pads its vocabulary. A layer that cannot be split
-    is computed by every GPU.
+    If `num_gpus` is given, the degree that an error message proposes divides it. One GPU has every layer unchanged.
+    Sizes that do not divide raise InputError with the nearest degree that works. A last layer of classes or words is
+    padded to a multiple, as Megatron-LM pads its vocabulary. A layer that cannot be split is computed by every GPU.
 
     >>> from clustersim.model import load_model
     >>> pieces = split_model(load_model("gpt2-small"), 4, 2.0)
@@ -91,21 +90,18 @@ def _split(model: Model, degree: int, activation_bytes: float, sequence_parallel
         return tuple(Piece(layer, is_split=False) for layer in model.layers)
     if sequence_parallel and not any(_tokens(layer) > 1 for layer in model.layers):
         raise InputError(
-            f"{model.name} has no sequence that sequence_parallel could split; drop it",
+            f"{model.name} has no sequence that sequence_parallel could split; leave it out",
             got="true",
             allowed="false",
             key="sequence_parallel",
         )
-    walk = _Walk(degree, activation_bytes, sequence_parallel)
+    splitter = _Splitter(degree, activation_bytes, sequence_parallel)
     readers: list[Layer | None] = [*model.layers[1:], None]
-    return tuple(walk.piece(layer, reader) for layer, reader in zip(model.layers, readers, strict=True))
+    return tuple(splitter.piece(layer, reader) for layer, reader in zip(model.layers, readers, strict=True))
 
 
 def _nearest(model: Model, degree: int, sequence_parallel: bool, num_gpus: int) -> int:
-    """Return the degree next to the one that does not work, the smaller of two; one GPU always works.
-
-    It divides the GPUs that there are.
-    """
+    """Return the nearest degree that works and divides num_gpus, the smaller of two; 1 always works."""
     divisors = [other for other in range(1, 2 * degree) if num_gpus % other == 0]
     for other in sorted(divisors, key=lambda other: (abs(other - degree), other)):
         try:
@@ -120,27 +116,27 @@ def _tokens(layer: Layer) -> int:
     return layer.shape.get("rows", 1) if layer.op == "fully-connected" else 1
 
 
-class _Walk:
-    """Goes through the layers in forward order, and knows whether the activations are split where it stands."""
+class _Splitter:
+    """Goes through the layers in forward order, and tracks whether the activations are split."""
 
     def __init__(self, degree: int, activation_bytes: float, sequence_parallel: bool):
         self.degree = degree
         self.bytes = activation_bytes
-        self.by_tokens = sequence_parallel
+        self.sequence_parallel = sequence_parallel
         self.is_split = False
         self.has_split_maps = False  # whether a convolution was split
-        self.written = 0.0  # elements of the last output, of all GPUs together
-        self.shared: set[float] = set()  # elements of inputs that all GPUs have whole, though what follows is split
+        self.written = 0.0  # elements of the last output, of all GPUs
+        self.shared: set[float] = set()  # elements of inputs that all GPUs have whole in a split region
         self.product: Layer | None = None  # the last product
         self.before: Layer | None = None  # the last layer
 
     def piece(self, layer: Layer, reader: Layer | None) -> Piece:
-        """Return this GPU's part of the next layer; `reader` is the one after it."""
+        """Return this GPU's piece of the next layer; `reader` is the layer after it."""
         made = self._piece(layer, reader)
         self.written = layer.output_elements
         if layer.op in GATES and layer.shape:
             self.written = self._hidden(layer)
-        if layer.op != "fully-connected":  # which may be one of several beside each other, as wide as what they read
+        if layer.op != "fully-connected":  # one of several products with the same input may be as wide as this input
             self.shared.discard(self.written)
         if layer.op in ("fully-connected", "experts", "matmul"):
             self.product = layer
@@ -167,13 +163,13 @@ class _Walk:
         return self._local(layer)
 
     def _embedding(self, layer: Layer) -> Piece:
-        """Cut a table by rows: each GPU looks up the words it has, and what is found is added."""
+        """Split a table by rows: each GPU looks up the words that it has, and the results are summed."""
         self.is_split = False
         part = replace(layer, num_parameters=-(-layer.num_parameters // self.degree))
         if layer.shape:  # one-hot rows times a table
             shape, share = {**layer.shape, "inputs": -(-layer.shape["inputs"] // self.degree)}, layer.flop / self.degree
             part = replace(part, flop=share, flop_backward_weights=share, shape=shape)
-        after, before = self._joined(layer.output_elements)
+        after, before = self._sum_output(layer.output_elements)
         return Piece(part, is_split=True, after_forward=after, before_backward=before)
 
     def _matrix(self, layer: Layer, reader: Layer | None) -> Piece:
@@ -188,7 +184,7 @@ class _Walk:
         return bool(layer.shape) and elements in self.shared and (is_next or elements != self.written)
 
     def _reads_other_tokens(self, layer: Layer) -> bool:
-        """Return whether a product has other tokens than the one before it: keys and values of an encoder's output."""
+        """Return whether a product has other tokens than the one before: keys and values of an encoder's output."""
         if self.product is None or self.product.op != "fully-connected":
             return False
         before, own = _tokens(self.product), _tokens(layer)
@@ -197,7 +193,7 @@ class _Walk:
     def _by_columns(self, layer: Layer, is_last: bool) -> Piece:
         elements = layer.input_elements
         calls_for_input = elements not in self.shared or not self.is_split
-        before, after = self._handed_out(layer) if calls_for_input else ((), ())
+        before, after = self._broadcast_input(layer) if calls_for_input else ((), ())
         self.shared = {elements} | (self.shared if self.is_split else set())
         self.is_split = True
         part = part_of(layer, "outputs", self.degree, is_padded=is_last)
@@ -206,11 +202,11 @@ class _Walk:
     def _by_rows(self, layer: Layer) -> Piece:
         self.is_split = False
         part = replace(part_of(layer, "inputs", self.degree), output_elements=layer.output_elements)
-        after, before = self._joined(layer.output_elements)
+        after, before = self._sum_output(layer.output_elements)
         return Piece(part, is_split=True, after_forward=after, before_backward=before)
 
     def _heads(self, layer: Layer) -> Piece:
-        """Give each GPU some heads of an attention; where every GPU has the operands whole, it computes all."""
+        """Give each GPU some heads of an attention; if every GPU has the operands whole, each computes all heads."""
         if not self.is_split:
             return Piece(layer, is_split=False)
         return Piece(part_of(layer, "count", self.degree), is_split=True)
@@ -218,11 +214,11 @@ class _Walk:
     def _recurrent(self, layer: Layer) -> Piece:
         """Give each GPU some hidden units with their gates; the state is gathered after each token.
 
-        The bytes are those of all tokens. What is written whole is the state, one of the output's parts.
+        The bytes are those of all tokens. Of the output only the state is whole.
         """
         state = GroupCall("all-gather", self._hidden(layer) * self.bytes)
         state_gradient = GroupCall("reduce-scatter", self._hidden(layer) * self.bytes)
-        before, after = self._gathered(layer) if self.is_split else self._handed_out(layer)
+        before, after = self._gather_input(layer) if self.is_split else self._broadcast_input(layer)
         self.is_split = False
         check_divides(self.degree, layer.shape["outputs"] // GATES[layer.op], "hidden units", layer)
         part = part_of(layer, "outputs", self.degree)
@@ -237,7 +233,7 @@ class _Walk:
         )
 
     def _over_classes(self, layer: Layer) -> Piece:
-        """Compare each token's scores: of split classes only three numbers a token are exchanged."""
+        """Compute a loss or softmax over split classes: only three numbers per token are exchanged."""
         product = self.product
         of_heads = product is not None and product.op == "matmul"
         if not self.is_split or (of_heads and layer.op != "loss"):
@@ -249,22 +245,24 @@ class _Walk:
         return replace(made, after_forward=(exchanged,))
 
     def _whole(self, layer: Layer) -> Piece:
-        """Gather a split input for a layer that needs all of a token; every GPU then has the same gradient."""
+        """Gather a split input for a layer that needs all features; every GPU then has the same gradient."""
         if not self.is_split:
             return self._local(layer)
         self.is_split = False
         gather = GroupCall("all-gather", layer.input_elements * self.bytes)
-        return replace(self._local(layer), before_forward=(gather,), after_backward=(gather,) if self.by_tokens else ())
+        return replace(
+            self._local(layer), before_forward=(gather,), after_backward=(gather,) if self.sequence_parallel else ()
+        )
 
     def _filters(self, layer: Layer) -> Piece:
         """Give each GPU some filters of a convolution, with the channels that they read."""
         groups = layer.shape.get("groups", 1)
-        self.is_split |= self.has_split_maps and layer.input_elements != self.written  # behind a branch that ended
+        self.is_split |= self.has_split_maps and layer.input_elements != self.written  # after a branch that ended
         if groups % self.degree == 0 and self.is_split:
             return Piece(self._towers(layer, self.degree), is_split=True)
         if groups > 1 and groups % self.degree and self.degree % groups:
             raise IndivisibleError(f"the {groups} groups of '{layer.name}' lie across GPUs")
-        before, after = self._gathered(layer) if self.is_split else self._handed_out(layer)
+        before, after = self._gather_input(layer) if self.is_split else self._broadcast_input(layer)
         if layer.input_elements in self.shared and self.is_split:
             before = after = ()
         self.shared = {layer.input_elements} | (self.shared if self.is_split else set())
@@ -274,7 +272,7 @@ class _Walk:
         return Piece(part, is_split=True, before_forward=before, after_backward=after)
 
     def _towers(self, layer: Layer, own_groups: int) -> Layer:
-        """Return the convolution of one GPU's filters, which lie in a share 1 / `own_groups` of the groups."""
+        """Return the convolution of one GPU's filters, which are in 1 / `own_groups` of the groups."""
         part = part_of(layer, "filters", self.degree)
         if not layer.shape:
             return part
@@ -284,42 +282,42 @@ class _Walk:
         )
 
     def _local(self, layer: Layer) -> Piece:
-        """Return a layer that works on what its GPU has: its channels or heads, its tokens, or all."""
+        """Return the piece of a layer that works on what its GPU has: its channels or heads, its tokens, or all."""
         if self.is_split:
             has_own = layer.op in PER_CHANNEL and layer.num_parameters > 0
             part = part_of(layer, "channels", self.degree)
             return Piece(part if has_own else replace(part, num_parameters=layer.num_parameters), is_split=has_own)
-        if self.by_tokens and not layer.shape:
+        if self.sequence_parallel and not layer.shape:
             part = divided(layer, 1, self.degree)
             return Piece(replace(part, num_parameters=layer.num_parameters), is_split=False)
         return Piece(layer, is_split=False)
 
-    def _handed_out(self, layer: Layer) -> tuple[Calls, Calls]:
+    def _broadcast_input(self, layer: Layer) -> tuple[Calls, Calls]:
         """Return the calls before forward and after backward of a layer whose input every GPU reads whole.
 
-        Each GPU has a part of the input's gradient: the parts are added. Split tokens are gathered first.
+        Each GPU has a partial gradient of the input: these are summed. Split tokens are gathered first.
         """
         num_bytes = layer.input_elements * self.bytes
-        if self.by_tokens and self.before is not None:
+        if self.sequence_parallel and self.before is not None:
             if _tokens(layer) > 1:
                 check_divides(self.degree, _tokens(layer), "tokens", layer)
             gradient = (GroupCall("reduce-scatter", num_bytes),) if layer.flop_backward_data else ()
             return (GroupCall("all-gather", num_bytes),), gradient
         return (), (GroupCall("all-reduce", num_bytes),) if layer.flop_backward_data else ()
 
-    def _joined(self, elements: float) -> tuple[Calls, Calls]:
-        """Return the calls after forward and before backward of a layer of which each GPU has a term of the output."""
+    def _sum_output(self, elements: float) -> tuple[Calls, Calls]:
+        """Return the calls after forward and before backward of a layer of which each GPU has a partial output."""
         num_bytes = elements * self.bytes
-        if self.by_tokens:
+        if self.sequence_parallel:
             return (GroupCall("reduce-scatter", num_bytes),), (GroupCall("all-gather", num_bytes),)
         return (GroupCall("all-reduce", num_bytes),), ()
 
-    def _gathered(self, layer: Layer) -> tuple[Calls, Calls]:
+    def _gather_input(self, layer: Layer) -> tuple[Calls, Calls]:
         """Return the calls before forward and after backward of a layer that reads a split input whole."""
         num_bytes = layer.input_elements * self.bytes
         gradient = (GroupCall("reduce-scatter", num_bytes),) if layer.flop_backward_data else ()
         return (GroupCall("all-gather", num_bytes),), gradient
 
     def _hidden(self, layer: Layer) -> float:
-        """Return the elements of a recurrent layer's states, one a token."""
+        """Return the elements of a recurrent layer's states, one per token."""
         return float(layer.shape["outputs"] // GATES[layer.op] * layer.shape["count"] * layer.shape["rows"])

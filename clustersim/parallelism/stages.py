@@ -1,4 +1,4 @@
-"""Where a model is cut into parts for the stages of a pipeline."""
+"""Where a model is cut into parts for pipeline stages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from clustersim.parallelism.split import GATES
 
 JOINS = ("add", "concat")
 FOLLOWERS = frozenset({"relu", "dropout", "batch-norm", "pooling"})
-"""What belongs to the join before it: what reads its output alone."""
+"""Layers that belong to the join before them: they read its output alone."""
 
 
 def cut_points(layers: Sequence[Layer]) -> list[int]:
-    """Return after how many layers a model may be cut: where one tensor alone goes on.
+    """Return after how many layers a model may be cut: where a single tensor goes on.
 
-    That is after a residual connection or a concatenation of branches (and what follows it directly), where there are
-    such, and after any layer of a model that is a plain chain. The last layer with parameters and what comes after it
-    stay together, and so does what comes before the first one.
+    That is after a residual connection or a concatenation of branches (and what directly follows it) if there are any,
+    and otherwise, in a plain chain, after any layer. The last layer with parameters and everything after it stay
+    together, and so does everything before the first one.
     """
     trained = [number for number, layer in enumerate(layers) if layer.num_parameters]
     first, last = (trained[0] + 1, trained[-1]) if trained else (1, len(layers) - 1)
@@ -36,19 +36,19 @@ def cut_points(layers: Sequence[Layer]) -> list[int]:
     return sorted(cut for cut in cuts if first <= cut <= last)
 
 
-def handed_over(layers: Sequence[Layer], first: int) -> float:
-    """Return the elements of a sample that a stage hands over to the one that begins with layer `first`.
+def boundary_elements(layers: Sequence[Layer], first: int) -> float:
+    """Return the elements per sample that a stage sends to the one that begins with layer `first`.
 
-    What a recurrent layer writes is more than goes on: its gates and cells, which stay for the backward pass.
+    A recurrent layer writes more than it sends: its gates and cells, which stay for the backward pass.
     """
     before, after = layers[first - 1], layers[first]
     return after.input_elements if before.op in GATES else before.output_elements
 
 
-def balanced(costs: Sequence[float], cuts: Sequence[int], num_parts: int) -> list[int]:
-    """Return where each of so many parts begins, so that the costliest part costs the least; costs [num_layers].
+def balanced_starts(costs: Sequence[float], cuts: Sequence[int], num_parts: int) -> list[int]:
+    """Return the starts of `num_parts` parts such that the largest cost of a part is smallest; costs [num_layers].
 
-    >>> balanced([1, 1, 1, 3], cuts=[1, 2, 3], num_parts=2)
+    >>> balanced_starts([1, 1, 1, 3], cuts=[1, 2, 3], num_parts=2)
     [0, 3]
     """
     ends = np.array([0, *cuts, len(costs)])
@@ -61,19 +61,19 @@ def balanced(costs: Sequence[float], cuts: Sequence[int], num_parts: int) -> lis
         worst = np.maximum(best[:, None], between)
         choices.append(worst.argmin(axis=0))
         best = worst.min(axis=0)
-    at, begins = len(ends) - 1, []
+    at, starts = len(ends) - 1, []
     for choice in reversed(choices):
         at = int(choice[at])
-        begins.append(int(ends[at]))
-    return [0, *reversed(begins)]
+        starts.append(int(ends[at]))
+    return [0, *reversed(starts)]
 
 
-def evenly(cuts: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
-    """Return where each part begins if the blocks between cuts are counted and not weighed, as Megatron-LM does.
+def even_starts(cuts: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
+    """Return the starts of parts with equal numbers of blocks between cuts, as Megatron-LM divides layers.
 
-    What comes before the first cut belongs to the first part; of blocks that do not divide, earlier parts have more.
+    Everything before the first cut belongs to the first part; if blocks do not divide, earlier parts have more.
 
-    >>> evenly([1, 3, 5, 7, 9], 11, 2)
+    >>> even_starts([1, 3, 5, 7, 9], 11, 2)
     [0, 5]
     """
     _check(num_parts, len(cuts) + 1, num_layers)
@@ -84,27 +84,27 @@ def evenly(cuts: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
     return [0, *(int(cuts[number]) for number in np.cumsum(sizes)[:-1])]
 
 
-def given(sizes: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
-    """Return where each part begins that has so many layers [num_parts]."""
+def explicit_starts(sizes: Sequence[int], num_layers: int, num_parts: int) -> list[int]:
+    """Return the starts of parts with the given numbers of layers [num_parts]."""
     if len(sizes) != num_parts or sum(sizes) != num_layers or min(sizes) < 1:
         raise InputError(
-            f"stages say how many layers each of {num_parts} parts has, {num_layers} in all "
-            f"(got {len(sizes)} that make {sum(sizes)})",
+            f"stages needs {num_parts} numbers of layers with the sum {num_layers} (got {len(sizes)} with the sum "
+            f"{sum(sizes)})",
             key="stages",
             got=str(list(sizes)),
-            allowed=f"{num_parts} numbers of layers that make {num_layers}",
+            allowed=f"{num_parts} numbers of layers with the sum {num_layers}",
         )
     return [0, *np.cumsum(sizes)[:-1].tolist()]
 
 
 def check_parts(num_parts: int, num_chunks: int, cuts: Sequence[int], num_layers: int) -> None:
-    """Refuse more parts than there can be, by the chunks of a stage where fewer of these would do."""
+    """Raise InputError for more parts than possible, at `chunks` if fewer chunks would do."""
     most = len(cuts) + 1
     if num_chunks > 1 and num_parts > most >= num_parts // num_chunks:
         works = most // (num_parts // num_chunks)
         raise InputError(
             f"{num_chunks} chunks on each of {num_parts // num_chunks} stages are {num_parts} parts, and {num_layers} "
-            f"layers can be cut into {most}, where one tensor alone goes on; at most {works} chunks",
+            f"layers can be cut into {most}, where a single tensor goes on; at most {works} chunks",
             key="chunks",
             got=str(num_chunks),
             allowed=f"at most {works}",
@@ -115,7 +115,7 @@ def check_parts(num_parts: int, num_chunks: int, cuts: Sequence[int], num_layers
 def _check(num_parts: int, most: int, num_layers: int) -> None:
     if num_parts > most:
         raise InputError(
-            f"{num_layers} layers can be cut into {most} parts, where one tensor alone goes on, and no more "
+            f"{num_layers} layers can be cut into at most {most} parts, where a single tensor goes on "
             f"(got {num_parts})",
             key="pipeline",
             got=str(num_parts),

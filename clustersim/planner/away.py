@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from clustersim.errors import InputError
 from clustersim.parallelism.layout import offload_of
-from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memory
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.planner.material import Material, point_of
 from clustersim.planner.space import Choice
@@ -18,7 +18,7 @@ from clustersim.simulate.setup import Setup
 from clustersim.simulate.workloads import Workloads
 
 
-def with_offload(rules: HeldRules, material: Material, choice: Choice, stage: int) -> HeldRules:
+def with_offload(rules: MemoryRules, material: Material, choice: Choice, stage: int) -> MemoryRules:
     """Return what a stage of a choice holds by, with what of it lies in the host's memory."""
     layout = choice.layout
     return replace(
@@ -29,7 +29,7 @@ def with_offload(rules: HeldRules, material: Material, choice: Choice, stage: in
     )
 
 
-def activation_bytes(parts: Sequence[HeldPart], rules: HeldRules) -> float:
+def activation_bytes(parts: Sequence[PartInMemory], rules: MemoryRules) -> float:
     """Return the bytes of activations on a GPU at its peak, where what layers keep goes to the host."""
     return stage_memory(parts, rules)["activations"]
 

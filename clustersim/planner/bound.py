@@ -14,8 +14,8 @@ import numpy as np
 
 from clustersim.kernels import moved_s
 from clustersim.model import PRECISIONS
-from clustersim.parallelism import PEERS, SHARERS
-from clustersim.parallelism.stages import handed_over
+from clustersim.parallelism import REPLICATE_GROUP, SHARD_GROUP
+from clustersim.parallelism.stages import boundary_elements
 from clustersim.planner.links import Group
 from clustersim.planner.material import Material, Split, Timed
 from clustersim.planner.shapes import stage_shapes
@@ -125,7 +125,7 @@ def _handed_over(material: Material, choice: Choice, begins: tuple[int, ...]) ->
     for number, first in enumerate(begins):
         if not number:
             continue
-        size = handed_over(layers, first) * sample_bytes / grid.context
+        size = boundary_elements(layers, first) * sample_bytes / grid.context
         src, dst = ((number + step) % grid.pipeline * each for step in (-1, 0))
         ways = tuple((src + place, dst + place) for place in range(each))
         sent_s[number] = links.message_s(ways, size / grid.tensor)
@@ -140,7 +140,7 @@ def _with_gathers(material: Material, choice: Choice, sums: list[np.ndarray]) ->
     algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
     for number, (shared, experts) in enumerate(material.units(choice)):
         stage = number % choice.grid.pipeline
-        groups, expert_groups = material.groups_met(choice, SHARERS, stage), material.expert_groups(choice, stage)
+        groups, expert_groups = material.groups_met(choice, SHARD_GROUP, stage), material.expert_groups(choice, stage)
         shared_s = [material.links.collective_s("all-gather", algorithm, groups, size * bytes_each) for size in shared]
         experts_s = [
             material.links.collective_s("all-gather", algorithm, expert_groups, size * bytes_each) if size else 0.0
@@ -157,8 +157,8 @@ class _Exchange:
 
     def __init__(self, material: Material, choice: Choice, timed: Timed, stage: int, passes: Passes):
         self._links, self._choice, whole = material.links, choice, timed.training.whole
-        self._groups: tuple[Group, ...] = material.groups_met(choice, SHARERS, stage)
-        self._peers: tuple[Group, ...] = material.groups_met(choice, PEERS, stage)
+        self._groups: tuple[Group, ...] = material.groups_met(choice, SHARD_GROUP, stage)
+        self._peers: tuple[Group, ...] = material.groups_met(choice, REPLICATE_GROUP, stage)
         self._expert_groups = material.expert_groups(choice, stage)
         self._load = material.load(choice, stage)
         self._algorithm = str(getattr(material.strategy(choice), "algorithm", "auto"))
@@ -194,7 +194,7 @@ class _Exchange:
             return met_s + self._host_s
         if sharding is None:
             return met_s + self._back_s + self._update_s
-        own = (1 + self._load.expert_share * (self._choice.grid.expert - 1)) / self._choice.grid.num_sharers
+        own = (1 + self._load.expert_share * (self._choice.grid.expert - 1)) / self._choice.grid.shard_group_size
         return met_s + self._update_s * own + self._given_out_s()
 
     def _met_s(self, op: str, passed_s: float, starts_s: list[float]) -> float:
@@ -244,7 +244,7 @@ class _Exchange:
 
     def _among_peers_s(self, num_bytes: float) -> float:
         """Return the least that those take who add up their shares of so many bytes, once each group has its sum."""
-        share = num_bytes / self._choice.grid.num_sharers
+        share = num_bytes / self._choice.grid.shard_group_size
         return self._links.one_after_another_s("all-reduce", self._algorithm, self._peers, [share])
 
     def _all_of_experts_s(self, op: str, sizes: Sequence[float]) -> float:

@@ -14,16 +14,16 @@ import numpy as np
 from clustersim.hardware import load_gpu
 from clustersim.model import PRECISIONS, Layer, LayerTime, Workload
 from clustersim.model.casts import casts_of
-from clustersim.parallelism import AXES, REPLICAS, SHARERS, Grid, Training
+from clustersim.parallelism import AXES, REPLICAS, SHARD_GROUP, Grid, TrainingSetup
 from clustersim.parallelism.experts import OP
-from clustersim.parallelism.layout import begins_of, offload_of, pieces_of
+from clustersim.parallelism.layout import offload_of, part_starts, pieces_of
 from clustersim.parallelism.offload import OPTIMIZER
+from clustersim.parallelism.piece_times import piece_times
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.spec import RecomputeKind
-from clustersim.parallelism.turns import turned_ops
-from clustersim.parallelism.work import piece_times
+from clustersim.parallelism.tensor_overlap import overlapped_ops
 from clustersim.planner.links import Group, LeastTimes
 from clustersim.planner.space import Choice
 from clustersim.program import Caps, Copies, assign_buckets
@@ -79,7 +79,7 @@ class Timed:
     `forward_ring_s` and `backward_ring_s` how long blocks of an attention in a ring are awaited beyond its compute.
     """
 
-    training: Training
+    training: TrainingSetup
     times: tuple[LayerTime, ...]
     forward_s: np.ndarray
     backward_data_s: np.ndarray
@@ -204,7 +204,7 @@ class Material:
         return self.groups_of_stage(choice, REPLICAS, stage)
 
     def groups_met(self, choice: Choice, axis: str, stage: int) -> tuple[Group, ...]:
-        """Return the groups of ranks of a stage that share something out (`SHARERS`), or have the same share (`PEERS`).
+        """Return the groups of ranks of a stage: shard groups, or ranks with the same shard (`REPLICATE_GROUP`).
 
         Where all copies share out, those are all that have the same parameters, and each rank by itself.
         """
@@ -236,7 +236,7 @@ class Material:
         if given is not None and any(given):
             whole = of_a_batch(point_of(self.point, choice), whole, whole.batch, given)
         whole = at_pace(whole, self._slowest)
-        training = Training(
+        training = TrainingSetup(
             whole=whole,
             optimizer=self.point.optimizer,
             library=self.point.compute.library,
@@ -267,8 +267,8 @@ class Material:
 
     def _called_s(self, choice: Choice, piece: Piece, time: LayerTime, phase: str) -> float:
         """Return the least that a micro-batch waits for collectives around a layer."""
-        if piece.num_turns > 1:
-            return self._beyond_compute_s(choice, turned_ops(piece, time, phase, 0, 0, choice.micro_batch))
+        if piece.num_ring_steps > 1:
+            return self._beyond_compute_s(choice, overlapped_ops(piece, time, phase, 0, 0, choice.micro_batch))
         is_back = phase == BACKWARD
         calls = piece.before_backward + piece.after_backward if is_back else piece.before_forward + piece.after_forward
         return sum(
@@ -327,7 +327,7 @@ class Material:
 
     def _begins(self, choice: Choice) -> tuple[int, ...]:
         timed = self.timed(choice)
-        return tuple(begins_of(choice.layout, choice.grid, timed.training, self.split(choice).pieces, timed.times))
+        return tuple(part_starts(choice.layout, choice.grid, timed.training, self.split(choice).pieces, timed.times))
 
 
 def _groups(grid: Grid, axes: Sequence[str]) -> tuple[Group, ...]:
@@ -346,8 +346,8 @@ def _groups(grid: Grid, axes: Sequence[str]) -> tuple[Group, ...]:
 def _met(grid: Grid, replicas: Sequence[Group], axis: str) -> tuple[Group, ...]:
     """Return the groups that replicas are in along an axis of programs, each once."""
     if grid.shared_over is None:
-        return tuple(replicas) if axis == SHARERS else ((replicas[0][0],),)
-    return tuple(dict.fromkeys(grid.met(rank, axis) for group in replicas for rank in group))
+        return tuple(replicas) if axis == SHARD_GROUP else ((replicas[0][0],),)
+    return tuple(dict.fromkeys(grid.collective_group(rank, axis) for group in replicas for rank in group))
 
 
 def point_of(point: Point, choice: Choice) -> Point:
@@ -363,7 +363,7 @@ def _kind(piece: Piece) -> Hashable:
     sizes = layer.op, layer.num_parameters, layer.input_elements, layer.output_elements, layer.kept_bytes
     work = layer.flop, layer.flop_backward_data, layer.flop_backward_weights
     calls = piece.is_split, piece.before_forward, piece.after_forward, piece.before_backward, piece.after_backward
-    return sizes, work, tuple(layer.shape.items()), calls, piece.num_blocks, piece.block_bytes, piece.num_turns
+    return sizes, work, tuple(layer.shape.items()), calls, piece.num_blocks, piece.block_bytes, piece.num_ring_steps
 
 
 def _of_units(split: Split, begins: tuple[int, ...], parameters: np.ndarray) -> list[tuple[float, ...]]:

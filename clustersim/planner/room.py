@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from clustersim.kernels.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
-from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_turn_bytes
+from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
 from clustersim.parallelism.experts import updated_share
 from clustersim.parallelism.memory import (
-    HeldPart,
-    HeldRules,
+    MemoryRules,
     PartActivations,
+    PartInMemory,
     part_activations,
     stage_state,
     whole_gradient_bytes,
@@ -62,7 +62,7 @@ class Rooms:
     def _held_away(self, choice: Choice, split: Split, spans: Sequence[tuple[int, int]], stage: int) -> float:
         """Return the bytes of a stage's activations where what layers keep goes to the host."""
         again = split.again[choice.layout.recompute]
-        parts = [HeldPart(split.pieces[a:b], 1.0, _blocks(split, a, b), again[a:b]) for a, b in spans]
+        parts = [PartInMemory(split.pieces[a:b], 1.0, _blocks(split, a, b), again[a:b]) for a, b in spans]
         rules = replace(self._rules(choice), micro_batch=choice.micro_batch)
         return activation_bytes(parts, with_offload(rules, self._material, choice, stage))
 
@@ -73,13 +73,13 @@ class Rooms:
         rules = self._rules(choice)
         key = choice.cut, split.kinds[first:end], blocks, again, rules.casts_all
         if key not in self._known_parts:
-            part = HeldPart(split.pieces[first:end], 1.0, blocks, again)
+            part = PartInMemory(split.pieces[first:end], 1.0, blocks, again)
             self._known_parts[key] = part_activations(part, rules)
         return self._known_parts[key]
 
     def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...], stage: int) -> float:
         """Return what a stage holds beside its activations."""
-        sharding, replicas = choice.layout.sharding, choice.grid.num_sharers
+        sharding, replicas = choice.layout.sharding, choice.grid.shard_group_size
         away = (
             () if choice.layout.offload == "none" else (choice.layout.offload, choice.layout.micro_batches == 1, stage)
         )
@@ -97,7 +97,7 @@ class Rooms:
         )
         if key not in self._known_states:
             parts = [
-                HeldPart(split.pieces[first:end], 1.0, blocks, ())
+                PartInMemory(split.pieces[first:end], 1.0, blocks, ())
                 for (first, end), blocks in zip(spans, starts, strict=True)
             ]
             share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
@@ -113,9 +113,9 @@ class Rooms:
         strategy = self._material.strategy(choice)
         return layout_buffers(self._material.point, choice.layout, choice.grid, strategy, self._num_channels)
 
-    def _rules(self, choice: Choice, share: float = 1.0) -> HeldRules:
+    def _rules(self, choice: Choice, share: float = 1.0) -> MemoryRules:
         point, layout, grid = self._material.point, choice.layout, choice.grid
-        return HeldRules(
+        return MemoryRules(
             micro_batch=0,
             precision=point.precision,
             optimizer=point.optimizer,
@@ -125,13 +125,13 @@ class Rooms:
             weight_share=self._material.setup.model.weight_share,
             casts_all=casts_model(layout, grid),
             from_fp32=gathers_from_fp32(layout),
-            loss_bytes=loss_turn_bytes(point.compute.library, grid),
+            loss_bytes=loss_peak_bytes(point.compute.library, grid),
         )
 
 
 def _most_bytes(activations: Sequence[PartActivations], shape: StageShape) -> float:
     """Return the bytes of one sample's activations at the peak of a stage with these parts."""
-    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "again"))
+    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "recomputed"))
     return float((shape.kept @ kept + again[shape.backward]).max()) + max(each.passing for each in activations)
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from clustersim.parallelism.schedules import Slot, kept_by
+from clustersim.parallelism.schedules import Slot, in_flight_counts
 from clustersim.planner.way import pass_order
 from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
 
@@ -52,5 +52,5 @@ def _shape(slots: Sequence[Slot], num_chunks: int) -> StageShape:
     ends = [int(np.flatnonzero((rows > 0) & (chunks == chunk))[-1]) for chunk in range(num_chunks)]
     before = tuple(counts(end) for end in ends)
     is_backward = rows == _ROWS[BACKWARD]
-    held = np.unique(np.column_stack([chunks, kept_by(slots)])[is_backward], axis=0)
+    held = np.unique(np.column_stack([chunks, in_flight_counts(slots)])[is_backward], axis=0)
     return StageShape(held[:, 1:], held[:, 0].astype(np.int64), before, counts(len(slots)))

@@ -85,7 +85,7 @@ class Choice:
         if layout.micro_batches > 1:
             parts.append(f"{layout.micro_batches} micro-batches")
         if layout.sharding:
-            over = self.grid.num_sharers
+            over = self.grid.shard_group_size
             parts.append(layout.sharding + (f" over {over}" if over < self.grid.num_replicas else ""))
         if layout.offload != "none":
             parts.append(f"offload {layout.offload}")

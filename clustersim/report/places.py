@@ -22,6 +22,6 @@ def place_name(run: Run, rank: int) -> str:
     if not run.layout:
         return ""
     grid = Grid(**{key: value for key, value in run.layout.items() if key != "kind"})
-    places = dict(zip(AXES, grid.place(rank), strict=True))
+    places = dict(zip(AXES, grid.coordinates(rank), strict=True))
     words = {"pipeline": part_word(run), **_WORDS}
     return ", ".join(f"{word} {places[axis]}" for axis, word in words.items() if getattr(grid, axis) > 1)

@@ -36,7 +36,7 @@ def layout_buffers(
     copies = strategy.copies_made(is_whole) if layout.sharding is None else Copies()
     caps = strategy.bucket_caps(point.gradient_bytes, grid.num_replicas, layout.sliced)
     sums_tensors = layout.sharding is not None and layout.sharding_by == "tensors"
-    groups = sum(getattr(grid, axis) > 1 for axis in AXES) + (grid.num_sharers < grid.num_replicas)
+    groups = sum(getattr(grid, axis) > 1 for axis in AXES) + (grid.shard_group_size < grid.num_replicas)
     return exchange_buffers(copies, caps, sums_tensors, groups, num_channels)
 
 

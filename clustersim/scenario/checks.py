@@ -32,7 +32,7 @@ from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mis
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
 from clustersim.topology import Topology, place
-from clustersim.topology.through_adapters import through_adapters
+from clustersim.topology.adapters import through_adapters
 from clustersim.units import format_size
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from clustersim.kernels import Compression, moved_s
 from clustersim.model import Workload
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
-from clustersim.parallelism import LaidOut
+from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.gradient_kernels import AUTOGRADS
 from clustersim.parallelism.plan import StagePlan, iteration_of
 from clustersim.program import Bucket, Codec, Copies, Wire, with_codec_ops
@@ -79,13 +79,13 @@ def codec_of(
     return Codec(fill_s, empty_s, copied_s, sent, at_servers=not point.strategy.updates_on_gpu)
 
 
-def with_compression(point: Point, laid_out: LaidOut, whole: Workload) -> LaidOut:
+def with_compression(point: Point, laid_out: ModelLayout, whole: Workload) -> ModelLayout:
     """Return a layout in which every rank compresses, or copies, the gradients that it exchanges with other copies.
 
     A rank fills each bucket when it is ready, before it goes on, and empties what comes back before its update; or
     before it goes forward, where servers update. Residuals and what is gathered take memory beside all else.
     """
-    num_workers = laid_out.num_copies
+    num_workers = laid_out.num_replicas
     compression = compression_of(point, num_workers)
     if compression.kind == "none" and not any(copies_of(point, num_workers)):
         return laid_out
@@ -102,7 +102,7 @@ def with_compression(point: Point, laid_out: LaidOut, whole: Workload) -> LaidOu
         }
         memory.append(held | {name: size for name, size in more.items() if size})
     added = [sum(after.values()) - sum(held.values()) for after, held in zip(memory, laid_out.memory, strict=True)]
-    lasting = [replace(held, beside=held.beside + more) for held, more in zip(laid_out.held, added, strict=False)]
+    lasting = [replace(held, constant=held.constant + more) for held, more in zip(laid_out.held, added, strict=False)]
     return replace(laid_out, plans=tuple(plans), memory=tuple(memory), held=tuple(lasting))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import build_workload
 from clustersim.model import LayerTime, Model, Workload
-from clustersim.parallelism import LaidOut, Training, lay_out
+from clustersim.parallelism import ModelLayout, TrainingSetup, lay_out
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.compressed import with_compression
 from clustersim.scenario.point import Point
@@ -37,7 +37,7 @@ def work_of(
     )
 
 
-def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> LaidOut:
+def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
     """Return the layout of a point; `whole` is the undivided model's work at the micro-batch, on the mean GPU.
 
     Its times are those of the slowest GPU, for which all wait. It is made once: what was checked is what runs.
@@ -51,13 +51,13 @@ def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
 
 
 _MOST_MADE = 4
-_MADE: dict[tuple[int, str], tuple[Point, LaidOut]] = {}
+_MADE: dict[tuple[int, str], tuple[Point, ModelLayout]] = {}
 """The latest layouts by their points, which are kept with them, so that no other can come to stand in their place."""
 
 
-def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> LaidOut:
+def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
     factor = slowest_of(point, whole.gpu, given_times, point.num_gpus, num_hosts=1)
-    training = Training(
+    training = TrainingSetup(
         whole=at_pace(of_a_batch(point, whole, point.micro_batch, given_times), factor),
         optimizer=point.optimizer,
         library=point.compute.library,

@@ -14,7 +14,7 @@ from clustersim.topology.hosted_spec import HostedSpec
 from clustersim.units import format_size
 
 if TYPE_CHECKING:
-    from clustersim.parallelism import LaidOut
+    from clustersim.parallelism import ModelLayout
     from clustersim.scenario.point import Point
 
 
@@ -56,7 +56,7 @@ def host_memory_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> 
         yield Mistake(message, "parallelism.offload", got=point.parallelism.offload, allowed="a host with memory")
 
 
-def held_in_hosts(laid_out: LaidOut, hosts: np.ndarray, num_hosts: int) -> np.ndarray:
+def held_in_hosts(laid_out: ModelLayout, hosts: np.ndarray, num_hosts: int) -> np.ndarray:
     """Return the bytes that ranks have in the memory of each host [num_hosts]; `hosts` [num_ranks] are theirs."""
     each = [sum(held.values()) for held in laid_out.host_memory]
     own = [each[laid_out.grid.stage(rank)] if any(each) else 0.0 for rank in range(len(hosts))]
@@ -71,7 +71,7 @@ def memory_of_host(point: Point) -> float | None:
     return getattr(topology.host_with_overrides(topology.host), "memory", None)
 
 
-def in_hosts_mistakes(point: Point, laid_out: LaidOut, hosts: np.ndarray) -> Iterator[Mistake]:
+def in_hosts_mistakes(point: Point, laid_out: ModelLayout, hosts: np.ndarray) -> Iterator[Mistake]:
     """Yield that what lies in the memory of the ranks' `hosts` [num_ranks] does not fit there."""
     has, held = memory_of_host(point), float(held_in_hosts(laid_out, hosts, 0).max())
     if has is None or held <= has or not point.memory_check:

@@ -12,7 +12,7 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.model import LayerTime, Model
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
-from clustersim.parallelism.pointwise import POINTWISE
+from clustersim.parallelism.recomputation import POINTWISE
 from clustersim.parallelism.spec import Sharding
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.planned import plan_mistakes

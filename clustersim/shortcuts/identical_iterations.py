@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from clustersim.parallelism import LaidOut
+from clustersim.parallelism import ModelLayout
 from clustersim.program.ops import Call, Compute, Program, Receive
 from clustersim.results import Timesheet
 
@@ -32,7 +32,7 @@ class IdenticalIterations(NamedTuple):
 
 
 def identical_iterations(
-    jobs: Sequence[Job], laid_out: LaidOut | None, num_iterations: int, sheets: Sequence[Timesheet] | None = None
+    jobs: Sequence[Job], laid_out: ModelLayout | None, num_iterations: int, sheets: Sequence[Timesheet] | None = None
 ) -> IdenticalIterations | None:
     """Return the proof that every iteration after the last one of jobs that have ended is the same; None without it.
 
@@ -54,7 +54,7 @@ def identical_iterations(
 
 
 def second_like_the_first(
-    jobs: Sequence[Job], firsts: Sequence[Timesheet], laid_out: LaidOut | None
+    jobs: Sequence[Job], firsts: Sequence[Timesheet], laid_out: ModelLayout | None
 ) -> list[Timesheet] | None:
     """Return the second iteration of jobs, which all others are like, if it is like the first; else None.
 
@@ -74,7 +74,7 @@ def second_like_the_first(
     return found if identical_iterations(jobs, laid_out, 1, found) is not None else None
 
 
-def _begins_by_waiting(job: Job, laid_out: LaidOut | None) -> bool:
+def _begins_by_waiting(job: Job, laid_out: ModelLayout | None) -> bool:
     """Say whether the ranks of a job begin by waiting for what another stage of a pipeline sends."""
     if laid_out is None or job.ranks is None or laid_out.grid.tiled:
         return False
@@ -82,7 +82,7 @@ def _begins_by_waiting(job: Job, laid_out: LaidOut | None) -> bool:
     return isinstance(next(program.ops(), None), Receive)
 
 
-def may_begin_idle(laid_out: LaidOut | None) -> bool:
+def may_begin_idle(laid_out: ModelLayout | None) -> bool:
     """Say whether iterations may begin with nothing on its way, as far as their programs tell.
 
     Where they begin by sending, all ranks would have to begin at once. So they do not where what they send has a root,
@@ -100,7 +100,7 @@ def _idle_from_s(times: Timesheet, iteration: int) -> float:
     return float(np.fmax(times.exchanged_s[:, iteration], times.computed_s[:, iteration]).max())
 
 
-def _first_act_s(job: Job, times: Timesheet, iteration: int, laid_out: LaidOut | None) -> float:
+def _first_act_s(job: Job, times: Timesheet, iteration: int, laid_out: ModelLayout | None) -> float:
     """Return a time before which no rank of a job sends anything of an iteration."""
     if laid_out is None or job.ranks is None:
         return float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))

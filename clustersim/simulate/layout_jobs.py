@@ -15,7 +15,7 @@ from clustersim.execution.folded_layout_executor import FoldedLayoutExecutor
 from clustersim.execution.job import RankWork
 from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.network import Network
-from clustersim.parallelism import Grid, LaidOut
+from clustersim.parallelism import Grid, ModelLayout
 from clustersim.program import Iteration
 from clustersim.results import Spans, Timesheet, add_exchange
 from clustersim.shortcuts.folding import folding
@@ -28,7 +28,7 @@ _MOST_WATCHED = 64
 
 def jobs_of(
     job: Job,
-    laid_out: LaidOut,
+    laid_out: ModelLayout,
     algorithm: str,
     again: Callable[[], Network] | None,
     folds: bool = True,
@@ -68,7 +68,7 @@ def jobs_of(
     return jobs, executor
 
 
-def _num_settling(job: Job, laid_out: LaidOut) -> int:
+def _num_settling(job: Job, laid_out: ModelLayout) -> int:
     """Return how many iterations it takes until as much is prefetched as can be, and ranks have found their pace."""
     if job.input_stage is None:
         return laid_out.num_settling
@@ -103,7 +103,7 @@ def _watched(grid: Grid, is_folded: bool) -> list[int]:
     return sorted([*firsts, *others[: max(0, 16 - len(firsts))]])
 
 
-def joined(jobs: Sequence[Job], laid_out: LaidOut, executor: LayoutExecutor, gpus: np.ndarray) -> Outcome:
+def joined(jobs: Sequence[Job], laid_out: ModelLayout, executor: LayoutExecutor, gpus: np.ndarray) -> Outcome:
     """Return the outcome of all ranks together, `jobs` being those that were played."""
     carried = jobs[0].network.link_bytes + sum(gap.link_bytes for gap in executor.stage_programs.skipped)
     outcomes = _of_every_place([outcome_of(job, carried) for job in jobs], laid_out, executor)
@@ -139,7 +139,7 @@ def joined(jobs: Sequence[Job], laid_out: LaidOut, executor: LayoutExecutor, gpu
     return whole if own is None else replace(whole, updates=own, gradients_per_update=len(gpus))
 
 
-def _of_copies(outcome: Outcome, laid_out: LaidOut) -> Outcome:
+def _of_copies(outcome: Outcome, laid_out: ModelLayout) -> Outcome:
     """Return the outcome of copies that each are one worker: its gradients are those of its first rank in the log."""
     firsts, updates = laid_out.replicas()[0], outcome.updates
     pushed = np.zeros(laid_out.grid.num_ranks, dtype=np.int64)
@@ -156,7 +156,7 @@ def _of_ranks(columns: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
     return joined_columns
 
 
-def _of_every_place(outcomes: Sequence[Outcome], laid_out: LaidOut, executor: LayoutExecutor) -> list[Outcome]:
+def _of_every_place(outcomes: Sequence[Outcome], laid_out: ModelLayout, executor: LayoutExecutor) -> list[Outcome]:
     """Return the outcome of the ranks at each place of a copy: where none was played, that of those who stand in."""
     firsts, played = [int(ranks[0]) for ranks in laid_out.replicas()], iter(outcomes)
     of = {first: next(played) for first in firsts if executor.exchanging_rank(first) == first}
@@ -170,7 +170,7 @@ def note_for_all(times: Timesheet) -> None:
         noted[:] = noted[:1]
 
 
-def kept_together(jobs: Sequence[Job], laid_out: LaidOut) -> bool:
+def kept_together(jobs: Sequence[Job], laid_out: ModelLayout) -> bool:
     """Say whether all ranks of a stage began and ended every iteration together, as ranks do that do the same."""
     sheets: dict[int, list[np.ndarray]] = {}
     for job in jobs:
@@ -190,7 +190,7 @@ def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:
     return replace(times, awaited_rank=named)
 
 
-def _spans(executor: LayoutExecutor, times: Timesheet, laid_out: LaidOut, num_before: int) -> Spans:
+def _spans(executor: LayoutExecutor, times: Timesheet, laid_out: ModelLayout, num_before: int) -> Spans:
     """Return what watched ranks did in their latest iteration: programs, the exchange of gradients, the update.
 
     The timesheet begins after `num_before` iterations, and ends before one that a rank has begun ahead of others.

@@ -7,11 +7,11 @@ from array import array
 import numpy as np
 
 from clustersim.execution.layout_executor import LayoutExecutor
-from clustersim.parallelism import LaidOut
+from clustersim.parallelism import ModelLayout
 from clustersim.results import WEIGHT_VERSIONS, UpdateLog
 
 
-def own_updates(executor: LayoutExecutor, laid_out: LaidOut, first: int, num_iterations: int) -> UpdateLog | None:
+def own_updates(executor: LayoutExecutor, laid_out: ModelLayout, first: int, num_iterations: int) -> UpdateLog | None:
     """Return every rank's updates in so many iterations from the `first` on; None where all ranks update together.
 
     Version n + 1 of the model is what micro-batch n makes, stage by stage: its ranks all write that version, each when
@@ -29,7 +29,7 @@ def own_updates(executor: LayoutExecutor, laid_out: LaidOut, first: int, num_ite
     return _log(np.concatenate(rows, axis=1))
 
 
-def facts_of(laid_out: LaidOut | None) -> dict[str, float]:
+def facts_of(laid_out: ModelLayout | None) -> dict[str, float]:
     """Return how many updates an iteration makes and how many versions of weights there are at most, where it is so."""
     ages = [plan.program.staleness for plan in laid_out.plans] if laid_out is not None else []
     known = [age for age in ages if age is not None]

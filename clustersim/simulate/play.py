@@ -16,7 +16,7 @@ from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment, Network
-from clustersim.parallelism import LaidOut
+from clustersim.parallelism import ModelLayout
 from clustersim.program import Iteration
 from clustersim.results import Timesheet
 from clustersim.shortcuts import Shortcut
@@ -32,7 +32,7 @@ from clustersim.simulate.setup import Setup
 from clustersim.simulate.trouble import disturb_links
 from clustersim.stragglers import Draws, are_steady, delayed, has_given_times, paces
 from clustersim.topology import Topology
-from clustersim.topology.through_adapters import through_adapters
+from clustersim.topology.adapters import through_adapters
 
 
 def play(setup: Setup, replicate: int, exact: bool, tell: OnProgress) -> Outcome:
@@ -118,7 +118,7 @@ def _played(
     return _played_by_executor(setup, job, None, tell, may_end_early=may_end_early)
 
 
-def _has_kept_together(played: _Played, laid_out: LaidOut) -> bool:
+def _has_kept_together(played: _Played, laid_out: ModelLayout) -> bool:
     """Say whether ranks that were taken to do the same at the same time did so, as far as is known."""
     if played.executor is None or not played.executor.stayed_in_sync:
         return played.executor is None
@@ -193,7 +193,7 @@ def executor_of(
     return jobs_of(job, setup.laid_out, algorithm, again, folds, setup.detail)
 
 
-def _outcome(played: _Played, laid_out: LaidOut | None) -> Outcome:
+def _outcome(played: _Played, laid_out: ModelLayout | None) -> Outcome:
     if laid_out is None or played.executor is None:
         return outcome_of(played.jobs[0])
     return joined(played.jobs, laid_out, played.executor, played.gpus)

@@ -9,7 +9,7 @@ from typing import Any
 
 from clustersim.errors import InputError
 from clustersim.model import PRECISIONS, Layer
-from clustersim.parallelism import AXES, COLLECTIVE_AXES, PEERS, REPLICAS, SHARERS, Grid
+from clustersim.parallelism import AXES, COLLECTIVE_AXES, REPLICAS, REPLICATE_GROUP, SHARD_GROUP, Grid
 from clustersim.parallelism.plan import Part, StagePlan
 from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Node, Task, Work, tags_of, tasks_of
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Copy, HostUpdate, Op, Program
@@ -17,7 +17,7 @@ from clustersim.program.plain import plain_program
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.setup import Setup
 
-_AXES = (*AXES, *COLLECTIVE_AXES, SHARERS, PEERS)
+_AXES = (*AXES, *COLLECTIVE_AXES, SHARD_GROUP, REPLICATE_GROUP)
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Programs:
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
         """Return the ranks among whom a rank's collectives along an axis are."""
-        return self.grid.group(rank, self.replica_axes) if axis == BUCKETS else self.grid.met(rank, axis)
+        return self.grid.group(rank, self.replica_axes) if axis == BUCKETS else self.grid.collective_group(rank, axis)
 
     def ops(self, stage: int) -> list[Op]:
         """Return what a rank of a stage does, its own update at the end included."""

@@ -15,7 +15,7 @@ from clustersim.kernels import Compression, check_memory
 from clustersim.model import LayerTime, Workload, load_workload, parameter_tensors
 from clustersim.model.casts import casts_of
 from clustersim.model.shared_weights import by_row, shared_weights
-from clustersim.parallelism import LaidOut
+from clustersim.parallelism import ModelLayout
 from clustersim.program import Iteration, Wire, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.scenario.compressed import codec_of, wire_of
@@ -110,7 +110,7 @@ class Setup:
         return self.workload(self.kinds_in_use[0], None if self.point.is_plain else self.point.micro_batch)
 
     @cached_property
-    def laid_out(self) -> LaidOut | None:
+    def laid_out(self) -> ModelLayout | None:
         """What each stage of a model has and does that is laid over several GPUs to a copy; None of one that is not."""
         if self.point.is_plain:
             return None
@@ -122,7 +122,7 @@ class Setup:
     @property
     def num_workers(self) -> int:
         """How many ranks exchange a gradient: all, or those that have the same part of a model."""
-        return self.point.num_gpus if self.laid_out is None else self.laid_out.num_copies
+        return self.point.num_gpus if self.laid_out is None else self.laid_out.num_replicas
 
     def slowest_of(self, kind: str) -> float:
         """Return how many times as long as the mean GPU of a kind the slowest takes that each of the kind waits for."""

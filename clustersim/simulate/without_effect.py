@@ -49,9 +49,9 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
         yield "parallelism.schedule changes nothing: there is one micro-batch on one stage"
     if "gather_overlap" in asked and layout.gather_overlap and grid.num_replicas == 1:
         yield "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
-    if "gathers" in asked and layout.gathers == "micro-batch" and grid.num_sharers == 1:
+    if "gathers" in asked and layout.gathers == "micro-batch" and grid.shard_group_size == 1:
         yield "parallelism.gathers changes nothing: nobody shares anything out (one sharer)"
-    if "sharding_copies" in asked and layout.sharding_copies != "none" and grid.num_sharers == 1:
+    if "sharding_copies" in asked and layout.sharding_copies != "none" and grid.shard_group_size == 1:
         yield "parallelism.sharding_copies changes nothing: nobody shares anything out (one sharer)"
     if "joined_sums" in asked and grid.shared_over is None:
         yield "parallelism.joined_sums changes nothing: no two groups have the same shares (there is one group)"

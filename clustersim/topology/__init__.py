@@ -1,6 +1,6 @@
-"""Clusters: hosts and what is in them, networks between hosts, routes, and which GPUs a job gets.
+"""Clusters: hosts and their devices, networks between hosts, routes, and the GPUs of a job.
 
-No clock and no messages in here: `clustersim.network` says how long a transfer takes on a route.
+There is no clock and no message in this package: `clustersim.network` computes how long a transfer takes on a route.
 """
 
 from clustersim.topology.describe import describe, describe_route, export

@@ -1,4 +1,4 @@
-"""Puts hosts and a fabric together into a `Topology`, in columns."""
+"""Builds a `Topology` in columns from hosts and a fabric."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.fabric_router import FabricRouter
-from clustersim.topology.host_range import HostRange
+from clustersim.topology.host_plan import HostRange
 from clustersim.topology.topology import Links, Topology
 
 
@@ -111,7 +111,7 @@ def _alternate(even: np.ndarray, odd: np.ndarray) -> np.ndarray:
 
 
 class NodeNames(Sequence[str]):
-    """Names of nodes, made when asked for: `gpu7` in a bare host, `host3/gpu1` in others, then the switches."""
+    """Names of nodes, made on demand: `gpu7` in a bare host, `host3/gpu1` in others, then the switches."""
 
     def __init__(self, ranges: list[HostRange], switch_names: list[str]):
         self._ranges = ranges

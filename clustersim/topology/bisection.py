@@ -1,4 +1,4 @@
-"""How much one half of the GPUs can send to the other at once."""
+"""The bisection bandwidth: the rate at which one half of the GPUs can send to the other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _LARGEST_FLOW = 2**30
 
 
 def bisection_bytes_per_s(topology: Topology) -> float:
-    """Return the capacity of the narrowest cut that parts the first half of the GPUs from the second, one way.
+    """Return the capacity of the narrowest cut between the first half of the GPUs and the second, in one direction.
 
-    The cut is where the largest flow from all GPUs 0 to n // 2 - 1 together to all the others is stuck (max-flow
-    min-cut, by Dinic's algorithm). It is searched with rates rounded to a 2**-30th of what those GPUs can
-    send; its capacity is then summed from the rates as they are. Nothing goes out of a lone host and back into it.
+    By max-flow min-cut (Dinic's algorithm) it is the maximum flow from GPUs 0 to n // 2 - 1 together to all others. The
+    cut is found with rates rounded to a 2**-30th of what those GPUs can send; its capacity is then summed from the
+    exact rates. No flow leaves a single host and comes back.
     """
     links = topology.links
     used = links.src != links.dst

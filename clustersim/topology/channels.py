@@ -1,9 +1,9 @@
-"""How a collective goes through hosts that have several network adapters, or several rings of NVLinks: its channels.
+"""Channels of a collective: its paths through hosts with several network adapters, or with several rings of NVLinks.
 
-NCCL (`src/graph/search.cc` and `connect.cc`) splits a collective into channels that run side by side. Each visits
-all GPUs of a host one after another and leaves it by another adapter; on hosts whose GPUs are wired to each other,
-each goes along other NVLinks. Here a channel is an order of ranks, found from the graph: what GPUs are in the group,
-by which port of its host each leaves, and which GPUs have NVLinks to each other.
+NCCL (`src/graph/search.cc` and `connect.cc`) divides a collective into channels that run in parallel. Each visits all
+GPUs of a host one after another and leaves it by another adapter; on hosts with NVLinks from GPU to GPU, each uses
+other NVLinks. Here a channel is an order of ranks, found from the graph: the GPUs in the group, the port by which each
+leaves its host, and the NVLinks between GPUs.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from clustersim.topology.mesh import NvlinkMesh
 from clustersim.topology.topology import Topology
 
-_MOST_KEPT = 64  # groups of GPUs of a topology
+_MAX_CACHED = 64  # groups of GPUs of a topology
 
 
 class Channels(NamedTuple):
-    """Ways through the same hosts, side by side: `paths[channel][host]` are the ranks of a host, one after another.
+    """Parallel paths through the same hosts: `paths[channel][host]` are the ranks of a host in order.
 
-    A path begins at the GPU of the channel's own adapter. Hosts are in the order of their first ranks.
+    A path begins at the GPU of the channel's adapter. Hosts are in the order of their first ranks.
     """
 
     paths: list[list[np.ndarray]]
@@ -31,30 +31,30 @@ class Channels(NamedTuple):
     def rings(self) -> np.ndarray:
         """Return the ranks in the order of each channel's ring [num_channels, num_ranks].
 
-        Where there are several, every other host is crossed backwards: a ring that leaves one by an adapter then
-        enters the next by its fellow on the same rail.
+        With several channels, every other host is traversed backwards: a ring that leaves a host by an adapter then
+        enters the next one by the adapter on the same rail.
         """
         if len(self.paths) == 1:
             return np.concatenate(self.paths[0])[None]
-        turned = [[path[:: -1 if host % 2 else 1] for host, path in enumerate(paths)] for paths in self.paths]
-        return np.array([np.concatenate(paths) for paths in turned])
+        oriented = [[path[:: -1 if host % 2 else 1] for host, path in enumerate(paths)] for paths in self.paths]
+        return np.array([np.concatenate(paths) for paths in oriented])
 
 
-_KNOWN: WeakKeyDictionary[Topology, dict[bytes, Channels]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Topology, dict[bytes, Channels]] = WeakKeyDictionary()
 _MESHES: WeakKeyDictionary[Topology, NvlinkMesh] = WeakKeyDictionary()
 
 
 def channels(topology: Topology, gpus: np.ndarray) -> Channels:
     """Return the channels of a collective among GPUs [num_ranks].
 
-    Among several hosts there is one for each adapter that the group's GPUs leave their host by, as many as in the
-    host that has the fewest. In one host there is one for each direction of the rings that its NVLinks make without
-    using any twice; GPUs on a switch, or on PCIe alone, have one.
+    Among several hosts there is one for each adapter by which the group's GPUs leave their host, as many as in the host
+    with the fewest. In one host there are two, one in each direction, for each of the edge-disjoint rings of its
+    NVLinks; GPUs on a switch, or on PCIe only, have one channel.
     """
-    known = _KNOWN.setdefault(topology, {})
+    known = _CACHE.setdefault(topology, {})
     key = np.asarray(gpus, dtype=np.int64).tobytes()
     if key not in known:
-        if len(known) >= _MOST_KEPT:
+        if len(known) >= _MAX_CACHED:
             del known[next(iter(known))]
         known[key] = _find(topology, gpus)
     return known[key]
@@ -82,8 +82,8 @@ def _find(topology: Topology, gpus: np.ndarray) -> Channels:
         return Channels([[hosts[0][ring]] for ring in rings])
     if len(hosts) == len(gpus):
         return Channels([hosts])
-    doors = _doors(topology, gpus, hosts)
-    fewest = min(len(np.unique(doors[ranks])) for ranks in hosts)
+    exits = _exits(topology, gpus, hosts)
+    fewest = min(len(np.unique(exits[ranks])) for ranks in hosts)
     if fewest == 1 and not mesh.is_any:
         return Channels([hosts])
     found: dict[tuple[bytes, ...], list[np.ndarray]] = {}
@@ -92,22 +92,22 @@ def _find(topology: Topology, gpus: np.ndarray) -> Channels:
         if fewest > 1:
             ranks = ranks[np.argsort(gpus[ranks], kind="stable")]
         own = gpus[ranks]
-        nodes, out = topology.gpus[own], doors[ranks]
+        nodes, out = topology.gpus[own], exits[ranks]
         key = (nodes - nodes[0]).tobytes(), (out - nodes[0]).tobytes(), mesh.wiring(int(own[0]))
         if key not in found:
             found[key] = mesh.paths(own, out, fewest) or _rotations(out, fewest)
-        for path, way in zip(paths, found[key], strict=True):
-            path.append(ranks[way])
+        for path, order in zip(paths, found[key], strict=True):
+            path.append(ranks[order])
     return Channels(paths)
 
 
 def _hosts(topology: Topology, gpus: np.ndarray) -> list[np.ndarray]:
     """Return the ranks of each host, hosts in the order of their first rank.
 
-    GPUs that only the network connects, or that are in no host, are each by itself.
+    GPUs of a host that only the network connects, and GPUs without a host, are separate.
     """
     number = topology.gpu_hosts[gpus]
-    everybody = np.arange(len(gpus))
+    all_ranks = np.arange(len(gpus))
     alone = number < 0
     order = np.argsort(number, kind="stable")
     inside = np.flatnonzero((number[order][1:] == number[order][:-1]) & ~alone[order][1:])
@@ -115,14 +115,14 @@ def _hosts(topology: Topology, gpus: np.ndarray) -> list[np.ndarray]:
     routes = topology.routes(ends[inside], ends[inside + 1])
     if len(inside) and (topology.node_hosts[topology.links.dst[routes.links]] < 0).any():
         alone[:] = True
-    own = np.where(alone, -1 - everybody, number)
+    own = np.where(alone, -1 - all_ranks, number)
     _, first, which = np.unique(own, return_index=True, return_inverse=True)
-    turn = np.argsort(np.argsort(first))[which]
-    by_turn = np.argsort(turn, kind="stable")
-    return np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1)
+    index = np.argsort(np.argsort(first))[which]
+    by_index = np.argsort(index, kind="stable")
+    return np.split(by_index, np.flatnonzero(np.diff(index[by_index])) + 1)
 
 
-def _doors(topology: Topology, gpus: np.ndarray, hosts: Sequence[np.ndarray]) -> np.ndarray:
+def _exits(topology: Topology, gpus: np.ndarray, hosts: Sequence[np.ndarray]) -> np.ndarray:
     """Return the node by which a message from each rank to the next host leaves its own [num_ranks]."""
     nodes = topology.gpus[gpus]
     following = np.empty(len(gpus), dtype=np.int64)
@@ -133,27 +133,27 @@ def _doors(topology: Topology, gpus: np.ndarray, hosts: Sequence[np.ndarray]) ->
     src, dst = topology.links.src[routes.links], topology.links.dst[routes.links]
     own = topology.node_hosts[nodes][pair]
     leaves = np.flatnonzero((topology.node_hosts[src] == own) & (topology.node_hosts[dst] != own))
-    doors: np.ndarray = nodes.copy()
-    doors[pair[leaves[::-1]]] = src[leaves[::-1]]  # the first of a route counts
-    return doors
+    exits: np.ndarray = nodes.copy()
+    exits[pair[leaves[::-1]]] = src[leaves[::-1]]  # the first of a route counts
+    return exits
 
 
-def _rotations(doors: np.ndarray, num_channels: int) -> list[np.ndarray]:
-    """Return orders of a host's GPUs, each from a GPU at another of its doors [num_gpus] on, and round to the last.
+def _rotations(exits: np.ndarray, num_channels: int) -> list[np.ndarray]:
+    """Return orders of a host's GPUs, each beginning at a GPU with another exit node (`exits` [num_gpus]), in a cycle.
 
-    Where it can be, they also end at different doors, at best at the one where they began.
+    If possible they also end at different exit nodes, at best at the one where they began.
     """
-    num = len(doors)
+    num = len(exits)
     if num_channels == 1:
         return [np.arange(num)]
-    _, first = np.unique(doors, return_index=True)
-    names = doors[np.sort(first)][:num_channels]
-    same = [np.flatnonzero((doors == door) & (np.roll(doors, 1) == door)) for door in names]
+    _, first = np.unique(exits, return_index=True)
+    names = exits[np.sort(first)][:num_channels]
+    same = [np.flatnonzero((exits == exit_node) & (np.roll(exits, 1) == exit_node)) for exit_node in names]
     if all(len(starts) for starts in same):
         return [np.roll(np.arange(num), -int(starts[0])) for starts in same]
     in_turn = np.arange(num)
-    starts = [int(np.flatnonzero(doors == door)[0]) for door in names]
-    if len({int(doors[start - 1]) for start in starts}) < num_channels:
-        in_turn = np.concatenate([np.flatnonzero(doors == door) for door in dict.fromkeys(doors.tolist())])
-        starts = [int(np.flatnonzero(doors[in_turn] == door)[0]) for door in names]
+    starts = [int(np.flatnonzero(exits == exit_node)[0]) for exit_node in names]
+    if len({int(exits[start - 1]) for start in starts}) < num_channels:
+        in_turn = np.concatenate([np.flatnonzero(exits == exit_node) for exit_node in dict.fromkeys(exits.tolist())])
+        starts = [int(np.flatnonzero(exits[in_turn] == exit_node)[0]) for exit_node in names]
     return [np.roll(in_turn, -start) for start in starts]

@@ -1,4 +1,4 @@
-"""What a cluster is in numbers: counts, bisection, diameter, and one route."""
+"""A cluster in numbers: counts, bisection, diameter, and one route."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from clustersim.topology.topology import Topology
 def describe(topology: Topology, route: tuple[Hashable, Hashable] | None = None) -> dict[str, Any]:
     """Return a `clustersim.topology/1` document; `route` is a pair of nodes or GPU numbers.
 
-    `num_links` counts directed links between nodes, so a cable counts twice and memories not at all. Bisection is
-    the most that the first half of the GPUs can send to the second at once, bytes per second; the diameter is the
-    number of links on the longest route between two GPUs. Both are null where there is only one GPU.
+    `num_links` counts directed links between nodes, so a cable counts twice and memories are not counted. Bisection is
+    the rate at which the first half of the GPUs can send to the second, in bytes per second; the diameter is the number
+    of links on the longest route between two GPUs. Both are null if there is only one GPU.
     """
     several = topology.num_gpus > 1
     return {
@@ -35,7 +35,7 @@ def describe(topology: Topology, route: tuple[Hashable, Hashable] | None = None)
 def describe_route(topology: Topology, src: Hashable, dst: Hashable) -> dict[str, Any]:
     """Return the links of a route by name and class, its delay, and the rate of its narrowest link.
 
-    A text of digits, as a command line gives it, is a GPU's number unless a node is called so.
+    A text of digits, as a command line gives it, is a GPU's number unless it is the name of a node.
     """
     links = topology.route(_node(topology, src), _node(topology, dst))
     rates = topology.links.bytes_per_s[links]
@@ -51,8 +51,7 @@ def describe_route(topology: Topology, src: Hashable, dst: Hashable) -> dict[str
 def export(topology: Topology) -> dict[str, Any]:
     """Return the cluster as networkx' node-link data, which `networkx.node_link_graph(data, edges="edges")` reads.
 
-    A link from a node to itself is that node's memory, on which adding takes its time; `host` is -1 for
-    what belongs to no host.
+    A link from a node to itself is that node's memory, which reduction uses; `host` is -1 for nodes outside hosts.
     """
     nodes: list[dict[str, Any]] = [
         {"id": name, "kind": kind, "host": host}

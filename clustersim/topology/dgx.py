@@ -16,18 +16,18 @@ from clustersim.units import Size
 _CUBE_MESH = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (0, 4), (1, 5), (2, 6), (3, 7),
               (4, 5), (4, 6), (4, 7), (5, 6), (5, 7), (6, 7))  # fmt: skip
 _DOUBLED = {(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)}
-"""Pairs that have two links where a GPU has six (V100)."""
+"""Pairs with two links if a GPU has six (V100)."""
 
 
 class NvlinkHost(SocketHost):
-    """Two sockets, PCIe switches that carry GPUs and NICs, and NVLink between the GPUs."""
+    """Two sockets, PCIe switches with GPUs and NICs, and NVLink between the GPUs."""
 
     plx_per_socket: int = Field(default=2, ge=1, le=8, description="PCIe switches under each socket")
     gpudirect: bool = Field(
         default=True, description="whether NICs read GPU memory; if not, messages pass through host memory"
     )
     nics_on: Literal["socket", "plx"] = Field(default="plx", description="what NICs are plugged into")
-    nvlink: LinkName | None = Field(default=None, description="one NVLink; by default what the GPU's sheet says")
+    nvlink: LinkName | None = Field(default=None, description="one NVLink; by default that of the GPU's sheet")
 
     def num_sockets(self) -> int:
         return 2
@@ -39,7 +39,7 @@ class NvlinkHost(SocketHost):
         name = self.nvlink or gpu.nvlink
         if name is None or gpu.num_nvlinks == 0:
             raise InputError(
-                f"the GPU '{gpu.name}' has no NVLink, which the host template '{self.template}' is built on",
+                f"the GPU '{gpu.name}' has no NVLink, which the host template '{self.template}' needs",
                 got=gpu.name,
                 allowed="a GPU with NVLink, such as v100",
             )
@@ -49,7 +49,7 @@ class NvlinkHost(SocketHost):
 class Dgx1(NvlinkHost):
     """DGX-1: eight P100 or V100 in a hybrid cube mesh, four NICs (NVIDIA DGX-1 white paper, WP-08437, 2017).
 
-    With V100 eight of the sixteen pairs have two links. GPUs without a common NVLink talk over PCIe.
+    With V100 eight of the sixteen pairs have two links. GPUs without a direct NVLink exchange data over PCIe.
     """
 
     template: Literal["dgx-1"] = "dgx-1"
@@ -70,7 +70,7 @@ class Dgx1(NvlinkHost):
 
 
 class NvswitchHost(NvlinkHost):
-    """All NVLinks of every GPU go to the NVSwitches, drawn as one node: any pair talks at a GPU's full rate."""
+    """All NVLinks of every GPU go to the NVSwitches, one node here: any pair exchanges data at a GPU's full rate."""
 
     def _nvlinks(self, plan: HostPlan, gpu: Gpu) -> None:
         one = self._nvlink(gpu)

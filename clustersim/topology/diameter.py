@@ -1,4 +1,4 @@
-"""How many links the longest route between two GPUs has."""
+"""The number of links on the longest route between two GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 
 from clustersim.topology.fabric_router import FabricRouter
-from clustersim.topology.host_range import HostRange
+from clustersim.topology.host_plan import HostRange
 from clustersim.topology.topology import Topology
 
 _MAX_ROUTES = 20_000
@@ -17,8 +17,8 @@ _MAX_ROUTES = 20_000
 def diameter_hops(topology: Topology) -> int:
     """Return the number of links on the longest route between two GPUs.
 
-    By the structure where the builder has one; route by route in a small graph; in a large one it is the
-    most links that any pair of GPUs needs at least.
+    By the structure if the topology has a fabric; route by route in a small graph; in a large graph the largest number
+    of links on a shortest path between two GPUs.
     """
     if isinstance(topology.router, FabricRouter):
         inside = max(_longest_inside(hosts) for hosts in topology.router.ranges)
@@ -34,25 +34,25 @@ def _longest_inside(hosts: HostRange) -> int:
 
 
 def _longest_between(router: FabricRouter) -> int:
-    """Return the links of the longest route between hosts, 0 where there is one host only.
+    """Return the links of the longest route between hosts, 0 if there is only one host.
 
-    The way into a host is as long as the way out. Between GPUs on one switch it takes two hosts.
+    Routes into and out of a host have equal lengths. A route between GPUs on one switch needs two hosts.
     """
     fabric = router.fabric
-    first, second = _ways_to_switches(router)
+    first, second = _switch_distances(router)
     used = np.flatnonzero(first > 0)
-    alike = len(used) == len(first) and len(np.unique(first)) == 1
+    is_uniform = len(used) == len(first) and len(np.unique(first)) == 1
     longest = int(np.where(second > 0, first + second, 0).max())
-    for switch in used[:1] if fabric.alike_from_all and alike else used:
+    for switch in used[:1] if fabric.is_symmetric and is_uniform else used:
         total = np.where(first > 0, first[switch] + fabric.hops(int(switch)) + first, 0)
         total[switch] = 0
         longest = max(longest, int(total.max()))
     return longest
 
 
-def _ways_to_switches(router: FabricRouter) -> tuple[np.ndarray, np.ndarray]:
+def _switch_distances(router: FabricRouter) -> tuple[np.ndarray, np.ndarray]:
     """Return the most links from a GPU to each switch [num_switches], and the most from another host; 0 for none."""
-    switches, sites, lengths = (np.concatenate(columns) for columns in zip(*_ways(router), strict=True))
+    switches, sites, lengths = (np.concatenate(columns) for columns in zip(*_distances(router), strict=True))
     order = np.lexsort((lengths, sites, switches))
     switches, sites, lengths = switches[order], sites[order], lengths[order]
     last = np.ones(len(sites), dtype=bool)
@@ -62,18 +62,18 @@ def _ways_to_switches(router: FabricRouter) -> tuple[np.ndarray, np.ndarray]:
     second = np.zeros_like(first)
     order = np.lexsort((-lengths, switches))
     place = np.arange(len(order)) - np.searchsorted(switches[order], switches[order])
-    for column, turn in ((first, 0), (second, 1)):
-        column[switches[order[place == turn]]] = lengths[order[place == turn]]
+    for column, index in ((first, 0), (second, 1)):
+        column[switches[order[place == index]]] = lengths[order[place == index]]
     return first, second
 
 
-def _ways(router: FabricRouter) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield switch, site and number of links of each GPU's way out; a site is a host, or a GPU of a bare one."""
+def _distances(router: FabricRouter) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield switch, site and number of links of each GPU's route out; a site is a host, or a GPU of a bare one."""
     num_hosts = router.ranges[-1].host + router.ranges[-1].num_hosts
     for hosts in router.ranges:
         copy = np.arange(hosts.num_hosts)
         for number, gpu in enumerate(hosts.plan.gpus):
-            port, links = hosts.plan.way_out(gpu, 0)
+            port, links = hosts.plan.route_out(gpu, 0)
             site = (
                 num_hosts + hosts.gpu + copy * len(hosts.plan.gpus) + number if hosts.plan.bare else hosts.host + copy
             )

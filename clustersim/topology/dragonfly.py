@@ -17,22 +17,22 @@ Number = TypeVar("Number", int, np.ndarray)
 
 
 class DragonflyFabric(Fabric):
-    """Group i reaches group j by its global link number (j - i - 1) mod groups, dealt evenly over its routers."""
+    """Group i reaches group j by its global link (j - i - 1) mod groups; links are spread evenly over its routers."""
 
     def __init__(self, groups: int, routers: int, port_switch: np.ndarray, access: Wire, local: Wire, global_: Wire):
         names = [f"router-{group}-{number}" for group in range(groups) for number in range(routers)]
         super().__init__(names, "router", port_switch, access)
         self._groups, self._routers = groups, routers
         self._globals_per_router = max(1, -(-(groups - 1) // routers))
-        router, turn = np.divmod(np.arange(groups * routers * (routers - 1)), max(1, routers - 1))
-        other = (router % routers + 1 + turn) % routers
+        router, index = np.divmod(np.arange(groups * routers * (routers - 1)), max(1, routers - 1))
+        other = (router % routers + 1 + index) % routers
         self._local = self.wires.add(router, router // routers * routers + other, local)
         group, offset = np.divmod(np.arange(groups * (groups - 1)), max(1, groups - 1))
         there = (group + 1 + offset) % groups
         self._global = self.wires.add(self._gateway(group, there), self._gateway(there, group), global_)
 
     def _gateway(self, group: Number, other: Number) -> Number:
-        """Return the router of `group` that holds its link to `other`."""
+        """Return the router of `group` with its link to `other`."""
         gateway: Number = group * self._routers + (other - group - 1) % self._groups // self._globals_per_router
         return gateway
 
@@ -52,7 +52,7 @@ class DragonflyFabric(Fabric):
         link: Number = self._local + src * (self._routers - 1) + (dst - src - 1) % self._routers
         return link
 
-    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+    def edge_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
         here, there = src // self._routers, dst // self._routers
         away = here != there
         leave = np.where(away, self._gateway(here, there), dst)
@@ -73,22 +73,22 @@ class DragonflyFabric(Fabric):
 class Dragonfly(NetworkSpec):
     """Groups of fully connected routers with one link between every two groups (Kim, Dally, Scott and Abts, 2008).
 
-    Routes are minimal: at most one link inside the first group, one between the groups and one inside the last.
+    Routes are minimal: at most one link in the first group, one between the groups and one in the last.
     """
 
     kind: Literal["dragonfly"] = "dragonfly"
     groups: int = Field(ge=1, le=4096, description="groups of routers")
     routers: int = Field(ge=1, le=1024, description="routers in a group")
     hosts: Annotated[int, Field(ge=1)] | Annotated[list[HostGroup], Field(min_length=1)] = Field(
-        description="hosts on each router, or hosts of several kinds, dealt evenly: [{count: 4, host: dgx-1}, ...]"
+        description="hosts on each router, or hosts of several kinds, spread evenly: [{count: 4, host: dgx-1}, ...]"
     )
-    link: LinkName = Field(description="link of hosts and inside a group, each way: a link sheet's name, or a rate")
+    link: LinkName = Field(description="link of hosts and within a group, each way: a link sheet's name, or a rate")
     global_link: LinkName | None = Field(default=None, description="link between two groups; by default as `link`")
 
     def host_groups(self) -> Sequence[HostGroup] | None:
         return None if isinstance(self.hosts, int) else self.hosts
 
-    def places(self, ports_per_host: float) -> int:
+    def max_hosts(self, ports_per_host: float) -> int:
         return self.groups * self.routers * self._hosts_per_router()
 
     def num_inner_links(self) -> int:

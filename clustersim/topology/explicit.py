@@ -1,4 +1,4 @@
-"""A network written out node by node and link by link."""
+"""A network given node by node and link by link."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from clustersim.spec import Spec
 from clustersim.topology.assemble import host_columns
 from clustersim.topology.flow_hash import flow_hash
 from clustersim.topology.host import Bare
-from clustersim.topology.host_plan import HostPlan
-from clustersim.topology.host_range import HostRange, number_hosts
+from clustersim.topology.host_plan import HostPlan, HostRange, number_hosts
 from clustersim.topology.hosted_spec import HostChoice, HostedSpec
 from clustersim.topology.shortest_path import ShortestPathRouter
 from clustersim.topology.topology import Links, Topology
@@ -30,8 +29,8 @@ from clustersim.units import Duration
 class ExplicitNode(Spec):
     """One node of an explicit network."""
 
-    name: str = Field(min_length=1, description="what links call it")
-    kind: str = Field(min_length=1, description="`gpu`, `host`, or what else it is: `switch`, `router`, ...")
+    name: str = Field(min_length=1, description="its name in `links`")
+    kind: str = Field(min_length=1, description="`gpu`, `host`, or another kind: `switch`, `router`, ...")
     host: HostChoice | None = Field(default=None, description="host template of this `host`")
     gpu: GpuName | None = Field(default=None, description="sheet of this `gpu`, or of a `host` without a template")
 
@@ -46,7 +45,7 @@ class ExplicitLink(Spec):
 
 
 def _node_list(value: Any) -> Any:
-    """Read `{h0: host, s: {kind: switch}}` and `[host0, switch]` as the list of nodes that both stand for."""
+    """Read `{h0: host, s: {kind: switch}}` or `[host0, switch]` as the equivalent list of nodes."""
     if isinstance(value, dict):
         rows = value.items()
         return [{"name": name, **(node if isinstance(node, dict) else {"kind": node})} for name, node in rows]
@@ -61,23 +60,23 @@ def _kind_in(name: str) -> str:
 
 
 class Explicit(HostedSpec):
-    """Nodes and links written out; routes take the least delay, then the fewest links.
+    """Explicit nodes and links; routes have the least delay, then the fewest links.
 
-    Every `gpu` is a GPU, and so is every `host` without a template. A host with a template has the template's
-    inside; its links end at its network cards in turn, and it forwards nothing between them.
+    Every `gpu` is a GPU, and so is every `host` without a template. A host with a template has the template's devices;
+    its links end at its network cards in turn, and it does not forward between them.
     """
 
     kind: Literal["explicit"] = "explicit"
     nodes: Annotated[list[ExplicitNode], BeforeValidator(_node_list, json_schema_input_type=Any)] = Field(
         min_length=1,
-        description="nodes: [{name: h0, kind: host}, ...] or {h0: host, ...}; a name alone (gpu0) says its kind",
+        description="nodes: [{name: h0, kind: host}, ...] or {h0: host, ...}; a name alone (gpu0) implies its kind",
     )
     links: list[ExplicitLink] = Field(description="cables: [{a: h0, b: s, link: 10 Gbit/s, hop: 1 us}, ...]")
-    link: LinkName | None = Field(default=None, description="link of every cable that does not say its own")
+    link: LinkName | None = Field(default=None, description="link of every cable without a link of its own")
 
     @model_validator(mode="after")
     def _check(self) -> Explicit:
-        mistakes = [*self._twice(), *self._loose_ends(), *self._misplaced()]
+        mistakes = [*self._duplicate_names(), *self._invalid_cables(), *self._misplaced()]
         if mistakes:
             raise InputError(mistakes)
         if not self._plans:
@@ -86,7 +85,7 @@ class Explicit(HostedSpec):
             raise InputError(message, got=got, allowed="gpu, host", key="nodes")
         return self
 
-    def _twice(self) -> Iterator[Mistake]:
+    def _duplicate_names(self) -> Iterator[Mistake]:
         seen: set[str] = set()
         for number, node in enumerate(self.nodes):
             if node.name in seen:
@@ -94,7 +93,7 @@ class Explicit(HostedSpec):
                 yield Mistake(message, f"nodes.{number}", got=node.name, allowed="each name once")
             seen.add(node.name)
 
-    def _loose_ends(self) -> Iterator[Mistake]:
+    def _invalid_cables(self) -> Iterator[Mistake]:
         """Yield the cables that end at no node, or have no rate."""
         names = {node.name for node in self.nodes}
         for number, cable in enumerate(self.links):
@@ -108,7 +107,7 @@ class Explicit(HostedSpec):
                 yield Mistake(message, f"links.{number}", got="nothing", allowed="a rate, or a link's sheet")
 
     def _misplaced(self) -> Iterator[Mistake]:
-        """Yield the nodes that have what only others may have."""
+        """Yield the nodes with keys that only other nodes may have."""
         for number, node in enumerate(self.nodes):
             if node.gpu is not None and (node.host or (self.host if node.kind == "host" else None)) is not None:
                 message = f"the host '{node.name}' has a template: give its GPU there"
@@ -118,7 +117,7 @@ class Explicit(HostedSpec):
                 yield Mistake(message, f"nodes.{number}.host", got=node.kind, allowed="host")
 
     def build(self) -> Topology:
-        """Return the nodes as they are written, those inside of hosts first, and a link each way for every cable."""
+        """Return the nodes in their order, those within hosts first, and a link in each direction for every cable."""
         ranges = number_hosts([(plan, 1) for plan in self._plans.values()])
         places = dict(zip(self._plans, ranges, strict=True))
         others = [node for node in self.nodes if node.name not in places]
@@ -149,7 +148,7 @@ class Explicit(HostedSpec):
 
     @cached_property
     def _plans(self) -> dict[str, HostPlan]:
-        """The inside of every node that holds GPUs, in the order of the nodes."""
+        """The plan of every node with GPUs, in the order of the nodes."""
         plans: dict[str, HostPlan] = {}
         cables = Counter(end for cable in self.links for end in (cable.a, cable.b))
         for number, node in enumerate(self.nodes):
@@ -167,19 +166,19 @@ class Explicit(HostedSpec):
 
     def _wire(self, cable: ExplicitLink) -> Wire:
         link = cable.link or self.link
-        assert link is not None  # as `_loose_ends` says
+        assert link is not None  # see `_invalid_cables`
         return wire(link, "link", self.hop if cable.hop is None else cable.hop)
 
     def _cables(self, hosts: dict[str, HostRange], others: dict[str, int]) -> Links:
-        """Return the cables as links, each way, between the nodes they end at."""
-        turns = dict.fromkeys(hosts, 0)
+        """Return the cables as links, in both directions, between the nodes at their ends."""
+        num_used = dict.fromkeys(hosts, 0)
 
         def end(name: str) -> int:
             if name in others:
                 return others[name]
             ports = hosts[name].plan.ports
-            turns[name] += 1
-            return hosts[name].node + ports[(turns[name] - 1) % len(ports)]
+            num_used[name] += 1
+            return hosts[name].node + ports[(num_used[name] - 1) % len(ports)]
 
         ends = np.array([(end(cable.a), end(cable.b)) for cable in self.links], dtype=np.int64).reshape(-1, 2)
         wires = [self._wire(cable) for cable in self.links for _ in range(2)]
@@ -209,17 +208,17 @@ class ExplicitRouter:
     def __call__(self, src: int, dst: int) -> list[int]:
         start, end = self._host(src), self._host(dst)
         if start is not None and start is end:
-            inside = start.plan.way_inside(src - start.node, dst - start.node)
+            inside = start.plan.route_inside(src - start.node, dst - start.node)
             if inside is not None:
                 return [start.link + link for link in inside]
         choice = flow_hash(src, dst) >> 32
         up: list[int] = []
         down: list[int] = []
         if start is not None:
-            port, links = start.plan.way_out(src - start.node, choice)
+            port, links = start.plan.route_out(src - start.node, choice)
             src, up = start.node + start.plan.ports[port], [start.link + link for link in links]
         if end is not None:
-            port, links = end.plan.way_in(dst - end.node, choice)
+            port, links = end.plan.route_in(dst - end.node, choice)
             dst, down = end.node + end.plan.ports[port], [end.link + link for link in links]
         return up + [self._first_cable + cable for cable in self._between(src, dst)] + down
 

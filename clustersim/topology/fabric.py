@@ -1,4 +1,4 @@
-"""The network between hosts: switches, the links between them, and which switch every port hangs on."""
+"""The network between hosts: switches, the links between them, and the switch of every host port."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from clustersim.topology.wire import Wire, WireColumns
 
 
 class Fabric(ABC):
-    """Switches and links, numbered from 0, that route by arithmetic instead of by search.
+    """Switches and links, numbered from 0, with routes by arithmetic instead of by search.
 
-    `port_switch` [num_ports] is the switch of every host port; `access` is the link between the two, each
-    way. A route between switches needs no table, so that a machine of ten thousand routers costs only its
-    columns. `alike_from_all`: whether the network looks the same from every switch. Switches from
-    `num_carriers` on carry no hosts.
+    `port_switch` [num_ports] is the switch of every host port; `access` is the link between the two, in each direction.
+    Routes between switches need no table, so a machine of ten thousand routers needs only its columns. `is_symmetric`
+    says that the network looks the same from every switch. Switches from `num_edge_switches` on have no hosts.
     """
 
-    alike_from_all = False
+    is_symmetric = False
 
     def __init__(self, switch_names: list[str], switch_kind: str, port_switch: np.ndarray, access: Wire):
         self.switch_names = switch_names
-        self.num_carriers = len(switch_names)
+        self.num_edge_switches = len(switch_names)
         self.switch_kind = switch_kind
         self.port_switch = port_switch
         self.access = access
@@ -34,29 +33,29 @@ class Fabric(ABC):
 
     @abstractmethod
     def route(self, src: int, dst: int, choice: int) -> list[int]:
-        """Return the links between two switches; `choice` picks among routes that are equally good."""
+        """Return the links between two switches; `choice` selects among equal-cost routes."""
 
     @abstractmethod
-    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
-        """Return what `route` gives for each of many pairs [n] of switches that carry hosts; `choice` is uint64."""
+    def edge_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+        """Return the `route` of each of many pairs [n] of switches with hosts; `choice` is uint64."""
 
     def routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
-        """Return what `route` gives for each of many pairs [n]."""
-        others = (src >= self.num_carriers) | (dst >= self.num_carriers)
+        """Return the `route` of each of many pairs [n]."""
+        others = (src >= self.num_edge_switches) | (dst >= self.num_edge_switches)
         if not others.any():
-            return self.carrier_routes(src, dst, choice)
-        carriers, searched = np.flatnonzero(~others), np.flatnonzero(others)
+            return self.edge_routes(src, dst, choice)
+        edges, searched = np.flatnonzero(~others), np.flatnonzero(others)
         found = [self.search(*ends) for ends in zip(src[searched].tolist(), dst[searched].tolist(), strict=True)]
-        direct = self.carrier_routes(src[carriers], dst[carriers], choice[carriers])
-        parts = [direct.spread(carriers, len(src)), Routes.one_by_one(found).spread(searched, len(src))]
+        direct = self.edge_routes(src[edges], dst[edges], choice[edges])
+        parts = [direct.spread(edges, len(src)), Routes.one_by_one(found).spread(searched, len(src))]
         return Routes.join(len(src), parts)
 
     @abstractmethod
     def hops(self, src: int) -> np.ndarray:
-        """Return the number of links from a switch that carries hosts to each [num_switches], on its routes."""
+        """Return the number of links from a switch with hosts to each switch [num_switches], on its routes."""
 
     def search(self, src: int, dst: int) -> list[int]:
-        """Return a route with the fewest links; for pairs of switches that hosts never ask for."""
+        """Return a route with the fewest links, for pairs of switches without hosts."""
         arrival: dict[int, tuple[int, int]] = {}
         queue = deque([src])
         while dst != src and dst not in arrival:

@@ -9,12 +9,12 @@ import numpy as np
 
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.flow_hash import flow_hash, flow_hashes
-from clustersim.topology.host_range import HostRange
+from clustersim.topology.host_plan import HostRange
 from clustersim.topology.routes import Routes
 
 
 class _Places(NamedTuple):
-    """Where nodes are, in columns [n]: in which copy of which range of hosts, or at which switch (`hosts` is -1)."""
+    """Locations of nodes in columns [n]: the copy within a range of hosts, or the switch (`hosts` is -1)."""
 
     hosts: np.ndarray
     copy: np.ndarray
@@ -25,7 +25,7 @@ class _Places(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a node is: in which copy of which host, or at which switch (`hosts` is None)."""
+    """Location of a node: the copy within a range of hosts, or the switch (`hosts` is None)."""
 
     hosts: HostRange | None
     copy: int
@@ -35,8 +35,8 @@ class _Place(NamedTuple):
 class FabricRouter:
     """Routes between any two nodes: out of the host, through the fabric, into the other host.
 
-    A route inside a host stays there. Which of several equally good ways a pair takes is a hash of the two
-    nodes, so it is the same in every process; real networks hash the flow's addresses alike.
+    A route between two GPUs of a host stays in the host. A hash of the two nodes selects among equal-cost routes, so
+    the choice is the same in every process; real networks hash the flow's addresses in the same way.
     """
 
     def __init__(self, ranges: list[HostRange], fabric: Fabric):
@@ -53,7 +53,7 @@ class FabricRouter:
     def __call__(self, src: int, dst: int) -> list[int]:
         start, end = self._place(src), self._place(dst)
         if start.hosts is not None and start.hosts is end.hosts and start.copy == end.copy:
-            inside = start.hosts.plan.way_inside(start.local, end.local)
+            inside = start.hosts.plan.route_inside(start.local, end.local)
             if inside is not None:
                 return _shift(inside, start.hosts.link + start.copy * len(start.hosts.plan.src))
         choice = flow_hash(src, dst)
@@ -65,16 +65,16 @@ class FabricRouter:
         """Return the routes of many pairs of nodes [n]."""
         num_pairs = len(src)
         starts, ends = self._places(src), self._places(dst)
-        together = (starts.hosts == ends.hosts) & (starts.hosts >= 0) & (starts.copy == ends.copy) & (src != dst)
-        inside, stays = self._inside(starts, ends, together)
+        same_host = (starts.hosts == ends.hosts) & (starts.hosts >= 0) & (starts.copy == ends.copy) & (src != dst)
+        inside, stays = self._inside(starts, ends, same_host)
         pairs = np.flatnonzero((src != dst) & ~stays)
         return Routes.join(num_pairs, [inside, self.outside(src[pairs], dst[pairs]).spread(pairs, num_pairs)])
 
     def outside(self, src: np.ndarray, dst: np.ndarray) -> Routes:
-        """Return the routes of pairs of nodes [n] through the fabric, out of a host and back where both are in it."""
+        """Return the routes of pairs of nodes [n] through the fabric, also for two nodes of one host."""
         choice = flow_hashes(src, dst)
-        first, up = self._ways(self._places(src), choice, out=True)
-        last, down = self._ways(self._places(dst), choice, out=False)
+        first, up = self._host_routes(self._places(src), choice, out=True)
+        last, down = self._host_routes(self._places(dst), choice, out=False)
         between = self.fabric.routes(first, last, choice)
         return Routes.join(len(src), [up, between._replace(links=between.links + self._first_wire), down])
 
@@ -88,35 +88,35 @@ class FabricRouter:
             np.where(is_switch, nodes - self._first_switch, local),
         )
 
-    def _inside(self, starts: _Places, ends: _Places, together: np.ndarray) -> tuple[Routes, np.ndarray]:
-        """Return the routes of those of the pairs `together` [n] that have one inside their host, and which have."""
-        stays = np.zeros(len(together), dtype=bool)
+    def _inside(self, starts: _Places, ends: _Places, same_host: np.ndarray) -> tuple[Routes, np.ndarray]:
+        """Return the routes within hosts of the pairs `same_host` [n] that have one, and which pairs these are."""
+        stays = np.zeros(len(same_host), dtype=bool)
         parts = []
         for number, hosts in enumerate(self.ranges):
-            rows = np.flatnonzero(together & (starts.hosts == number))
+            rows = np.flatnonzero(same_host & (starts.hosts == number))
             if not len(rows):
                 continue
             size = len(hosts.plan.names)
             keys, which = _distinct(starts.local[rows] * size + ends.local[rows], size * size)
-            paths = [hosts.plan.way_inside(*divmod(key, size)) for key in keys.tolist()]
+            paths = [hosts.plan.route_inside(*divmod(key, size)) for key in keys.tolist()]
             routes = Routes.one_by_one([path or [] for path in paths]).take(which)
-            parts.append(routes.shifted(_first_links(hosts, starts.copy[rows])).spread(rows, len(together)))
+            parts.append(routes.shifted(_first_links(hosts, starts.copy[rows])).spread(rows, len(same_host)))
             stays[rows] = np.array([path is not None for path in paths])[which]
-        return Routes.join(len(together), parts), stays
+        return Routes.join(len(same_host), parts), stays
 
-    def _ways(self, places: _Places, choice: np.ndarray, *, out: bool) -> tuple[np.ndarray, Routes]:
-        """Return the switch [n] at which each place's messages leave (or enter) its host, and the links between."""
+    def _host_routes(self, places: _Places, choice: np.ndarray, *, out: bool) -> tuple[np.ndarray, Routes]:
+        """Return the switch [n] at which each node's messages leave (or enter) its host, and the links between."""
         switch = places.local.copy()
         parts = []
         for number, hosts in enumerate(self.ranges):
             rows = np.flatnonzero(places.hosts == number)
             if not len(rows):
                 continue
-            port, inside = _ways_of_hosts(hosts, places.take(rows), choice[rows], out=out)
+            port, inside = _routes_of_hosts(hosts, places.take(rows), choice[rows], out=out)
             switch[rows] = self.fabric.port_switch[port]
             access = Routes(np.arange(len(rows) + 1), self._first_access + 2 * port + (not out))
-            way = [inside, access] if out else [access, inside]
-            parts.append(Routes.join(len(rows), way).spread(rows, len(switch)))
+            route = [inside, access] if out else [access, inside]
+            parts.append(Routes.join(len(rows), route).spread(rows, len(switch)))
         return switch, Routes.join(len(switch), parts)
 
     def _place(self, node: int) -> _Place:
@@ -131,7 +131,7 @@ class FabricRouter:
         if place.hosts is None:
             return place.local, []
         plan = place.hosts.plan
-        port, links = plan.way_out(place.local, choice >> 32)
+        port, links = plan.route_out(place.local, choice >> 32)
         port += place.hosts.port + place.copy * len(plan.ports)
         return self._port_switch[port], [
             *_shift(links, place.hosts.link + place.copy * len(plan.src)),
@@ -143,7 +143,7 @@ class FabricRouter:
         if place.hosts is None:
             return place.local, []
         plan = place.hosts.plan
-        port, links = plan.way_in(place.local, choice >> 32)
+        port, links = plan.route_in(place.local, choice >> 32)
         port += place.hosts.port + place.copy * len(plan.ports)
         return self._port_switch[port], [
             self._first_access + 2 * port + 1,
@@ -151,16 +151,16 @@ class FabricRouter:
         ]
 
 
-def _ways_of_hosts(hosts: HostRange, places: _Places, choice: np.ndarray, *, out: bool) -> tuple[np.ndarray, Routes]:
-    """Return the port [n] that each place's messages leave (or enter) its host by, and the links inside to it."""
+def _routes_of_hosts(hosts: HostRange, places: _Places, choice: np.ndarray, *, out: bool) -> tuple[np.ndarray, Routes]:
+    """Return the port [n] by which each node's messages leave (or enter) its host, and the links within to it."""
     plan = hosts.plan
     nodes, which = _distinct(places.local, len(plan.names))
-    num_ways = np.array([plan.num_ways(node) for node in nodes.tolist()], dtype=np.int64)
-    turn = ((choice >> np.uint64(32)) % num_ways[which].astype(np.uint64)).astype(np.int64)
-    most = int(num_ways.max())
-    keys, which = _distinct(places.local * most + turn, len(plan.names) * most)
-    way = plan.way_out if out else plan.way_in
-    ports, links = zip(*(way(*divmod(key, most)) for key in keys.tolist()), strict=True)
+    num_exits = np.array([plan.num_exits(node) for node in nodes.tolist()], dtype=np.int64)
+    index = ((choice >> np.uint64(32)) % num_exits[which].astype(np.uint64)).astype(np.int64)
+    most = int(num_exits.max())
+    keys, which = _distinct(places.local * most + index, len(plan.names) * most)
+    route = plan.route_out if out else plan.route_in
+    ports, links = zip(*(route(*divmod(key, most)) for key in keys.tolist()), strict=True)
     inside = Routes.one_by_one(links).take(which).shifted(_first_links(hosts, places.copy))
     return hosts.port + places.copy * len(plan.ports) + np.array(ports)[which], inside
 
@@ -172,7 +172,7 @@ def _first_links(hosts: HostRange, copy: np.ndarray) -> np.ndarray:
 
 
 def _distinct(keys: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different keys in rising order, and which of them each is; keys are below `limit`."""
+    """Return the distinct keys in increasing order, and the index of each key among them; keys are below `limit`."""
     found = np.bincount(keys, minlength=limit) > 0
     return np.flatnonzero(found), (np.cumsum(found) - 1)[keys]
 

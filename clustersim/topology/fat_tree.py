@@ -16,8 +16,8 @@ from clustersim.topology.wire import LinkName, Wire, wire
 class FatTreeFabric(Fabric):
     """k pods of k / 2 edge and k / 2 aggregation switches, and (k / 2)**2 core switches.
 
-    Aggregation switch a of every pod reaches the cores a k / 2 to (a + 1) k / 2 - 1, so choosing a core
-    settles the aggregation switch in both pods.
+    Aggregation switch a of every pod reaches the cores a k / 2 to (a + 1) k / 2 - 1, so the choice of a core determines
+    the aggregation switch in both pods.
     """
 
     def __init__(self, k: int, num_ports: int, access: Wire, lower: Wire, upper: Wire):
@@ -27,17 +27,17 @@ class FatTreeFabric(Fabric):
         ]
         names += [f"core-{number}" for number in range(half * half)]
         super().__init__(names, "switch", np.arange(num_ports) // half, access)
-        self._num_edges = self.num_carriers = k * half
-        switch, turn = np.divmod(np.arange(self._num_edges * half), half)
-        aggregation = self._num_edges + switch // half * half + turn
-        core = 2 * self._num_edges + switch % half * half + turn
+        self._num_edges = self.num_edge_switches = k * half
+        switch, index = np.divmod(np.arange(self._num_edges * half), half)
+        aggregation = self._num_edges + switch // half * half + index
+        core = 2 * self._num_edges + switch % half * half + index
         self._lower_up = self.wires.add(switch, aggregation, lower)
         self._lower_down = self.wires.add(aggregation, switch, lower)
         self._upper_up = self.wires.add(self._num_edges + switch, core, upper)
         self._upper_down = self.wires.add(core, self._num_edges + switch, upper)
 
     def route(self, src: int, dst: int, choice: int) -> list[int]:
-        """Return up to an aggregation switch (same pod) or a core (another pod) and down; the hash takes which."""
+        """Return the links up to an aggregation switch (same pod) or a core (other pod) and down, by the hash."""
         if src >= self._num_edges or dst >= self._num_edges:
             return self.search(src, dst)
         if src == dst:
@@ -51,11 +51,11 @@ class FatTreeFabric(Fabric):
         descend = (dst // half * half + aggregation) * half + core
         return [up, self._upper_up + climb, self._upper_down + descend, down]
 
-    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+    def edge_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
         """Return the links between edge switches [n]: none, up and down in a pod (2), or over the core (4)."""
         half = self._half
-        turn = (choice % np.uint64(half * half)).astype(np.int64)
-        core, aggregation = np.divmod(turn, half)
+        index = (choice % np.uint64(half * half)).astype(np.int64)
+        core, aggregation = np.divmod(index, half)
         climb = (src // half * half + aggregation) * half + core
         descend = (dst // half * half + aggregation) * half + core
         links = [
@@ -78,7 +78,7 @@ class FatTreeFabric(Fabric):
 class FatTree(MixedNetworkSpec):
     """Three tiers of identical k-port switches (Al-Fares, Loukissas and Vahdat, 2008): full bisection.
 
-    Equal-cost paths are chosen by a hash of the two ends. A host's network ports are numbered one after
+    Equal-cost paths are selected by a hash of the two ends. A host's network ports are numbered one after
     another and fill the edge switches in order.
     """
 
@@ -88,7 +88,7 @@ class FatTree(MixedNetworkSpec):
     )
     link: LinkName = Field(description="every link, each way: a link sheet's name, or a rate such as '100 Gbit/s'")
 
-    def places(self, ports_per_host: float) -> int:
+    def max_hosts(self, ports_per_host: float) -> int:
         return int(self.k**3 / 4 / ports_per_host + 1e-9)
 
     def fabric(self, port_host: np.ndarray) -> Fabric:

@@ -1,4 +1,4 @@
-"""One number for a pair of nodes, the same in every process: what equal-cost routes are chosen by."""
+"""A hash of a pair of nodes, the same in every process, which selects among equal-cost routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def flow_hash(src: int, dst: int) -> int:
 
 
 def flow_hashes(src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-    """Return `flow_hash` of many pairs at once, as uint64 [num_pairs]; whole numbers of 64 bits wrap by themselves."""
+    """Return `flow_hash` of many pairs at once, as uint64 [num_pairs], with wrap-around of 64-bit integers."""
     first = _mix_all(src.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
     return _mix_all(first ^ (dst.astype(np.uint64) + np.uint64(0x632BE59BD9B4E019)))
 

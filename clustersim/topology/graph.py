@@ -1,4 +1,4 @@
-"""Topologies from networkx graphs that a user made or read from somewhere."""
+"""Topologies from networkx graphs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def graph_topology(graph: nx.Graph[Any]) -> Topology:
     """Return the topology of a networkx graph.
 
     Nodes have `kind` (`gpu`, `host`, `switch`, ...), and may have `host` (a number; -1 for none) and `gpu` (a sheet's
-    name); edges have `bytes_per_s` and `latency_s`, and may have `kind`. An undirected edge is a link each
-    way. GPUs are numbered in the order of their nodes; where no node is a `gpu`, every `host` counts as one.
-    An edge from a node to itself is that node's memory, on which adding takes its time.
+    name); edges have `bytes_per_s` and `latency_s`, and may have `kind`. An undirected edge is a link in each
+    direction. GPUs are numbered in the order of their nodes; if no node is a `gpu`, every `host` counts as one. An edge
+    from a node to itself is that node's memory, which reduction uses.
     """
     mistakes: list[Mistake] = []
     names: list[Hashable] = list(graph.nodes)
@@ -55,7 +55,7 @@ def graph_of_columns(
 ) -> Topology:
     """Return the topology of nodes and links in columns, routed by shortest paths.
 
-    A GPU's memory is the first node of kind `memory` in its host, or the GPU itself where there is none.
+    A GPU's memory is the first node of kind `memory` in its host, or the GPU itself if there is none.
     A GPU with a sheet gets its own memory as a link to itself, unless the columns have one already.
     """
     adders = {int(links.src[link]): int(link) for link in np.flatnonzero(links.src == links.dst)}
@@ -94,7 +94,7 @@ def graph_of_columns(
 def _node_kind(name: Hashable, attributes: dict[str, Any], mistakes: list[Mistake]) -> str:
     kind = attributes.get("kind")
     if not isinstance(kind, str):
-        message = f"the node {name!r} has no `kind` (got {kind!r}): say 'gpu', 'host', 'switch' or what it is"
+        message = f"the node {name!r} has no `kind` (got {kind!r}): set 'gpu', 'host', 'switch' or another kind"
         mistakes.append(Mistake(message, got=repr(kind), allowed="gpu, host, switch, ..."))
         return ""
     if attributes.get("gpu") is not None:
@@ -138,7 +138,7 @@ def _number(
 
 
 def _hosts(graph: nx.Graph[Any], kinds: list[str], gpus: list[int]) -> np.ndarray:
-    """Return the host of every node [num_nodes]: as the graph says, or each GPU a host of its own."""
+    """Return the host of every node [num_nodes]: as the graph has it, or a separate host for each GPU."""
     given = [attributes.get("host") for _, attributes in graph.nodes(data=True)]
     if all(host is None for host in given):
         hosts = np.full(len(kinds), -1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Host templates of sockets, PCIe switches and GPUs; `HOSTS` in the room's table names them."""
+"""Host templates of sockets, PCIe switches and GPUs; `host_table.HOSTS` lists them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from clustersim.units import Size
 
 
 class Host(Spec):
-    """A kind of host; `plan` lays out its inside."""
+    """A kind of host; `plan` returns its nodes and links."""
 
     template: str
     gpu: GpuName | None = Field(default=None, description="the GPU's sheet, such as `k80` (one die)")
     num_gpus: int = Field(default=1, ge=1, le=256, description="GPUs in one host")
 
     def plan(self) -> HostPlan:
-        """Return the inside of one such host."""
+        """Return the nodes and links of one such host."""
         raise InputError(f"the host template '{self.template}' cannot be built")
 
 
 class Bare(Host):
-    """No inside at all: every GPU hangs on a network link of its own."""
+    """No devices but GPUs: every GPU is on a separate network link."""
 
     template: Literal["bare"] = "bare"
 
@@ -56,17 +56,19 @@ class SocketHost(Host):
         default=False,
         description="whether NICs read GPU memory; if not, messages to other hosts pass through host memory",
     )
-    cpu: CpuName = Field(default="xeon-e5-2680-v3", description="the processor's sheet: host memory and adding on it")
+    cpu: CpuName = Field(
+        default="xeon-e5-2680-v3", description="the processor's sheet: host memory, and reduction in it"
+    )
     memory: Size | None = Field(
         default=None,
-        description="host memory of all sockets, such as `512 GiB`: what `parallelism.offload` puts there has to fit; "
-        "not checked if not given",
+        description="host memory of all sockets, such as `512 GiB`: what `parallelism.offload` stores there has to "
+        "fit; not checked if not given",
     )
     pcie: LinkName | None = Field(
-        default=None, description="link of every PCIe slot; by default what the GPU's sheet says"
+        default=None, description="link of every PCIe slot; by default that of the GPU's sheet"
     )
     interconnect: LinkName | None = Field(
-        default=None, description="link between the sockets; by default what the processor's sheet says"
+        default=None, description="link between the sockets; by default that of the processor's sheet"
     )
     nic_link: LinkName | Literal["direct"] | None = Field(
         default=None,
@@ -76,7 +78,7 @@ class SocketHost(Host):
 
     @field_serializer("memory")
     def _with_a_unit(self, memory: float | None) -> str | None:
-        """Return the size as it is written, so that what is written can be read again."""
+        """Return the size with its unit, so that it can be read again."""
         return None if memory is None else f"{memory!r} B"
 
     def num_sockets(self) -> int:
@@ -87,11 +89,11 @@ class SocketHost(Host):
         return 0
 
     def plan(self) -> HostPlan:
-        """Return sockets with a memory each, PCIe switches where there are some, GPUs and NICs on what carries them.
+        """Return the sockets with a memory each, the PCIe switches if any, and the GPUs and NICs on them.
 
-        A GPU's memory is a link to itself at the rate of its sheet (bytes/s), a socket's at that of its processor's. So
-        is the way to a GPU that others reach through host memory alone. What GPUs send each other through a socket
-        has the share of a slot's rate that the processor's sheet says.
+        A GPU's memory is a link to itself at the rate of its sheet (bytes/s), a socket's at that of its processor's. A
+        GPU that others reach only through host memory has a staging link, also to itself. Transfers between GPUs
+        through a socket have the fraction of a slot's rate on the processor's sheet.
         """
         if self.gpu is None:
             raise InputError(
@@ -109,9 +111,9 @@ class SocketHost(Host):
             plan.cable(node, points[point], slot)
             plan.adder(node, Wire(gpu.memory_bytes_per_s, 0.0, "gpu-memory"))
             if gpu.staged_bytes_per_s is not None:
-                plan.stager(node, Wire(gpu.staged_bytes_per_s, 0.0, "staging"))
+                plan.add_staging_link(node, Wire(gpu.staged_bytes_per_s, 0.0, "staging"))
             if gpu.staged_together_bytes_per_s is not None:
-                plan.stager_of_all(node, points[point], Wire(gpu.staged_together_bytes_per_s, 0.0, "staging"))
+                plan.add_shared_staging_link(node, points[point], Wire(gpu.staged_together_bytes_per_s, 0.0, "staging"))
             plan.memory.append(memories[point * len(sockets) // len(points)])
         plan.gpus += gpus
         plan.gpu_sheets += [self.gpu] * self.num_gpus
@@ -141,7 +143,7 @@ class SocketHost(Host):
         return sockets, memories
 
     def _plx(self, plan: HostPlan, sockets: list[int], slot: Wire) -> list[int]:
-        """Return what GPUs plug into: the PCIe switches, or the sockets where there are none."""
+        """Return the nodes that GPUs plug into: the PCIe switches, or the sockets if there are none."""
         switches = [plan.node("plx", number) for number in range(self.num_plx())]
         for number, switch in enumerate(switches):
             plan.cable(switch, sockets[number * len(sockets) // len(switches)], slot)
@@ -158,7 +160,7 @@ class SocketHost(Host):
             plan.ports.append(nic)
 
     def _nvlinks(self, plan: HostPlan, gpu: Gpu) -> None:
-        """Connect the GPUs by NVLink, where the template has it."""
+        """Connect the GPUs by NVLink, if the template has it."""
 
 
 class SingleSocket(SocketHost):

@@ -1,7 +1,8 @@
-"""The inside of one host: its nodes, its links, and which way bytes go in it and out of it."""
+"""The nodes and links of one host, its internal routes, and its copies in a cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,11 +16,11 @@ from clustersim.topology.wire import Wire
 class HostPlan:
     """A host template's nodes and directed links, numbered from 0; every host of a group is a copy of it.
 
-    `ports` are the nodes that the network's links end at (a NIC, or the GPU itself in a bare host).
-    GPUs never forward the traffic of others. What goes to a GPU whose memory no other can reach goes by the socket,
-    also from behind the same PCIe switch, and takes one more link, of the rate that this leaves. So does what GPUs send
-    each other through a processor that passes it on more slowly than a slot could. Without GPUDirect what a GPU sends
-    to another host, or gets from one, passes through the host memory of the GPU's socket.
+    `ports` are the nodes at the ends of network links (a NIC, or the GPU itself in a bare host). GPUs never forward
+    traffic of others. A transfer to a GPU without peer access goes through the socket, even from behind the same PCIe
+    switch, and through a staging link, whose rate is that of such transfers. Transfers between GPUs through a processor
+    that forwards them more slowly than a slot could use a peer link of that rate. Without GPUDirect a GPU's messages to
+    and from other hosts go through the host memory of its socket.
     """
 
     gpudirect: bool = True
@@ -32,12 +33,16 @@ class HostPlan:
     wires: list[Wire] = field(default_factory=list)
     gpus: list[int] = field(default_factory=list)
     gpu_sheets: list[str | None] = field(default_factory=list)
-    memory: list[int] = field(default_factory=list)  # [num_gpus] node where a GPU's messages are staged
+    memory: list[int] = field(default_factory=list)  # [num_gpus] node in which a GPU's messages are staged
     ports: list[int] = field(default_factory=list)
     adders: dict[int, int] = field(default_factory=dict)
-    stagers: dict[int, list[int]] = field(default_factory=dict)  # of a GPU whose memory no other reaches, links to it
-    stagers_at: dict[int, int] = field(default_factory=dict)  # of a switch or socket, that of all GPUs there
-    peers: dict[int, int] = field(default_factory=dict)  # of a link down from a socket, that of what comes from GPUs
+    staging_links: dict[int, list[int]] = field(default_factory=dict)  # of a GPU without peer access, the links to it
+    shared_staging_links: dict[int, int] = field(
+        default_factory=dict
+    )  # of a switch or socket, the one of all GPUs there
+    peer_links: dict[int, int] = field(
+        default_factory=dict
+    )  # of a link down from a socket, the one for traffic of GPUs
 
     def node(self, kind: str, number: int) -> int:
         """Add a node and return its number."""
@@ -52,108 +57,110 @@ class HostPlan:
         self.wires += [wire, wire]
 
     def adder(self, node: int, wire: Wire) -> None:
-        """Give a memory the link on which adding takes its time; no route ever uses it."""
+        """Add the link that reduction in a memory uses; no route ever uses it."""
         self.adders[node] = len(self.src)
         self.src.append(node)
         self.dst.append(node)
         self.wires.append(wire)
 
-    def stager(self, gpu: int, wire: Wire) -> None:
-        """Let all that other GPUs of the host send to one take a link of that rate as well."""
-        self.stagers[gpu] = [len(self.src)]
+    def add_staging_link(self, gpu: int, wire: Wire) -> None:
+        """Add a link of that rate to all routes to a GPU from other GPUs of the host."""
+        self.staging_links[gpu] = [len(self.src)]
         self.src.append(gpu)
         self.dst.append(gpu)
         self.wires.append(wire)
 
-    def stager_of_all(self, gpu: int, point: int, wire: Wire) -> None:
-        """Let it take a link more, which all that is sent to any of the GPUs at that point takes."""
-        if point not in self.stagers_at:
-            self.stagers_at[point] = len(self.src)
+    def add_shared_staging_link(self, gpu: int, point: int, wire: Wire) -> None:
+        """Add another link to these routes, which is shared by all GPUs at that switch or socket."""
+        if point not in self.shared_staging_links:
+            self.shared_staging_links[point] = len(self.src)
             self.src.append(point)
             self.dst.append(point)
             self.wires.append(wire)
-        self.stagers[gpu].append(self.stagers_at[point])
+        self.staging_links[gpu].append(self.shared_staging_links[point])
 
     def limit_peers(self, share: float) -> None:
-        """Leave what GPUs send each other through one socket, from slot to slot, a share of the rate of the last one.
+        """Limit transfers between GPUs through one socket, from slot to slot, to a fraction of the last slot's rate.
 
-        All that comes into a slot in this way shares one link more, which others do not take; and again into a slot
-        behind a switch that is narrower, as a switch passes packets on as they come.
+        All such transfers into a slot share one more link, which other transfers do not use; and again into a narrower
+        slot behind a switch, since a switch forwards packets as they come.
         """
         for src in self.gpus:
             for dst in self.gpus:
                 path = self.path(src, dst) or []
                 at = self._past_socket(path)
-                if at is None or dst in self.stagers:
+                if at is None or dst in self.staging_links:
                     continue
                 for place in range(at, len(path)):
                     rates = [self.wires[link].bytes_per_s for link in path[at : place + 1]]
-                    if path[place] not in self.peers and (place == at or rates[-1] < min(rates[:-1])):
+                    if path[place] not in self.peer_links and (place == at or rates[-1] < min(rates[:-1])):
                         self._limit_peers_into(path[place], share)
 
     def _limit_peers_into(self, slot: int, share: float) -> None:
-        """Leave what comes from other GPUs a share of a link's rate."""
-        self.peers[slot] = len(self.src)
+        """Limit transfers from other GPUs to a fraction of a link's rate."""
+        self.peer_links[slot] = len(self.src)
         self.src.append(self.src[slot])
         self.dst.append(self.src[slot])
         self.wires.append(Wire(share * self.wires[slot].bytes_per_s, 0.0, "peer"))
 
-    def way_inside(self, src: int, dst: int) -> list[int] | None:
-        """Return the links that a message takes from node to node inside the host; None if there is no way."""
+    def route_inside(self, src: int, dst: int) -> list[int] | None:
+        """Return the links of a message from node to node within the host; None if there is no route."""
         path = self.path(src, dst)
         if not path or src not in self._gpu_numbers or dst not in self._gpu_numbers:
             return path
-        if dst in self.stagers and not self._by_nvlink(path):
-            return [*self._through_memory(src, dst, path), *self.stagers[dst]]
-        at = self._past_socket(path) if self.peers else None
-        return path if at is None else [*path[:at], *self._with_peers(path[at:])]
+        if dst in self.staging_links and not self._by_nvlink(path):
+            return [*self._through_memory(src, dst, path), *self.staging_links[dst]]
+        at = self._past_socket(path) if self.peer_links else None
+        return path if at is None else [*path[:at], *self._with_peer_links(path[at:])]
 
-    def _with_peers(self, path: list[int]) -> list[int]:
-        """Return a way down from a socket with the links that only what comes from GPUs takes, each before its slot."""
-        return [each for link in path for each in ([self.peers[link], link] if link in self.peers else [link])]
+    def _with_peer_links(self, path: list[int]) -> list[int]:
+        """Return a path down from a socket with the peer links, each before its slot."""
+        return [
+            each for link in path for each in ([self.peer_links[link], link] if link in self.peer_links else [link])
+        ]
 
     def _by_nvlink(self, path: list[int]) -> bool:
-        """Return whether a way leads over GPUs and NVSwitches alone, which reach each other's memory."""
+        """Return whether a path has GPUs and NVSwitches only, which have peer access to each other's memory."""
         return {self.kinds[self.dst[link]] for link in path} <= {"gpu", "nvswitch"}
 
     def _through_memory(self, src: int, dst: int, path: list[int]) -> list[int]:
-        """Return the way by the socket, up from the PCIe switch and down again, where the path turns at the switch."""
+        """Return the path through the socket and back, if the path turns at a PCIe switch."""
         between = {self.kinds[self.dst[link]] for link in path[:-1]}
         if between != {"plx"}:
             return path
         memory = self.memory[self._gpu_numbers[src]]
-        return self._known(src, memory)[:-1] + self._known(memory, dst)[1:]
+        return self._require_path(src, memory)[:-1] + self._require_path(memory, dst)[1:]
 
     def _past_socket(self, path: list[int]) -> int | None:
-        """Return the place of the link by which a path leaves the one socket that it crosses; None if none, or two."""
+        """Return the index of the link by which a path leaves its only socket; None if it has none, or two."""
         places = [place for place, link in enumerate(path) if self.kinds[self.src[link]] == "socket"]
         return places[0] if len(places) == 1 else None
 
     def path(self, src: int, dst: int) -> list[int] | None:
-        """Return the links of the path with the fewest hops, the widest of these; None if there is no way."""
+        """Return the links of the path with the fewest hops, the widest of these; None if there is no path."""
         key = (src, dst)
         if key not in self._path_cache:
             self._path_cache[key] = self._trace_back(src, dst)
         return self._path_cache[key]
 
-    def way_out(self, node: int, choice: int) -> tuple[int, list[int]]:
-        """Return the port that a node's messages to other hosts leave by, and the links to it.
+    def route_out(self, node: int, choice: int) -> tuple[int, list[int]]:
+        """Return the port by which a node's messages to other hosts leave, and the links to it.
 
-        Among equally near ports a GPU takes the one of its turn, any other node the one `choice` picks:
-        number `choice` modulo `num_ways(node)`.
+        Among equally near ports a GPU uses the one that its number selects, any other node the one that `choice`
+        selects: number `choice` modulo `num_exits(node)`.
         """
         port = self._port(node, choice)
-        stage = self._stage(node)
-        return port, self._known(node, stage) + self._known(stage, self.ports[port])
+        staging_node = self._staging_node(node)
+        return port, self._require_path(node, staging_node) + self._require_path(staging_node, self.ports[port])
 
-    def way_in(self, node: int, choice: int) -> tuple[int, list[int]]:
-        """Return the port that messages from other hosts come in by, and the links from it to the node."""
+    def route_in(self, node: int, choice: int) -> tuple[int, list[int]]:
+        """Return the port by which messages from other hosts enter, and the links from it to the node."""
         port = self._port(node, choice)
-        stage = self._stage(node)
-        return port, self._known(self.ports[port], stage) + self._known(stage, node)
+        staging_node = self._staging_node(node)
+        return port, self._require_path(self.ports[port], staging_node) + self._require_path(staging_node, node)
 
-    def num_ways(self, node: int) -> int:
-        """Return among how many ways out of the host, and into it, a node's messages choose."""
+    def num_exits(self, node: int) -> int:
+        """Return the number of ports among which a node's messages choose."""
         return len(self._ports(node))
 
     @cached_property
@@ -191,7 +198,7 @@ class HostPlan:
         return links[::-1]
 
     def _arrivals(self, src: int) -> dict[int, int]:
-        """Return the last link of the best path from `src` to every node it reaches."""
+        """Return the last link of the best path from `src` to every node that it reaches."""
         if src not in self._arrival_cache:
             self._arrival_cache[src] = self._search(src)
         return self._arrival_cache[src]
@@ -212,8 +219,8 @@ class HostPlan:
             frontier = [node for node in found if self.kinds[node] != "gpu"]
         return arrivals
 
-    def _stage(self, node: int) -> int:
-        """Return the node whose memory a message of `node` is staged in; the node itself where it is not staged."""
+    def _staging_node(self, node: int) -> int:
+        """Return the node in whose memory a message of `node` is staged; the node itself if it is not staged."""
         if self.gpudirect or node not in self._gpu_numbers:
             return node
         return self.memory[self._gpu_numbers[node]]
@@ -223,17 +230,48 @@ class HostPlan:
         return ports[choice % len(ports)]
 
     def _ports(self, node: int) -> list[int]:
-        """Return the nearest ports of a node; of a GPU only the one that is its turn."""
+        """Return the nearest ports of a node; of a GPU only the one that its number selects."""
         if node not in self._port_cache:
             paths = [self.path(node, port) for port in self.ports]
             hops = [len(path) if path is not None else len(self.src) for path in paths]
             nearest = [port for port, length in enumerate(hops) if length == min(hops)]
-            turn = self._gpu_numbers.get(node)
-            self._port_cache[node] = nearest if turn is None else [nearest[turn % len(nearest)]]
+            number = self._gpu_numbers.get(node)
+            self._port_cache[node] = nearest if number is None else [nearest[number % len(nearest)]]
         return self._port_cache[node]
 
-    def _known(self, src: int, dst: int) -> list[int]:
+    def _require_path(self, src: int, dst: int) -> list[int]:
         path = self.path(src, dst)
         if path is None:
-            raise InputError(f"inside a host nothing but a GPU connects {self.names[src]} with {self.names[dst]}")
+            raise InputError(f"within a host only a GPU connects {self.names[src]} with {self.names[dst]}")
         return path
+
+
+@dataclass(frozen=True)
+class HostRange:
+    """`num_hosts` copies of one host, and the first of their numbers."""
+
+    plan: HostPlan
+    num_hosts: int
+    host: int
+    node: int
+    link: int
+    gpu: int
+    port: int
+
+    @property
+    def next_node(self) -> int:
+        return self.node + self.num_hosts * len(self.plan.names)
+
+
+def number_hosts(groups: Sequence[tuple[HostPlan, int]]) -> list[HostRange]:
+    """Number hosts, nodes, links, GPUs and ports of the groups, one group after another."""
+    ranges: list[HostRange] = []
+    host = node = link = gpu = port = 0
+    for plan, count in groups:
+        ranges.append(HostRange(plan, count, host, node, link, gpu, port))
+        host += count
+        node += count * len(plan.names)
+        link += count * len(plan.src)
+        gpu += count * len(plan.gpus)
+        port += count * len(plan.ports)
+    return ranges

@@ -1,4 +1,4 @@
-"""What every kind of topology has in common: a name, hosts, the delay of a hop."""
+"""What all kinds of topology have in common: a name, hosts, the delay of a hop."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def _host_mapping(value: Any) -> Any:
 
 
 HostChoice = Annotated[AnyHost, BeforeValidator(_host_mapping, json_schema_input_type=AnyHost | str)]
-"""A host template's name, or its name and knobs inline."""
+"""A host template's name, or a mapping of its name and options."""
 
 
 class TopologySpec(Spec):
-    """A cluster as a user writes it; `build` makes it."""
+    """A cluster in a scenario or file; `build` makes the topology."""
 
     kind: str
-    name: str | None = Field(default=None, description="what to call the cluster")
-    description: str | None = Field(default=None, description="whose machine it is, in a line")
-    source: str | None = Field(default=None, description="where the figures come from")
+    name: str | None = Field(default=None, description="name of the cluster")
+    description: str | None = Field(default=None, description="owner and machine, in a line")
+    source: str | None = Field(default=None, description="source of the numbers")
     sharing: Literal["max-min", "proportional"] = Field(
         default="max-min",
         description="how flows share a link: `max-min` fairly, as with a queue for each flow, or `proportional`, about "
-        "as TCP does where all share one queue (for small clusters: it is solved for all connected flows at once)",
+        "as TCP does if all share one queue (for small clusters: it is solved for all connected flows at once)",
     )
 
     def cluster(self) -> Topology:
-        """Return what `build` makes, with the ways of its links."""
+        """Return the topology of `build`, with `sharing` set."""
         return replace(self.build(), sharing=self.sharing)
 
     def build(self) -> Topology:
@@ -56,7 +56,7 @@ class TopologySpec(Spec):
 
 
 class HostedSpec(TopologySpec):
-    """A topology with hosts, whose template it may change in passing."""
+    """A topology with hosts, with keys that override some of the template's."""
 
     hop: Duration | None = Field(
         default=None,
@@ -70,7 +70,7 @@ class HostedSpec(TopologySpec):
     nics: int | None = Field(default=None, ge=1, le=64, description="overrides the template's network cards in a host")
 
     def host_plan(self, host: Host | None, key: str) -> HostPlan:
-        """Return the inside of one such host; what is wrong with it is told at `key`, where the host is written."""
+        """Return the plan of one such host; its errors are reported at `key`, where the host is given."""
         try:
             return _planned(self.host_with_overrides(host))
         except InputError as error:
@@ -86,7 +86,7 @@ class HostedSpec(TopologySpec):
         for key, value in changes.items():
             if key not in template.model_fields:
                 known = ", ".join(template.model_fields)
-                message = f"the host template '{written['template']}' has no `{key}`, so that nothing overrides it"
+                message = f"the host template '{written['template']}' has no `{key}` to override"
                 raise InputError(f"{message} (it has {known})", got=str(value), allowed=known, key=key)
         try:
             return template.model_validate(written | changes)
@@ -97,5 +97,5 @@ class HostedSpec(TopologySpec):
 
 @lru_cache(maxsize=64)
 def _planned(host: Host) -> HostPlan:
-    """Return the inside of a host, which nobody may write to: a cluster asks for it when it is read, and when built."""
+    """Return the plan of a host, read-only: a cluster asks for it when it is read, and when it is built."""
     return host.plan()

@@ -1,4 +1,4 @@
-"""Two levels of switches, with as much oversubscription as one likes."""
+"""Two tiers of switches, with any oversubscription."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from clustersim.topology.wire import LinkName, Wire, wire
 
 
 class LeafSpineFabric(Fabric):
-    """Leaves that carry ports, each with one link (or trunk) to every spine."""
+    """Leaves with host ports, each with one link (or trunk) to every spine."""
 
     def __init__(self, num_leaves: int, num_spines: int, port_switch: np.ndarray, access: Wire, uplink: Wire):
         names = [f"leaf-{number}" for number in range(num_leaves)] + [f"spine-{number}" for number in range(num_spines)]
         super().__init__(names, "switch", port_switch, access)
         self._num_leaves, self._num_spines = num_leaves, num_spines
-        self.num_carriers = num_leaves
+        self.num_edge_switches = num_leaves
         leaf, spine = np.divmod(np.arange(num_leaves * num_spines), num_spines)
         self._up = self.wires.add(leaf, num_leaves + spine, uplink)
         self._down = self.wires.add(num_leaves + spine, leaf, uplink)
 
     def route(self, src: int, dst: int, choice: int) -> list[int]:
-        """Return nothing within a leaf, else up to the spine that the hash takes and down."""
+        """Return no link within a leaf, otherwise the links up to the spine that the hash selects and down."""
         if src >= self._num_leaves or dst >= self._num_leaves:
             return self.search(src, dst)
         if src == dst:
@@ -36,7 +36,7 @@ class LeafSpineFabric(Fabric):
         spine = choice % self._num_spines
         return [self._up + src * self._num_spines + spine, self._down + dst * self._num_spines + spine]
 
-    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+    def edge_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
         spine = (choice % np.uint64(self._num_spines)).astype(np.int64)
         links = np.stack([self._up + src * self._num_spines + spine, self._down + dst * self._num_spines + spine], 1)
         return Routes.of_rows(links, np.repeat((src != dst)[:, None], 2, axis=1))
@@ -50,9 +50,9 @@ class LeafSpineFabric(Fabric):
 class LeafSpine(MixedNetworkSpec):
     """Leaf switches under spine switches; every leaf reaches every spine.
 
-    A leaf's links to the spines carry together 1 / oversubscription of what its host ports carry, split
-    evenly over the spines; a link that carries more than one `link` stands for a trunk. With `rails`,
-    NIC i of each of a group of hosts goes to leaf i of the group's leaves, instead of all to one leaf.
+    A leaf's links to the spines together have 1 / oversubscription of the rate of its host ports, split evenly over the
+    spines; a link with a higher rate than one `link` represents a trunk. With `rails`, NIC i of each of a group of
+    hosts goes to leaf i of the group's leaves, instead of all to one leaf.
     """
 
     kind: Literal["leaf-spine"] = "leaf-spine"
@@ -67,19 +67,21 @@ class LeafSpine(MixedNetworkSpec):
         default=None,
         ge=1,
         le=10_000,
-        description="spine switches; by default as many as keep an uplink no faster than `link`",
+        description="spine switches; by default the fewest whose uplinks are no faster than `link`",
     )
-    rails: bool = Field(default=False, description="whether each NIC of a host has a leaf of its own")
+    rails: bool = Field(default=False, description="whether each NIC of a host is on a separate leaf")
     link: LinkName = Field(
         description="link of a host to its leaf, each way: a link sheet's name, or a rate such as '100 Gbit/s'"
     )
 
-    def places(self, ports_per_host: float) -> int:
+    def max_hosts(self, ports_per_host: float) -> int:
         if not self.rails:
             return self.num_leaves * self.hosts_per_leaf
         if ports_per_host != int(ports_per_host):
-            message = "with `rails`, all hosts must have as many network cards"
-            raise InputError(message, got="hosts of several kinds", allowed="hosts with as many cards", key="rails")
+            message = "with `rails`, all hosts must have the same number of network cards"
+            raise InputError(
+                message, got="hosts of several kinds", allowed="hosts with the same number of cards", key="rails"
+            )
         return self.num_leaves // int(ports_per_host) * self.hosts_per_leaf
 
     def num_inner_links(self) -> int:

@@ -1,4 +1,4 @@
-"""From what a user names, writes or holds to a `Topology`."""
+"""Makes a `Topology` from a name, a file, a mapping or a graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _LIMITS = Limits(num_bytes=16 << 20, num_events=1_000_000, num_values=500_000)
-"""Of a topology file: a program may have written one with many nodes and links."""
+"""Limits of a topology file: a program may have written one with many nodes and links."""
 
 TOPOLOGIES: Registry[type[TopologySpec]] = Registry(
     "topology kind",
@@ -60,9 +60,9 @@ def load_topology(where: str | Path | Mapping[str, Any] | TopologySpec | Topolog
 
 
 def topology_spec(where: str | Path | Mapping[str, Any] | TopologySpec) -> TopologySpec:
-    """Return the cluster as it is written: by shipped name, by the path of a YAML file, or from a mapping.
+    """Return the spec of a cluster: by shipped name, by the path of a YAML file, or from a mapping.
 
-    A file's top level is what a scenario has under `topology`; its name is the file's unless it says another.
+    A file's top level is the value of `topology` in a scenario; its name is the file's unless it has a `name`.
     """
     if isinstance(where, TopologySpec):
         return where
@@ -90,9 +90,9 @@ def topology_file(where: str | Path) -> Path:
 
 
 def read_topology(path: Path) -> Node:
-    """Return the tree of a topology file, with its name in it: the file's, unless it says another.
+    """Return the tree of a topology file, with its name in it: the file's, unless it has a `name`.
 
-    What is no YAML, or not what YAML is used for here, is an `InputError` with every line.
+    Raise InputError with all mistakes for text that is not YAML, or not the subset of YAML used here.
     """
     return _topology_tree(path, path.stat().st_mtime_ns)
 

@@ -1,4 +1,4 @@
-"""NVLinks from GPU to GPU, and the rings and paths along them that visit every GPU of a group once."""
+"""NVLinks from GPU to GPU, and rings and paths along them that visit every GPU of a group once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from clustersim.topology.topology import Topology
 
-_MOST_LOOKS = 200_000  # GPUs that a search goes on to before it gives up
+_MAX_SEARCH_STEPS = 200_000  # GPUs that a search visits before it gives up
 
 
 class NvlinkMesh:
-    """How many NVLinks each GPU has to each other one of its host, where they are wired without a switch."""
+    """Number of NVLinks between each two GPUs of a host, if they are connected without a switch."""
 
     def __init__(self, topology: Topology):
         links, hosts = topology.links, topology.node_hosts
@@ -33,17 +33,17 @@ class NvlinkMesh:
         return len(self._src) > 0
 
     def wiring(self, gpu: int) -> bytes:
-        """Return what tells the NVLinks of a GPU's host from those of hosts that are wired in another way."""
+        """Return a key that is equal for hosts with the same NVLinks."""
         node = self._nodes[gpu]
         first, end = np.searchsorted(self._hosts, self._node_hosts[node] + np.array([0, 1])).tolist()
         own = slice(first, end)
         return np.stack([self._src[own] - node, self._dst[own] - node, self._bytes_per_s[own]]).tobytes()
 
     def rings(self, gpus: np.ndarray) -> list[np.ndarray]:
-        """Return orders of GPUs [num_gpus] of one host, each a ring along NVLinks: as many as use none twice.
+        """Return orders of GPUs [num_gpus] of one host, each a ring of NVLinks: as many edge-disjoint ones as possible.
 
-        Each goes both ways round, as NVLinks do. They are none where two or fewer GPUs are asked for, or no ring is
-        found. On a DGX-1 with P100 they are four, with V100 six: three rings, of which two are alike, both ways.
+        Each goes in both directions, as NVLinks do. There are none for two or fewer GPUs, or if no ring is found. On a
+        DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions.
         """
         free = self._num_nvlinks(gpus)
         if len(gpus) < 3 or not free.any():
@@ -51,26 +51,26 @@ class NvlinkMesh:
         rings = _most_rings(free)
         return [np.array(way) for ring in rings for way in (ring, [ring[0], *ring[:0:-1]])]
 
-    def paths(self, gpus: np.ndarray, doors: np.ndarray, num_paths: int) -> list[np.ndarray]:
-        """Return orders of GPUs [num_gpus] of one host, each along NVLinks, and from another of its doors on.
+    def paths(self, gpus: np.ndarray, exits: np.ndarray, num_paths: int) -> list[np.ndarray]:
+        """Return orders of GPUs [num_gpus] of one host, each along NVLinks, each beginning at another exit node.
 
-        `doors` [num_gpus] is where each GPU leaves the host. No path takes an NVLink that another takes, and
-        each ends at a GPU of the door where it began, or, if it has no other, of the door before that. They are none
-        where that cannot be.
+        `exits` [num_gpus] are the nodes by which the GPUs leave the host. No two paths use the same NVLink, and each
+        ends at a GPU of the exit node where it began, or, if it has no other GPU, of the exit node before that one. The
+        list is empty if there are no such paths.
         """
         free = self._num_nvlinks(gpus)
         if len(gpus) < 2 or not free.any():
             return []
-        names = list(dict.fromkeys(doors.tolist()))
+        names = list(dict.fromkeys(exits.tolist()))
         ends = []
-        for number, door in enumerate(names[:num_paths]):
-            starts = np.flatnonzero(doors == door).tolist()
-            before = np.flatnonzero(doors == names[number - 1]).tolist()
+        for number, exit_node in enumerate(names[:num_paths]):
+            starts = np.flatnonzero(exits == exit_node).tolist()
+            before = np.flatnonzero(exits == names[number - 1]).tolist()
             ends.append((starts, starts if len(starts) > 1 else before))
-        return [np.array(path) for path in _apart(free, ends, _Looks())]
+        return [np.array(path) for path in _disjoint_paths(free, ends, _SearchBudget())]
 
     def _num_nvlinks(self, gpus: np.ndarray) -> np.ndarray:
-        """Return from how many NVLinks the link from each GPU to each other is made [num_gpus, num_gpus].
+        """Return the number of NVLinks in the link from each GPU to each other [num_gpus, num_gpus].
 
         The slowest of the host counts as one.
         """
@@ -89,36 +89,36 @@ class NvlinkMesh:
         return num
 
 
-class _Looks:
-    """How often a search may still go on to a GPU."""
+class _SearchBudget:
+    """The number of steps that a search may still take."""
 
     def __init__(self) -> None:
-        self._left = _MOST_LOOKS
+        self._left = _MAX_SEARCH_STEPS
 
-    def one_more(self) -> bool:
+    def spend(self) -> bool:
         self._left -= 1
         return self._left >= 0
 
 
 def _most_rings(free: np.ndarray) -> list[list[int]]:
-    """Return as many rings as can be found that use no NVLink twice, in either direction."""
-    looks, best = _Looks(), list[list[int]]()
+    """Return the largest set of edge-disjoint rings that is found, with NVLinks counted in both directions."""
+    budget, best = _SearchBudget(), list[list[int]]()
     bound = int(free.sum(axis=1).min()) // 2
 
     def search(rings: list[list[int]]) -> bool:
-        """Look for more rings beside these; return whether there cannot be more than were found."""
+        """Search for more rings beside these; return whether the search is over."""
         nonlocal best
         if len(rings) > len(best):
             best = rings
         if len(best) == bound:
             return True
-        for path in _through(free, [0], [*range(1, len(free))], looks):
+        for path in _hamiltonian_paths(free, [0], [*range(1, len(free))], budget):
             if not free[path[-1], 0]:
                 continue
-            _take(free, [*path, 0], -1)
+            _use(free, [*path, 0], -1)
             done = search([*rings, path])
-            _take(free, [*path, 0], 1)
-            if done or not looks.one_more():
+            _use(free, [*path, 0], 1)
+            if done or not budget.spend():
                 return True
         return False
 
@@ -126,29 +126,33 @@ def _most_rings(free: np.ndarray) -> list[list[int]]:
     return best
 
 
-def _take(free: np.ndarray, path: list[int], change: int) -> None:
-    """Take the NVLinks of a path, both ways, or give them back."""
+def _use(free: np.ndarray, path: list[int], change: int) -> None:
+    """Remove the NVLinks of a path from `free` in both directions, or add them again."""
     for a, b in pairwise(path):
         free[a, b] += change
         free[b, a] += change
 
 
-def _apart(free: np.ndarray, ends: list[tuple[list[int], list[int]]], looks: _Looks) -> list[list[int]]:
-    """Return a path for each pair of starts and ends, no two along the same NVLink; none if they are not found."""
+def _disjoint_paths(
+    free: np.ndarray, ends: list[tuple[list[int], list[int]]], budget: _SearchBudget
+) -> list[list[int]]:
+    """Return a path for each pair of starts and ends, no two along the same NVLink; empty if there are none."""
     if not ends:
         return []
     starts, lasts = ends[0]
-    for path in _through(free, starts, lasts, looks):
+    for path in _hamiltonian_paths(free, starts, lasts, budget):
         free[path[:-1], path[1:]] -= 1
-        others = _apart(free, ends[1:], looks)
+        others = _disjoint_paths(free, ends[1:], budget)
         free[path[:-1], path[1:]] += 1
         if others or len(ends) == 1:
             return [path, *others]
     return []
 
 
-def _through(free: np.ndarray, starts: list[int], ends: list[int], looks: _Looks) -> Iterator[list[int]]:
-    """Yield paths through all GPUs over NVLinks that are free, those over the most of them first."""
+def _hamiltonian_paths(
+    free: np.ndarray, starts: list[int], ends: list[int], budget: _SearchBudget
+) -> Iterator[list[int]]:
+    """Yield paths through all GPUs over free NVLinks, those over the most NVLinks first."""
 
     def further(path: list[int]) -> Iterator[list[int]]:
         if len(path) == len(free):
@@ -157,7 +161,7 @@ def _through(free: np.ndarray, starts: list[int], ends: list[int], looks: _Looks
             return
         here = free[path[-1]]
         for gpu in sorted(np.flatnonzero(here).tolist(), key=lambda gpu: -here[gpu]):
-            if gpu not in path and looks.one_more():
+            if gpu not in path and budget.spend():
                 yield from further([*path, gpu])
 
     for start in starts:

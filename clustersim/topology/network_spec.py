@@ -1,4 +1,4 @@
-"""What every kind of switched network takes: how many hosts, of one kind or of several."""
+"""The keys of all switched networks: how many hosts, of one kind or of several."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from clustersim.errors import InputError
 from clustersim.spec import Spec
 from clustersim.topology.assemble import assemble
 from clustersim.topology.fabric import Fabric
-from clustersim.topology.host_plan import HostPlan
-from clustersim.topology.host_range import number_hosts
+from clustersim.topology.host_plan import HostPlan, number_hosts
 from clustersim.topology.hosted_spec import HostChoice, HostedSpec
 from clustersim.topology.topology import Topology
 
 MAX_GPUS = 1_000_000
 MAX_LINKS = 10_000_000
-"""The largest cluster anybody may ask for; a typing mistake should not fill the memory."""
+"""Limits of a cluster, so that a typing mistake does not exhaust the memory."""
 
 
 class HostGroup(Spec):
     """Hosts of one kind in a cluster of several kinds."""
 
-    count: int = Field(ge=1, description="how many such hosts")
+    count: int = Field(ge=1, description="number of such hosts")
     host: HostChoice = Field(description="the host template, by name or inline")
 
 
@@ -32,23 +31,23 @@ class NetworkSpec(HostedSpec):
     """A network of switches with hosts on it."""
 
     num_hosts: int | None = Field(
-        default=None, ge=1, description="hosts that are there, from the first place on; by default every place is taken"
+        default=None, ge=1, description="number of hosts, on the first ports of the network; by default as many as fit"
     )
 
     def fabric(self, port_host: np.ndarray) -> Fabric:
         """Return the network for these ports; `port_host` [num_ports] is the host of each."""
         raise InputError(f"the topology kind '{self.kind}' has no fabric")
 
-    def places(self, ports_per_host: float) -> int | None:
-        """Return how many hosts of so many ports the network holds; None where it grows with them."""
+    def max_hosts(self, ports_per_host: float) -> int | None:
+        """Return how many hosts with so many ports the network can have; None if there is no limit."""
         return None
 
     def num_inner_links(self) -> int:
-        """Return about how many links there are between switches, where that may grow out of hand."""
+        """Return about how many links there are between switches, if that number may be large."""
         return 0
 
     def host_groups(self) -> Sequence[HostGroup] | None:
-        """Return the hosts of several kinds, where the cluster lists them."""
+        """Return the hosts of several kinds, if the cluster lists them."""
         return None
 
     def build(self) -> Topology:
@@ -60,7 +59,7 @@ class NetworkSpec(HostedSpec):
 
     @model_validator(mode="after")
     def _check(self) -> NetworkSpec:
-        """Find at once what would fail in `build`, and what would not fit into a computer."""
+        """Raise the errors of `build` early, and refuse clusters that are too large to simulate."""
         num_gpus = sum(count * len(plan.gpus) for plan, count in self._groups())
         for what, number, limit in (("GPUs", num_gpus, MAX_GPUS), ("links", self.num_inner_links(), MAX_LINKS)):
             if number > limit:
@@ -69,7 +68,7 @@ class NetworkSpec(HostedSpec):
         return self
 
     def _groups(self) -> list[tuple[HostPlan, int]]:
-        """Return the inside of each kind of host and how many there are of it."""
+        """Return the plan of each kind of host and the number of such hosts."""
         listed = self.host_groups()
         if listed is None:
             plan = self.host_plan(self.host, "host")
@@ -83,26 +82,28 @@ class NetworkSpec(HostedSpec):
         if self.num_hosts not in (None, total):
             message = f"num_hosts is {self.num_hosts}, but the list of hosts has {total}"
             raise InputError(message, got=str(self.num_hosts), allowed=str(total), key="num_hosts")
-        self._check_places(total, sum(len(plan.ports) * count for plan, count in groups) / total)
+        self._check_max_hosts(total, sum(len(plan.ports) * count for plan, count in groups) / total)
         return groups
 
     def _count(self, plan: HostPlan) -> int:
-        places = self.places(len(plan.ports))
+        max_hosts = self.max_hosts(len(plan.ports))
         if self.num_hosts is not None:
-            self._check_places(self.num_hosts, len(plan.ports))
+            self._check_max_hosts(self.num_hosts, len(plan.ports))
             return self.num_hosts
-        if places is None:
-            message = "how many hosts are there? Give `num_hosts` or `hosts`"
+        if max_hosts is None:
+            message = "the number of hosts is missing: give `num_hosts` or `hosts`"
             raise InputError(message, got="nothing", allowed="num_hosts or hosts", key="num_hosts")
-        self._check_places(max(1, places), len(plan.ports))
-        return places
+        self._check_max_hosts(max(1, max_hosts), len(plan.ports))
+        return max_hosts
 
-    def _check_places(self, num_hosts: int, ports_per_host: float) -> None:
-        places = self.places(ports_per_host)
-        if places is not None and num_hosts > places:
-            message = f"the network has places for {places} hosts with {ports_per_host:g} ports each (got {num_hosts})"
+    def _check_max_hosts(self, num_hosts: int, ports_per_host: float) -> None:
+        max_hosts = self.max_hosts(ports_per_host)
+        if max_hosts is not None and num_hosts > max_hosts:
+            message = (
+                f"the network has places for {max_hosts} hosts with {ports_per_host:g} ports each (got {num_hosts})"
+            )
             key = "hosts" if self.host_groups() else "num_hosts" if self.num_hosts is not None else None
-            raise InputError(message, got=str(num_hosts), allowed=f"at most {places}", key=key)
+            raise InputError(message, got=str(num_hosts), allowed=f"at most {max_hosts}", key=key)
 
 
 class MixedNetworkSpec(NetworkSpec):

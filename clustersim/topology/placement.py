@@ -1,4 +1,4 @@
-"""Which GPUs of the machine a job gets, and in which order of ranks."""
+"""Which GPUs of the cluster a job gets, and in which order of ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clustersim.topology.topology import Topology
 
 
 class PlacementSpec(Spec):
-    """A rule that gives ranks their GPUs."""
+    """A rule that assigns GPUs to ranks."""
 
     kind: str
 
@@ -28,7 +28,7 @@ class PlacementSpec(Spec):
 
 
 class Block(PlacementSpec):
-    """Fills a host before it takes the next."""
+    """Fills a host before it uses the next."""
 
     kind: Literal["block"] = "block"
 
@@ -37,16 +37,16 @@ class Block(PlacementSpec):
 
 
 class Spread(PlacementSpec):
-    """Deals ranks to the hosts in turn; also called `round-robin`."""
+    """Assigns ranks to the hosts in turn; also called `round-robin`."""
 
     kind: Literal["spread", "round-robin"] = "spread"
 
     def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
-        return np.asarray(np.lexsort((topology.gpu_hosts, _turn(topology.gpu_hosts))))
+        return np.asarray(np.lexsort((topology.gpu_hosts, _index_in_host(topology.gpu_hosts))))
 
 
 class Random(PlacementSpec):
-    """Draws GPUs from the whole machine by the scenario's seed."""
+    """Draws GPUs from the whole cluster by the scenario's seed."""
 
     kind: Literal["random"] = "random"
 
@@ -55,9 +55,9 @@ class Random(PlacementSpec):
 
 
 class Compact(PlacementSpec):
-    """The most cubic block of a torus' routers that holds the job, all GPUs of a router one after another.
+    """The most cubic block of a torus' routers with enough GPUs, all GPUs of a router one after another.
 
-    Of the blocks with room enough it takes the one whose sides add up to the least, then the one with the
+    Among the blocks that are large enough it is the one with the smallest sum of sides, then the one with the
     fewest routers, then the one longest along the last dimension.
     """
 
@@ -67,7 +67,7 @@ class Compact(PlacementSpec):
         """Return the GPUs of the block's routers, the last dimension fastest, at least [num_ranks] of them."""
         if topology.torus_dims is None:
             raise InputError(
-                f"the placement 'compact' needs a torus, which '{topology.name}' is not; take 'block'",
+                f"the placement 'compact' needs a torus, which '{topology.name}' is not; use 'block'",
                 got="compact",
                 allowed="block, spread, random, fragmented",
             )
@@ -75,7 +75,7 @@ class Compact(PlacementSpec):
         per_router, rest = divmod(topology.num_gpus, prod(dims))
         if rest:
             raise InputError(
-                f"the placement 'compact' needs as many GPUs on every router of '{topology.name}'; take 'block'",
+                f"the placement 'compact' needs equally many GPUs on every router of '{topology.name}'; use 'block'",
                 got="compact",
                 allowed="block, spread, random, fragmented",
             )
@@ -86,30 +86,30 @@ class Compact(PlacementSpec):
 
 
 class Fragmented(PlacementSpec):
-    """What a batch scheduler gives on a busy machine: free hosts in the machine's linear order.
+    """The GPUs that a batch scheduler assigns on a busy cluster: free hosts in its linear order of hosts.
 
-    The order is that of the topology (`host_order`), or else of host numbers. Every host is free with
-    probability `free`, by the scenario's seed; from a random host on, the job takes the free ones as they
-    come, and begins again at the first when it meets the end.
+    The order is that of the topology (`host_order`), or else of host numbers. Every host is free with probability
+    `free`, by the scenario's seed; from a random host on, the job takes the free hosts in order, and continues at the
+    first host after the last.
     """
 
     kind: Literal["fragmented"] = "fragmented"
     free: float = Field(default=0.1, gt=0, le=1, description="probability that a host is free")
 
     def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
-        """Return the GPUs of all free hosts, from the random one on in the machine's order."""
+        """Return the GPUs of all free hosts, from the random one on in the cluster's order."""
         rng = stream(seed, "placement", "fragmented")
         start = int(rng.integers(topology.num_hosts))
         free = rng.random(topology.num_hosts) < self.free
-        turn = np.arange(topology.num_hosts)
+        index = np.arange(topology.num_hosts)
         if topology.host_order is not None:
-            turn[topology.host_order] = np.arange(topology.num_hosts)
-        order = np.argsort((turn[topology.gpu_hosts] - start) % topology.num_hosts, kind="stable")
+            index[topology.host_order] = np.arange(topology.num_hosts)
+        order = np.argsort((index[topology.gpu_hosts] - start) % topology.num_hosts, kind="stable")
         gpus: np.ndarray = order[free[topology.gpu_hosts[order]]]
         if len(gpus) < num_ranks:
             raise InputError(
                 f"with {self.free:g} of the hosts free, '{topology.name}' has {len(gpus)} free GPUs for {num_ranks} "
-                "ranks; raise `free` or take fewer GPUs",
+                "ranks; raise `free` or use fewer GPUs",
                 got=str(num_ranks),
                 allowed=f"at most {len(gpus)}",
             )
@@ -117,13 +117,13 @@ class Fragmented(PlacementSpec):
 
 
 class Explicit(PlacementSpec):
-    """GPU numbers, one for each rank; a job with fewer ranks takes the first of them."""
+    """GPU numbers, one for each rank; a job with fewer ranks uses the first of them."""
 
     kind: Literal["explicit"] = "explicit"
     numbers: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="the GPU of every rank")
 
     def gpus(self, topology: Topology, num_ranks: int, seed: int) -> np.ndarray:
-        """Return the GPUs that are listed, of which each is there and stands once."""
+        """Return the listed GPUs; raise InputError for one that does not exist or is listed twice."""
         gpus = np.array(self.numbers, dtype=np.int64)
         if gpus.max() >= topology.num_gpus:
             raise InputError(
@@ -161,7 +161,7 @@ PLACEMENTS: Registry[type[PlacementSpec]] = Registry(
 
 
 def _placement_mapping(value: Any) -> Any:
-    """Read a placement's name or a list of GPU numbers as the mapping that both stand for."""
+    """Read a placement's name or a list of GPU numbers as the equivalent mapping."""
     if isinstance(value, str):
         PLACEMENTS[value]
         return {"kind": value}
@@ -179,13 +179,13 @@ else:
     Placement = Annotated[
         _AnyPlacement, BeforeValidator(_placement_mapping, json_schema_input_type=_AnyPlacement | str | list[int])
     ]
-"""What a scenario writes: a placement's name, a mapping with its knobs, or a list of GPU numbers."""
+"""The value in a scenario: a placement's name, a mapping with its options, or a list of GPU numbers."""
 
 
 def place(
     spec: PlacementSpec, topology: Topology, num_ranks: int, seed: int, taken: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the GPU number of every rank [num_ranks], none of those that are `taken` [num_taken]."""
+    """Return the GPU number of every rank [num_ranks], none of those in `taken` [num_taken]."""
     others = np.zeros(0, dtype=np.int64) if taken is None else taken
     num_left = topology.num_gpus - len(others)
     if num_ranks > num_left:
@@ -198,21 +198,23 @@ def place(
         )
     gpus = _free(spec.gpus(topology, num_ranks, seed), others)
     if len(gpus) < num_ranks and len(others):
-        gpus = _beside(spec, topology, num_ranks, seed, others)
+        gpus = _with_other_jobs(spec, topology, num_ranks, seed, others)
     return np.asarray(gpus[:num_ranks], dtype=np.int64)
 
 
-def _beside(spec: PlacementSpec, topology: Topology, num_ranks: int, seed: int, taken: np.ndarray) -> np.ndarray:
-    """Return the free GPUs of a place that is large enough even if all that are taken lie in it."""
+def _with_other_jobs(
+    spec: PlacementSpec, topology: Topology, num_ranks: int, seed: int, taken: np.ndarray
+) -> np.ndarray:
+    """Return the free GPUs of a placement that is large enough even if it contains all taken GPUs."""
     try:
         return _free(spec.gpus(topology, num_ranks + len(taken), seed), taken)
     except InputError:
         given = spec.gpus(topology, num_ranks, seed)
         raise InputError(
-            f"the placement '{spec.kind}' gives {len(given)} GPUs, of which the jobs before this one leave "
-            f"{len(_free(given, taken))} for {num_ranks} ranks; place it elsewhere",
+            f"the placement '{spec.kind}' has {len(given)} GPUs; the jobs before this one leave "
+            f"{len(_free(given, taken))} of them for {num_ranks} ranks; use another placement",
             got=spec.kind,
-            allowed="GPUs that no job before has",
+            allowed="GPUs that no other job uses",
         ) from None
 
 
@@ -220,17 +222,17 @@ def _free(gpus: np.ndarray, taken: np.ndarray) -> np.ndarray:
     return gpus[~np.isin(gpus, taken)] if len(taken) else gpus
 
 
-def _turn(hosts: np.ndarray) -> np.ndarray:
-    """Return how many GPUs of the same host come before each [num_gpus]."""
+def _index_in_host(hosts: np.ndarray) -> np.ndarray:
+    """Return the number of GPUs of the same host before each GPU [num_gpus]."""
     order = np.argsort(hosts, kind="stable")
     first = np.searchsorted(hosts[order], hosts[order])
-    turn = np.empty(len(hosts), dtype=np.int64)
-    turn[order] = np.arange(len(hosts)) - first
-    return turn
+    index = np.empty(len(hosts), dtype=np.int64)
+    index[order] = np.arange(len(hosts)) - first
+    return index
 
 
 @lru_cache(maxsize=256)
 def _most_cubic(dims: tuple[int, ...], num_routers: int) -> tuple[int, ...]:
-    """Return the sides of the block, as `Compact` says."""
+    """Return the sides of the block, as described at `Compact`."""
     blocks = (sides for sides in product(*(range(1, size + 1) for size in dims)) if prod(sides) >= num_routers)
     return min(blocks, key=lambda sides: (sum(sides), prod(sides), sides))

@@ -1,4 +1,4 @@
-"""Processes of hosts whose threads that receive, and those that send, carry no more than so much each."""
+"""Processes of hosts whose receiving and sending threads each have a limited rate."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from clustersim.topology.routes import Routes
 from clustersim.topology.topology import Links, Topology
 
 KIND = "process"
-"""The kind of processes' nodes, and how their links' kinds begin."""
+"""The kind of processes' nodes, and the prefix of their links' kinds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Processes:
     """The nodes of processes in a cluster: workers' `of_gpus` and `of_hosts` [num_gpus], and servers' by memory.
 
-    A process of a host has a node at each memory of it; those of a host's GPUs are all one process. `receiving` has
-    the nodes of the threads that receive, where what such a thread carries depends on a message's size.
+    A process of a host has a node at each of the host's memories; the nodes of a host's GPUs belong to one process.
+    `receiving` has the nodes of the receiving threads, if their time depends on a message's size.
     """
 
     of_gpus: np.ndarray
@@ -30,10 +30,10 @@ class Processes:
 
 @dataclass(frozen=True)
 class Threads:
-    """How many threads each process has that receive, and as many that send, and what each carries.
+    """Number of receiving threads of each process, with as many sending ones, and the rate of each.
 
-    A thread takes in b bytes in one message in (b + b^2 / `half_rate_bytes`) / `into_bytes_per_s` seconds, so that a
-    message of that size comes in at half the rate; None where all come in at the same rate.
+    A thread receives a message of b bytes in (b + b^2 / `half_rate_bytes`) / `into_bytes_per_s` seconds, so a message
+    of that size is received at half the rate; None if all are received at the same rate.
     """
 
     num: int
@@ -44,35 +44,35 @@ class Threads:
 
 @dataclass(frozen=True, eq=False)
 class Receiving:
-    """Nodes of the threads that receive: what one of them sends its process crosses the thread's link and no other.
+    """Nodes of the receiving threads: what one of them sends its process crosses the thread's link and no other.
 
-    `number` [num_nodes] is the process of each node, -1 where it is none, and `turn` [num_processes] says which of a
-    process' `num_threads` threads is that of each other process. Thread t of process p is node `first` + `num_threads`
-    p + t.
+    `number` [num_nodes] is the process of each node, -1 if it has none, and `thread` [num_processes] is the index of
+    the thread, of the `num_threads` of a process, that serves each other process. Thread t of process p is node `first`
+    + `num_threads` p + t.
     """
 
     first: int
     num_threads: int
     number: np.ndarray
-    turn: np.ndarray
+    thread: np.ndarray
     half_rate_bytes: float
 
     def nodes(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-        """Return the threads that take in messages from nodes `src` [n] at `dst` [n]; -1 where none does."""
+        """Return the threads that receive messages from nodes `src` [n] at `dst` [n]; -1 if there is none."""
         sender, receiver = self.number[src], self.number[dst]
-        nodes = self.first + receiver * self.num_threads + np.where(sender < 0, 0, self.turn[sender])
+        nodes = self.first + receiver * self.num_threads + np.where(sender < 0, 0, self.thread[sender])
         return np.where((receiver < 0) | (sender == receiver), -1, nodes)
 
 
 @lru_cache(maxsize=4)
 def with_processes(topology: Topology, threads: Threads) -> Topology:
-    """Return a cluster with nodes for processes: what one takes in crosses a link, that of a thread, of a rate.
+    """Return a cluster with nodes for processes: what a process receives crosses the link of a thread, with its rate.
 
-    So does what it sends, on links of their own. What goes between two processes is always one thread's, and the others
-    of a process are dealt out to its threads in turn. There may be a process for each GPU, one for
-    each host, and one in each host memory, a server's: what is nobody's has no effect. From process to process, also in
-    one host, a message goes as from the one's memory to the other's; copies between GPUs and memories go by no process.
-    The latest are kept, so that what is found out about them serves all who ask for the same.
+    So does what it sends, on separate links. One thread carries all messages between two processes, and the other
+    processes are assigned to a process' threads in turn. There may be a process for each GPU, one for each host, and
+    one in each host memory for a server; unused ones have no effect. From process to process, also within one host, a
+    message goes as from the one's memory to the other's; copies between GPUs and memories use no process. The latest
+    results are cached, together with what is cached for these clusters.
     """
     memory, hosts = topology.memory, topology.gpu_hosts
     owners = np.where(hosts >= 0, hosts, -1 - np.arange(topology.num_gpus))  # GPUs without a host are on their own
@@ -87,30 +87,33 @@ def with_processes(topology: Topology, threads: Threads) -> Topology:
         for node, where in zip(nodes.tolist(), at.tolist(), strict=True)
         if where in topology.adders
     }
-    turns = np.concatenate([own, np.arange(len(np.unique(host))), _turns(topology.node_hosts[memories])]) % threads.num
+    threads_of = (
+        np.concatenate([own, np.arange(len(np.unique(host))), _thread_order(topology.node_hosts[memories])])
+        % threads.num
+    )
     servers = dict(zip(memories.tolist(), nodes[-len(memories) :].tolist(), strict=True))
     made = replace(
         topology,
         node_names=[*topology.node_names, *(f"process-{each}" for each in range(len(at)))],
         node_kinds=[*topology.node_kinds, *[KIND] * len(at)],
         node_hosts=np.concatenate([topology.node_hosts, topology.node_hosts[at]]),
-        links=_more_links(topology.links, at, nodes, number, threads),
+        links=_with_thread_links(topology.links, at, nodes, number, threads),
         adders={**topology.adders, **adders},
-        router=_BetweenProcesses(topology, at, number, turns, threads.num),
+        router=_ProcessRouter(topology, at, number, threads_of, threads.num),
         processes=Processes(nodes[own], nodes[topology.num_gpus + of_hosts.reshape(-1)], servers),
     )
-    return made if threads.half_rate_bytes is None else _with_receiving(made, number, turns, threads)
+    return made if threads.half_rate_bytes is None else _with_receiving(made, number, threads_of, threads)
 
 
-def _with_receiving(topology: Topology, number: np.ndarray, turn: np.ndarray, threads: Threads) -> Topology:
-    """Return a cluster whose processes, `number` [num_process_nodes], have nodes for their threads that receive."""
+def _with_receiving(topology: Topology, number: np.ndarray, thread: np.ndarray, threads: Threads) -> Topology:
+    """Return a cluster whose processes, `number` [num_process_nodes], have nodes for their receiving threads."""
     assert topology.processes is not None
     assert threads.half_rate_bytes is not None
     num_plain = len(topology.node_names) - len(number)
     first_node = num_plain + np.repeat(np.unique(number, return_index=True)[1], threads.num)
     of_nodes = np.concatenate([np.full(num_plain, -1), number, np.full(len(first_node), -1)])
     first = len(topology.node_names)
-    receiving = Receiving(first, threads.num, of_nodes, turn, threads.half_rate_bytes)
+    receiving = Receiving(first, threads.num, of_nodes, thread, threads.half_rate_bytes)
     return replace(
         topology,
         node_names=[*topology.node_names, *(f"{KIND}-thread-{each}" for each in range(len(first_node)))],
@@ -120,20 +123,20 @@ def _with_receiving(topology: Topology, number: np.ndarray, turn: np.ndarray, th
     )
 
 
-def _turns(hosts: np.ndarray) -> np.ndarray:
-    """Return the turn of each memory [n], of these hosts: the first of every host, then their second ones.
+def _thread_order(hosts: np.ndarray) -> np.ndarray:
+    """Return the order of the memories [n] of these hosts: the first one of every host, then their second ones.
 
-    >>> _turns(np.array([0, 0, 1, 1, 2])).tolist()
+    >>> _thread_order(np.array([0, 0, 1, 1, 2])).tolist()
     [0, 3, 1, 4, 2]
     """
     place = np.array([np.count_nonzero(hosts[:number] == host) for number, host in enumerate(hosts)])
-    turns = np.empty(len(hosts), dtype=np.int64)
-    turns[np.argsort(place, kind="stable")] = np.arange(len(hosts))
-    return turns
+    threads_of = np.empty(len(hosts), dtype=np.int64)
+    threads_of[np.argsort(place, kind="stable")] = np.arange(len(hosts))
+    return threads_of
 
 
-def _more_links(links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndarray, threads: Threads) -> Links:
-    """Return links and, for each process, those into the first of its nodes and out of it, which take no time."""
+def _with_thread_links(links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndarray, threads: Threads) -> Links:
+    """Return the links and, for each process, those into its first node and out of it, which have no delay."""
     first = np.repeat(np.unique(number, return_index=True)[1], threads.num)
     outside, inside = at[first], nodes[first]
     rates = [threads.into_bytes_per_s, threads.from_bytes_per_s]
@@ -146,11 +149,11 @@ def _more_links(links: Links, at: np.ndarray, nodes: np.ndarray, number: np.ndar
     )
 
 
-class _BetweenProcesses:
+class _ProcessRouter:
     """Routes of a cluster, and between nodes of processes.
 
-    `at` has the nodes' memories, `number` their process, and `thread` [num_processes] which of a process' threads is
-    that of each other process.
+    `at` are the nodes' memories, `number` their processes, and `thread` [num_processes] is the index of the thread that
+    serves each other process.
     """
 
     def __init__(self, topology: Topology, at: np.ndarray, number: np.ndarray, thread: np.ndarray, num_threads: int):
@@ -167,7 +170,7 @@ class _BetweenProcesses:
         return links
 
     def routes(self, src: np.ndarray, dst: np.ndarray) -> Routes:
-        """Return the routes of many pairs of nodes [n]; from a thread that receives, to a node of its process."""
+        """Return the routes of many pairs of nodes [n]; from a receiving thread, to a node of its process."""
         own = np.flatnonzero(src >= self._first_thread)
         if len(own):
             within = Routes(np.arange(len(own) + 1), self._first_into + src[own] - self._first_thread)
@@ -183,7 +186,7 @@ class _BetweenProcesses:
         return Routes.join(len(src), [self._threads(differ, *from_), ways, self._threads(differ, *into)])
 
     def _threads(self, differ: np.ndarray, process: np.ndarray, other: np.ndarray, first: int) -> Routes:
-        """Return for each pair [n] that `differ` the link of the thread of a process, if it is one, for the other."""
+        """Return for each pair [n] that `differ` the link of a process' thread, if it is one, for the other process."""
         pairs = np.flatnonzero(differ & (process >= 0))
         links = first + process[pairs] * self._num_threads + np.where(other[pairs] < 0, 0, self._thread[other[pairs]])
         return Routes(np.arange(len(pairs) + 1), links).spread(pairs, len(differ))

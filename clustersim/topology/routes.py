@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_MOST_KEPT_LINKS = 1_000_000  # of routes that have been worked out
+_MAX_CACHED_LINKS = 1_000_000  # of cached routes
 
 
 class Routes(NamedTuple):
@@ -21,19 +21,19 @@ class Routes(NamedTuple):
 
     @classmethod
     def of_lengths(cls, lengths: np.ndarray, links: np.ndarray) -> Routes:
-        """Return routes of so many links [n] each."""
+        """Return routes with these numbers of links [n]."""
         first = np.zeros(len(lengths) + 1, dtype=np.int64)
         np.cumsum(lengths, out=first[1:])
         return cls(first, links)
 
     @classmethod
     def of_rows(cls, links: np.ndarray, used: np.ndarray) -> Routes:
-        """Return the routes that take those of their row's links [n, most] which are `used` [n, most]."""
+        """Return the routes whose links are those of their row [n, most] that are `used` [n, most]."""
         return cls.of_lengths(np.count_nonzero(used, axis=1), links[used])
 
     @classmethod
     def one_by_one(cls, routes: Iterable[Sequence[int] | np.ndarray]) -> Routes:
-        """Return routes that are given each by itself.
+        """Return routes from a list of routes.
 
         >>> Routes.one_by_one([[7, 8], [], [9]]).first.tolist()
         [0, 2, 2, 3]
@@ -44,7 +44,7 @@ class Routes(NamedTuple):
 
     @classmethod
     def empty(cls, num_pairs: int) -> Routes:
-        """Return routes without any link."""
+        """Return routes without links."""
         return cls(np.zeros(num_pairs + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
 
     @classmethod
@@ -82,7 +82,7 @@ class Routes(NamedTuple):
         return self._replace(links=self.links + np.repeat(by, self.lengths))
 
     def spread(self, pairs: np.ndarray, num_pairs: int) -> Routes:
-        """Return the routes as those of these pairs [n], in rising order, among `num_pairs`; the others have none."""
+        """Return the routes as those of these pairs [n], increasing, among `num_pairs`; the others are empty."""
         if len(pairs) == num_pairs:
             return self
         lengths = np.zeros(num_pairs, dtype=np.int64)
@@ -90,10 +90,10 @@ class Routes(NamedTuple):
         return Routes.of_lengths(lengths, self.links)
 
 
-class KnownRoutes:
-    """Routes of many pairs that have been asked for, as collectives of other sizes ask for the same ones again.
+class RouteCache:
+    """Routes of many pairs, cached, since collectives of other sizes need the same ones again.
 
-    They are not to be written to. When they are too many, all are forgotten.
+    They are read-only. If the cache is full, it is cleared.
     """
 
     def __init__(self, find: Callable[[np.ndarray, np.ndarray], Routes]):
@@ -110,7 +110,7 @@ class KnownRoutes:
             routes.first.setflags(write=False)
             routes.links.setflags(write=False)
             self._num_links += len(routes.links) + len(src)
-            if self._num_links > _MOST_KEPT_LINKS:
+            if self._num_links > _MAX_CACHED_LINKS:
                 self._known.clear()
                 self._num_links = len(routes.links) + len(src)
             self._known[key] = routes

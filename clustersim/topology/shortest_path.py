@@ -1,4 +1,4 @@
-"""Routes over any graph: least delay, then fewest links; one search for each destination that is asked for."""
+"""Shortest-path routes over any graph: least delay, then fewest links; one search per destination."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CACHED_BYTES = 64_000_000
 
 
 class ShortestPathRouter:
-    """Takes the least delay, then the fewest links; a hash of the two ends picks among equal routes.
+    """Returns the route with the least delay, then the fewest links; a hash of the two ends selects among equal routes.
 
     Every link costs its delay and a billionth of the largest delay, so that fewer links win between equal
-    delays. Distances are kept for the destinations last asked for; a node with one link in shares those of
-    its neighbour. Nothing is ever computed for all pairs.
+    delays. Distances are cached for the latest destinations; a node with one incoming link uses those of
+    its neighbour. Nothing is computed for all pairs.
     """
 
     def __init__(self, names: Sequence[Hashable], links: Links):
@@ -48,7 +48,7 @@ class ShortestPathRouter:
         distance = self._distance_to(target)
         if not np.isfinite(distance[here]):
             raise InputError(
-                f"there is no way from node {self._names[here]!r} to node {self._names[target]!r} in this topology"
+                f"there is no route from node {self._names[here]!r} to node {self._names[target]!r} in this topology"
             )
         links: list[int] = []
         while here != target:
@@ -62,7 +62,7 @@ class ShortestPathRouter:
 
     @cached_property
     def _forward(self) -> np.ndarray:
-        """[num_forward] the links that routes may use: all but those from a node to itself."""
+        """[num_forward] the links that routes may use: all except those from a node to itself."""
         return np.flatnonzero(self._links.src != self._links.dst)
 
     @cached_property
@@ -111,7 +111,7 @@ class ShortestPathRouter:
 
     @cached_property
     def _reversed(self) -> csr_array[np.float64, tuple[int, int]]:
-        """The graph backwards, with the cheapest of parallel links."""
+        """The reversed graph, with the cheapest of parallel links."""
         from scipy.sparse import csr_array
 
         src, dst = self._links.src[self._forward], self._links.dst[self._forward]

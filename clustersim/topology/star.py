@@ -16,12 +16,12 @@ from clustersim.topology.wire import LinkName, wire
 class StarFabric(Fabric):
     """One switch; every route is up and down."""
 
-    alike_from_all = True
+    is_symmetric = True
 
     def route(self, src: int, dst: int, choice: int) -> list[int]:
         return []
 
-    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+    def edge_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
         return Routes.empty(len(src))
 
     def hops(self, src: int) -> np.ndarray:
@@ -29,7 +29,7 @@ class StarFabric(Fabric):
 
 
 class Star(MixedNetworkSpec):
-    """All hosts on one switch that never blocks: two hosts are two links apart."""
+    """All hosts on one non-blocking switch: two hosts are two links apart."""
 
     kind: Literal["star"] = "star"
     link: LinkName = Field(description="every link, each way: a link sheet's name, or a rate such as '56 Gbit/s'")

@@ -1,4 +1,4 @@
-"""What every builder makes: nodes, directed links, GPUs in number order, and a way to route."""
+"""The topology that every builder returns: nodes, directed links, GPUs in number order, and routing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu
-from clustersim.topology.routes import KnownRoutes, Routes
+from clustersim.topology.routes import RouteCache, Routes
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -40,8 +40,8 @@ class Node(int):
 class Links:
     """Directed links in columns. Full duplex is two links.
 
-    `kind` says which sheet or dimension a link is of (`pcie-2-x16`, `gemini-y`), so that a report can
-    say which class of links was the bottleneck and which one nobody used.
+    `kind` is the link's sheet or dimension (`pcie-2-x16`, `gemini-y`), so that a report can name the class of links
+    that was the bottleneck and those that were unused.
     """
 
     src: np.ndarray  # [num_links] node numbers
@@ -58,30 +58,30 @@ class Links:
 class Topology:
     """A cluster as the network sees it.
 
-    Nodes, links, GPUs and hosts are numbered from 0. `memory[gpu]` is the node of the host memory where
-    that GPU's messages are staged (the GPU itself where a host has no memory of its own), and
-    `adders[node]` is the link on which adding gradients in that node's memory takes its time: adding b
-    bytes moves 3 b over it (two reads, one write). A memory is a link, so the network needs no devices.
+    Nodes, links, GPUs and hosts are numbered from 0. `memory[gpu]` is the node of the host memory in which that GPU's
+    messages are staged (the GPU itself if a host has no memory node), and `adders[node]` is the link that represents
+    reduction in that node's memory: adding b bytes moves 3 b over it (two reads, one write). A memory is a link, so the
+    network needs no devices.
     """
 
     name: str
     node_names: Sequence[Hashable]
     node_kinds: Sequence[str]  # gpu, socket, memory, plx, nic, nvswitch, switch, router, host ...
-    node_hosts: np.ndarray  # [num_nodes] host number, -1 for what belongs to no host
+    node_hosts: np.ndarray  # [num_nodes] host number, -1 for nodes outside hosts
     links: Links
     gpus: np.ndarray  # [num_gpus] node numbers
     gpu_sheets: Sequence[str | None]  # [num_gpus] name of each GPU's sheet
     memory: np.ndarray  # [num_gpus] node numbers
     adders: dict[int, int]
     router: Router = field(repr=False)
-    torus_dims: tuple[int, ...] | None = None  # routers along each dimension, where it is a torus
-    host_order: np.ndarray | None = None  # [num_hosts] hosts as the batch system goes through them, if not by number
+    torus_dims: tuple[int, ...] | None = None  # routers along each dimension, if it is a torus
+    host_order: np.ndarray | None = None  # [num_hosts] the batch system's order of hosts, if not by number
     host_sheets: Sequence[str | None] = ()  # [num_hosts] name of each host's CPU sheet
     sharing: str = "max-min"  # how flows share a link
-    looped: frozenset[int] = frozenset()  # nodes that reach themselves over links (`through_adapters`)
-    processes: Processes | None = None  # nodes of processes that receive by one thread each (`with_processes`)
-    first_of_socket: np.ndarray | None = None  # [num_nodes] by whose adapter channels leave a host, where that is not
-    # each GPU's own (`one_adapter_a_socket`)
+    looped: frozenset[int] = frozenset()  # nodes with routes to themselves over links (`through_adapters`)
+    processes: Processes | None = None  # nodes of processes (`with_processes`)
+    first_of_socket: np.ndarray | None = None  # [num_nodes] the GPU whose adapter channels use, if it is not
+    # each GPU's own (`one_adapter_per_socket`)
 
     @property
     def num_gpus(self) -> int:
@@ -97,7 +97,7 @@ class Topology:
 
     @cached_property
     def _named_by_numbers(self) -> bool:
-        """Whether a node may be called by an integer; the names of a built cluster are texts, made when asked for."""
+        """Whether a node may have an integer as its name; the names of a built cluster are texts."""
         return isinstance(self.node_names, list | tuple) and any(not isinstance(name, str) for name in self.node_names)
 
     @cached_property
@@ -105,12 +105,12 @@ class Topology:
         return {}
 
     @cached_property
-    def _known_routes(self) -> KnownRoutes | None:
-        return KnownRoutes(self.router.routes) if isinstance(self.router, ManyRouter) else None
+    def _route_cache(self) -> RouteCache | None:
+        return RouteCache(self.router.routes) if isinstance(self.router, ManyRouter) else None
 
     @cached_property
     def adder_links(self) -> frozenset[int]:
-        """The links that stand for what memories can move for those who add in them."""
+        """The links that represent the memory rate for reduction."""
         return frozenset(self.adders.values())
 
     @cached_property
@@ -129,7 +129,7 @@ class Topology:
     def node(self, where: Hashable) -> int:
         """Return the number of a node, given its name or, as an integer, a GPU's number.
 
-        A name wins over a GPU's number where a graph's nodes are themselves called 0, 1, 2, ...; a `Node`
+        A name takes precedence over a GPU's number if a graph's nodes are themselves named 0, 1, 2, ...; a `Node`
         is itself.
         """
         if isinstance(where, Node):
@@ -157,21 +157,21 @@ class Topology:
         return [] if src == dst and src not in self.looped else self.router(src, dst)
 
     def routes(self, src: np.ndarray, dst: np.ndarray) -> Routes:
-        """Return the routes from nodes `src` [n] to nodes `dst` [n]: for each pair what `route` gives.
+        """Return the routes from nodes `src` [n] to nodes `dst` [n]: the `route` of each pair.
 
-        Much quicker than one by one in clusters that were built from hosts and a network.
+        Much faster than one by one in clusters that were built from hosts and a network.
         """
-        if self._known_routes is not None:
-            return self._known_routes.get(np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64))
+        if self._route_cache is not None:
+            return self._route_cache.get(np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64))
         pairs = zip(src.tolist(), dst.tolist(), strict=True)
         return Routes.one_by_one([self.route(*pair) for pair in pairs])
 
     def channel_routes(self, src: np.ndarray, dst: np.ndarray) -> Routes:
-        """Return the routes from nodes `src` [n] to nodes `dst` [n] of what a library's channels carry."""
+        """Return the routes from nodes `src` [n] to nodes `dst` [n] for messages of a library's channels."""
         return self.routes(*self._ends_of_channels(np.asarray(src), np.asarray(dst)))
 
     def channel_route(self, src: int, dst: int) -> np.ndarray:
-        """Return the numbers of the links from node `src` to node `dst` of what a library's channels carry."""
+        """Return the numbers of the links from node `src` to node `dst` for messages of a library's channels."""
         return self.route(*(int(end) for end in self._ends_of_channels(np.asarray(src), np.asarray(dst))))
 
     def _ends_of_channels(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -184,7 +184,7 @@ class Topology:
         return f"{self.node_names[self.links.src[link]]}->{self.node_names[self.links.dst[link]]}"
 
     def core_bytes_per_s(self, node: int) -> float | None:
-        """Return what one core moves in a host's memory, which one adder cannot exceed; None for other nodes."""
+        """Return the rate of one core in a host's memory, the limit of one adder; None for other nodes."""
         host = int(self.node_hosts[node])
         sheet = self.host_sheets[host] if 0 <= host < len(self.host_sheets) else None
         if sheet is None or self.node_kinds[node] not in ("memory", "process"):
@@ -193,7 +193,7 @@ class Topology:
 
     @cached_property
     def link_kinds(self) -> tuple[list[str], np.ndarray]:
-        """The kinds of links there are, in alphabetical order, and the number of each link's kind [num_links]."""
+        """The kinds of links, in alphabetical order, and the number of each link's kind [num_links]."""
         names = sorted(set(self.links.kind))
         numbers = {name: number for number, name in enumerate(names)}
         return names, np.fromiter(map(numbers.__getitem__, self.links.kind), dtype=np.int64, count=len(self.links))

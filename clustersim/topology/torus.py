@@ -21,12 +21,12 @@ from clustersim.topology.wire import LinkName, Wire, wire
 class TorusFabric(Fabric):
     """Routers numbered with the last dimension fastest, as numpy does.
 
-    A ring of three or more has a link in each direction at every router; a ring of two is one cable,
-    each way; a ring of one has no link. Routes go dimension by dimension, the first one first, the
-    shorter way round; half way round the + direction wins.
+    A ring of three or more has a link in each direction at every router; a ring of two is one cable, with two links; a
+    ring of one has no link. Routes are in dimension order, the first dimension first, in the shorter direction; the +
+    direction at equal distance.
     """
 
-    alike_from_all = True
+    is_symmetric = True
 
     def __init__(self, dims: tuple[int, ...], port_switch: np.ndarray, access: Wire, wires: list[Wire]):
         names = ["router-" + "-".join(map(str, place)) for place in product(*(range(size) for size in dims))]
@@ -49,7 +49,7 @@ class TorusFabric(Fabric):
         return self.wires.add(np.repeat(router, 2), np.stack([ahead, behind], axis=1).ravel(), wire)
 
     def route(self, src: int, dst: int, choice: int) -> list[int]:
-        """Return the links from router to router, dimension by dimension; there is no choice."""
+        """Return the links from router to router, dimension by dimension; `choice` is not used."""
         links: list[int] = []
         for size, stride, first in zip(self.dims, self._strides, self._first, strict=True):
             here, there = src // stride % size, dst // stride % size
@@ -62,7 +62,7 @@ class TorusFabric(Fabric):
                 here = then
         return links
 
-    def carrier_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
+    def edge_routes(self, src: np.ndarray, dst: np.ndarray, choice: np.ndarray) -> Routes:
         rings = []
         for axis, stride in enumerate(self._strides):
             rings.append(self._ring_routes(axis, src, dst))
@@ -71,7 +71,7 @@ class TorusFabric(Fabric):
         return Routes.join(len(src), rings)
 
     def _ring_routes(self, axis: int, src: np.ndarray, dst: np.ndarray) -> Routes:
-        """Return the links along one dimension, from each of `src` to the place that each of `dst` has in it."""
+        """Return the links along one dimension, from each of `src` to the coordinate of each of `dst`."""
         size, stride, first = self.dims[axis], self._strides[axis], self._first[axis]
         here = src // stride % size
         forward = (dst // stride - here) % size
@@ -96,7 +96,7 @@ class TorusFabric(Fabric):
 def router_order(dims: tuple[int, ...], order: str) -> np.ndarray:
     """Return router numbers [num_routers] in an order such as 'y2 z x y', the fastest part first.
 
-    A part is a dimension (x, y, z, w) and, where it goes through a part of it only, how far.
+    A part is a dimension (x, y, z, w) and, for a part of the dimension only, its length.
 
     >>> router_order((2, 4), "y2 x y").tolist()
     [0, 1, 4, 5, 2, 3, 6, 7]
@@ -123,7 +123,7 @@ def _wrong_order(dims: tuple[int, ...], order: str) -> InputError:
     letters = " ".join(reversed("xyzw"[: len(dims)]))
     shape = " x ".join(map(str, dims))
     return InputError(
-        f"host_order '{order}' does not go once through every router of {shape}; write each dimension with how far, "
+        f"host_order '{order}' does not visit every router of {shape} once; give each dimension with its length, "
         f"such as '{letters}'",
         got=order,
         allowed=f"parts whose sizes multiply to {shape}",
@@ -142,19 +142,19 @@ class Torus(MixedNetworkSpec):
     link: LinkName | list[LinkName] = Field(description="link between routers: one for all dimensions, or one for each")
     injection: LinkName | None = Field(
         default=None,
-        description="link between a host and its router; by default as `link`, the fastest where there are several",
+        description="link between a host and its router; by default as `link`, the fastest if there are several",
     )
 
     host_order: str | None = Field(
         default=None,
-        description="how the batch system goes through the machine, fastest dimension first, such as 'y2 z x y': pairs "
+        description="the batch system's order of hosts, fastest dimension first, such as 'y2 z x y': pairs "
         "of routers along y, then z, then x, then the pairs along y; by default the last dimension is the fastest",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _check_dims(cls, data: object) -> object:
-        """Refuse what would fill the memory before anything is built."""
+        """Raise InputError for dimensions that would exhaust the memory, before anything is built."""
         dims = data.get("dims") if isinstance(data, dict) else None
         if isinstance(dims, list) and all(isinstance(size, int) for size in dims):
             if any(size < 1 for size in dims):
@@ -194,7 +194,7 @@ class Torus(MixedNetworkSpec):
         hosts = (routers[:, None] * self.hosts_per_router + np.arange(self.hosts_per_router)).ravel()
         return replace(topology, host_order=hosts[hosts < topology.num_hosts])
 
-    def places(self, ports_per_host: float) -> int:
+    def max_hosts(self, ports_per_host: float) -> int:
         return prod(self.dims) * self.hosts_per_router
 
     def fabric(self, port_host: np.ndarray) -> Fabric:

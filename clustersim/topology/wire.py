@@ -1,4 +1,4 @@
-"""What a scenario writes for a link, a GPU or a processor, and the numbers behind it."""
+"""Names of links, GPUs and processors in a scenario, and their numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STARTS_AS_NUMBER = re.compile(r"\s*[+-]?\.?[0-9]")
 
 
 class Wire(NamedTuple):
-    """One direction of a link: its rate, its delay and the class that reports count it under."""
+    """One direction of a link: its rate, its delay and its class in reports."""
 
     bytes_per_s: float
     latency_s: float
@@ -62,8 +62,8 @@ CpuName = Annotated[str, AfterValidator(_check_cpu)]
 def wire(link: str, role: str, hop_s: float | None = None) -> Wire:
     """Return the numbers of a link, given by its sheet's name or by its rate.
 
-    `hop_s` overrides the sheet's delay; a link given by its rate alone has none. Its class is the sheet's
-    name, or `role` (`access`, `torus-x`) where there is no sheet.
+    `hop_s` overrides the sheet's delay; a link given by its rate has no delay. Its class is the sheet's name, or `role`
+    (`access`, `torus-x`) without a sheet.
     """
     if _is_rate(link):
         return Wire(parse(link, "rate"), hop_s or 0.0, role)

@@ -1,4 +1,4 @@
-"""Who sends how much, and how often: laws for every algorithm, and what each docstring promises."""
+"""Bytes and messages of each rank: laws for every algorithm, and the statements of each docstring."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_message_is_as_large_as_its_chunks(algorithm: tuple[str, str], num_ran
 
 @settings(max_examples=60, deadline=None)
 @given(name=st.sampled_from(list(ALL_REDUCE)), num_ranks=st.integers(1, 60), num_bytes=st.floats(1, 1e9))
-def test_in_an_all_reduce_each_rank_receives_what_it_sends(name: str, num_ranks: int, num_bytes: float) -> None:
+def test_in_an_all_reduce_each_rank_receives_as_much_as_it_sends(name: str, num_ranks: int, num_bytes: float) -> None:
     schedule = ALL_REDUCE[name](num_ranks, num_bytes)
     assert received(schedule) == pytest.approx(sent(schedule), rel=1e-9)
 
@@ -136,7 +136,7 @@ def test_a_double_tree_sends_at_most_twice_the_buffer_from_a_rank(num_ranks: int
     assert per_rank.mean() == pytest.approx(2 * (num_ranks - 1) / num_ranks * BYTES)
 
 
-def test_the_server_sends_everything_to_everybody() -> None:
+def test_the_server_sends_everything_to_every_rank() -> None:
     assert sent(ALL_REDUCE["server"](5, BYTES)).tolist() == [4 * BYTES] + [BYTES] * 4
 
 
@@ -180,7 +180,7 @@ def test_a_rank_sends_to_one_and_receives_from_one_at_a_time(op: str, name: str,
 
 
 @pytest.mark.parametrize("num_ranks", [2, 8, 21])
-def test_those_that_talk_to_all_at_once_say_so(num_ranks: int) -> None:
+def test_algorithms_with_all_messages_at_once(num_ranks: int) -> None:
     others = num_ranks - 1
     assert busiest(ALL_REDUCE["server"](num_ranks, BYTES)) == (others, others)
     assert busiest(ALL_REDUCE["sharded-server"](num_ranks, BYTES)) == (others, others)
@@ -190,12 +190,12 @@ def test_those_that_talk_to_all_at_once_say_so(num_ranks: int) -> None:
 
 
 @pytest.mark.parametrize("num_ranks", [4, 16, 50])
-def test_in_a_double_tree_two_children_share_a_link_and_no_more(num_ranks: int) -> None:
+def test_in_a_double_tree_at_most_two_children_share_a_link(num_ranks: int) -> None:
     assert busiest(ALL_REDUCE["double-tree"](num_ranks, 1e8)) == (2, 2)
 
 
 @pytest.mark.parametrize(("op", "name"), ALGORITHMS)
-def test_a_rank_alone_has_nothing_to_do(op: str, name: str) -> None:
+def test_a_single_rank_sends_nothing(op: str, name: str) -> None:
     assert COLLECTIVES[op][name](1, BYTES).num_steps == 0
 
 
@@ -258,7 +258,7 @@ def test_a_torus_of_another_size_is_refused() -> None:
 
 
 @pytest.mark.parametrize("groups", [[[0, 1], [1, 2]], [[0, 1]], [[0, 1, 2], []], [[0, 1, 3]]])
-def test_groups_that_do_not_hold_every_rank_once_are_refused(groups: list[list[int]]) -> None:
+def test_groups_without_every_rank_once_are_refused(groups: list[list[int]]) -> None:
     with pytest.raises(InputError, match="groups must hold each rank from 0 to 2 once, and none may be empty"):
         ALL_REDUCE["hierarchical"](3, 8.0, groups=groups)
 
@@ -271,7 +271,7 @@ def test_hosts_given_twice_or_of_no_ranks_are_refused() -> None:
             ALL_REDUCE["hierarchical"](2, 8.0, ranks_per_host=none)
 
 
-def test_hosts_that_do_not_hold_all_ranks_are_refused() -> None:
+def test_hosts_without_all_ranks_are_refused() -> None:
     with pytest.raises(InputError, match=r"ranks_per_host must add up to the 6 ranks \(got 7\)"):
         ALL_REDUCE["hierarchical"](6, 8.0, ranks_per_host=[4, 3])
 
@@ -282,7 +282,7 @@ def test_equal_hosts_may_be_one_number_or_one_for_each() -> None:
 
 
 @pytest.mark.parametrize(("op", "name"), [("all-reduce", "double-tree"), ("broadcast", "ring"), ("reduce", "ring")])
-def test_no_pieces_at_all_are_refused(op: str, name: str) -> None:
+def test_zero_pieces_are_refused(op: str, name: str) -> None:
     with pytest.raises(InputError, match=r"num_chunks must be a whole number of at least 1 \(got 0\)"):
         COLLECTIVES[op][name](4, 8.0, num_chunks=0)
 

@@ -1,4 +1,4 @@
-"""Which algorithm a transport takes by itself, and how fast the links then look."""
+"""The algorithm that a transport chooses, and bus bandwidth."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from clustersim.collectives import COLLECTIVES, busbw_factor, choose
 from clustersim.collectives.choose import RULES
 from clustersim.collectives.nccl import (
     PROTOCOLS,
-    Ranks,
-    Rates,
+    NcclRanks,
+    NcclRates,
     nccl_all_reduce_seconds,
     nccl_latency_us,
     nccl_nvls_seconds,
@@ -30,7 +30,7 @@ MIB = 1024.0**2
     num_bytes=st.floats(0, 1e12),
     ranks_per_host=st.integers(1, 16),
 )
-def test_what_is_chosen_exists(transport: str, op: str, num_ranks: int, num_bytes: float, ranks_per_host: int) -> None:
+def test_the_choice_exists(transport: str, op: str, num_ranks: int, num_bytes: float, ranks_per_host: int) -> None:
     assert choose(op, transport, num_ranks, num_bytes, ranks_per_host) in COLLECTIVES[op]
 
 
@@ -51,13 +51,13 @@ def test_every_transport_has_a_rule_for_every_collective(transport: str) -> None
     ],
 )
 def test_latencies_are_those_of_nccl(num_hosts: int, algorithm: str, latencies_us: tuple[float, ...]) -> None:
-    """Eight GPUs a host behind NVLink, worked by hand from NCCL's formulas."""
-    ranks = Ranks(8 * num_hosts, num_hosts)
+    """Eight GPUs a host behind NVLink, computed by hand from NCCL's formulas."""
+    ranks = NcclRanks(8 * num_hosts, num_hosts)
     assert [nccl_latency_us(algorithm, protocol, ranks) for protocol in PROTOCOLS] == pytest.approx(latencies_us)
 
 
 def test_a_large_nccl_ring_runs_at_the_bus_rate() -> None:
-    seconds = nccl_all_reduce_seconds("ring", 1e12, Ranks(16, 2), Rates(12e9))
+    seconds = nccl_all_reduce_seconds("ring", 1e12, NcclRanks(16, 2), NcclRates(12e9))
     assert 1e12 * 2 * 15 / 16 / seconds == pytest.approx(12e9, rel=1e-3)
 
 
@@ -66,13 +66,13 @@ def test_a_large_nccl_ring_runs_at_the_bus_rate() -> None:
     [(2, 70, 18.5), (3, 70, 10.0), (2, 80, 23.6), (4, 80, 17.8), (2, 90, 41.4), (1, 75, 26.5), (2, 100, 42.8)],
 )
 def test_a_large_tree_runs_at_half_of_what_its_channels_carry(num_hosts: int, capability: int, gb_per_s: float) -> None:
-    rates = Rates(1e15, num_channels=3, capability=capability)
-    seconds = nccl_all_reduce_seconds("tree", 1e15, Ranks(8 * num_hosts, num_hosts), rates)
+    rates = NcclRates(1e15, num_channels=3, capability=capability)
+    seconds = nccl_all_reduce_seconds("tree", 1e15, NcclRanks(8 * num_hosts, num_hosts), rates)
     assert 1e15 / seconds == pytest.approx(3 * gb_per_s * 1e9 / 2, rel=1e-3)
 
 
-def test_a_tree_of_hosts_with_one_gpu_counts_on_less() -> None:
-    one, two = (nccl_all_reduce_seconds("tree", 1e15, Ranks(4 * each, 4), Rates(10e9)) for each in (1, 2))
+def test_a_tree_of_hosts_with_one_gpu_has_a_lower_rate() -> None:
+    one, two = (nccl_all_reduce_seconds("tree", 1e15, NcclRanks(4 * each, 4), NcclRates(10e9)) for each in (1, 2))
     assert two / one == pytest.approx(0.85, rel=1e-3)
 
 
@@ -188,13 +188,13 @@ def test_every_transport_chooses():
         (2, (360e9, 720e9, 306e9), "double-tree"),
     ],
 )
-def test_nccl_takes_large_buffers_where_they_cross_the_narrowest_the_fewest_times(
+def test_nccl_chooses_the_algorithm_with_the_fewest_crossings_of_the_narrowest_link(
     num_hosts: int, rates: tuple[float, ...], name: str
 ) -> None:
     assert choose("all-reduce", "nccl", 8 * num_hosts, 4e9, 8, *rates) == name
 
 
-def test_nccl_adds_in_the_switch_from_the_size_on_where_its_latency_is_made_up_for() -> None:
+def test_nccl_reduces_in_the_switch_for_large_buffers() -> None:
     rates = (360e9, 360e9, 306e9)
     names = [choose("all-reduce", "nccl", 8, 2.0**power, 8, *rates) for power in range(10, 34)]
     first = names.index("nvls")
@@ -203,12 +203,12 @@ def test_nccl_adds_in_the_switch_from_the_size_on_where_its_latency_is_made_up_f
     assert choose("all-reduce", "nccl", 2, 1e9, 8, *rates) != "nvls"  # NCCL has none for two GPUs
 
 
-def test_nccl_counts_on_what_a_sum_in_the_switch_sends() -> None:
+def test_nccl_nvls_estimate_counts_the_bytes_of_a_switch_reduction() -> None:
     seconds = nccl_nvls_seconds(1e9, 8, 306e9)
     assert seconds == pytest.approx(25e-6 + 1e9 * 1.75 / (2 * 306e9 * 15 / 16))
 
 
 @pytest.mark.parametrize("rates", [(0.0,), (1e9, -1.0), (1e9, 1e9, 0.0)])
-def test_a_rate_of_nothing_is_refused(rates: tuple[float, ...]) -> None:
+def test_a_rate_of_zero_is_refused(rates: tuple[float, ...]) -> None:
     with pytest.raises(InputError, match="a rate must be above 0"):
         choose("all-reduce", "nccl", 8, 1e9, 8, *rates)

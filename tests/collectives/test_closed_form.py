@@ -1,4 +1,4 @@
-"""How long algorithms take on an idle star: formulas against a step-by-step oracle in plain Python."""
+"""Times of algorithms on an idle star: formulas against a step-by-step oracle in plain Python."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_double_tree_takes_its_closed_form(num_ranks: int, num_chunks: int, st
     assert formula == pytest.approx(time_s, rel=1e-12)
 
 
-def test_a_ragged_double_tree_without_a_closed_form_says_so() -> None:
+def test_a_ragged_double_tree_has_no_closed_form() -> None:
     message = r"a double tree over 13 ranks has a closed form from 3 pieces on \(got num_chunks = 2\): simulate it"
     with pytest.raises(InputError, match=message):
         closed_form("all-reduce", "double-tree", 13, 8.0, LATENCY_S, BYTES_PER_S, num_chunks=2)
@@ -105,12 +105,12 @@ def test_both_trees_of_a_double_tree_are_as_high_as_the_logarithm(num_ranks: int
 
 
 @pytest.mark.parametrize("num_ranks", [2, 6, 16, 100])
-def test_for_even_ranks_nobody_is_inside_both_trees(num_ranks: int) -> None:
+def test_for_even_ranks_no_rank_is_an_inner_node_of_both_trees(num_ranks: int) -> None:
     inside = [set(tree.parent.tolist()) - {-1} for tree in double_trees(num_ranks)]
     assert not inside[0] & inside[1]
 
 
-def test_known_formulas_come_out_as_numbers() -> None:
+def test_known_formulas() -> None:
     """Ring 2 (n - 1) (L + b / n / B), tree 2 log2(n) (L + b / B), server 2 (L + (n - 1) b / B); n 8, L 1, b / B 8."""
     ring, tree, server = (closed_form("all-reduce", name, 8, 16.0, 1.0, 2.0) for name in ("ring", "tree", "server"))
     assert (ring, tree, server) == (14 * (1 + 1), 6 * (1 + 8), 2 * (1 + 7 * 8))
@@ -130,7 +130,7 @@ def test_every_message_costs_its_overhead() -> None:
     num_bytes=st.floats(0, 1e12),
     speed=st.floats(1e-3, 1e3),
 )
-def test_links_faster_and_shorter_alike_divide_the_time(
+def test_a_common_factor_on_rate_and_latency_divides_the_time(
     algorithm: tuple[str, str], num_ranks: int, num_bytes: float, speed: float
 ) -> None:
     once = closed_form(*algorithm, num_ranks, num_bytes, LATENCY_S, BYTES_PER_S)
@@ -139,15 +139,15 @@ def test_links_faster_and_shorter_alike_divide_the_time(
     )
 
 
-def test_a_torus_with_unlike_dimensions_adds_up_its_rings() -> None:
+def test_a_torus_with_different_dimensions_adds_up_its_rings() -> None:
     """Along x 2 x 1 messages of 4 B at 1 B/s after 1 s, along y 2 x 2 messages of 4 / 3 B at 2 B/s after 3 s."""
     assert torus_ring_seconds((2, 3), 8.0, (1.0, 3.0), (1.0, 2.0)) == pytest.approx(2 * (1 + 4) + 4 * (3 + 4 / 3 / 2))
 
 
-def test_a_torus_with_like_dimensions_has_one_closed_form() -> None:
+def test_a_torus_with_equal_dimensions_has_one_closed_form() -> None:
     unlike = torus_ring_seconds((4, 3, 2), 1e6, [LATENCY_S] * 3, [BYTES_PER_S] * 3)
-    alike = closed_form("all-reduce", "torus-ring", 24, 1e6, LATENCY_S, BYTES_PER_S, dims=(4, 3, 2))
-    assert unlike == pytest.approx(alike, rel=1e-12)
+    pattern = closed_form("all-reduce", "torus-ring", 24, 1e6, LATENCY_S, BYTES_PER_S, dims=(4, 3, 2))
+    assert unlike == pytest.approx(pattern, rel=1e-12)
 
 
 def test_the_formulas_of_firecaffe_grow_as_printed() -> None:

@@ -1,4 +1,4 @@
-"""gloo's own algorithms: what its sources send, and that `auto` takes them where gloo carries the messages."""
+"""gloo's own algorithms: the messages of its sources, and that `auto` chooses them with gloo."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_rank_sends_to_the_one_before() -> None:
 
 
 @pytest.mark.parametrize(("num_ranks", "buffers"), [(2, 1), (3, 2), (4, 3), (5, 4), (8, 6), (12, 9), (16, 10)])
-def test_a_broadcast_passes_one_link_more_often_than_one_after_the_other_would(num_ranks: int, buffers: int) -> None:
+def test_a_broadcast_passes_one_link_more_often_than_a_sequential_one(num_ranks: int, buffers: int) -> None:
     assert closed_form("broadcast", "gloo-tree", num_ranks, 8e6, 0.0, 8e6) == pytest.approx(buffers)
 
 

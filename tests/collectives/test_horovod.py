@@ -1,4 +1,4 @@
-"""Horovod's hierarchical all-reduce: the sum is right, and MPI's part of it goes between host memories."""
+"""Horovod's hierarchical all-reduce: the sum is right, and MPI's part is between host memories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_gpu_ends_with_the_sum_for_any_numbers(sizes: list[int], width: in
     assert np.array_equal(result[:num_ranks], np.tile(buffers.sum(axis=0), (num_ranks, 1)))
 
 
-def test_between_hosts_messages_go_from_memory_to_memory_and_each_gpu_copies_its_shard_both_ways() -> None:
+def test_messages_between_hosts_use_host_memory_and_each_gpu_copies_its_shard() -> None:
     num_ranks, num_bytes = 8, 960.0
     messages = list(HOROVOD(num_ranks, num_bytes, ranks_per_host=4).transfers())
     copies = {(each.src, each.dst, each.num_bytes) for each in messages if abs(each.src - each.dst) == num_ranks}
@@ -126,7 +126,7 @@ def test_training_by_it_is_slower_than_where_nothing_is_copied() -> None:
     assert exact.iteration_s == pytest.approx(seconds["horovod-hierarchical"], rel=1e-9)
 
 
-def test_copies_of_a_model_that_is_split_exchange_by_it() -> None:
+def test_replicas_of_a_split_model_use_it() -> None:
     scenario = {
         "model": "gpt2-small",
         "num_gpus": 8,
@@ -149,7 +149,7 @@ def test_copies_of_a_model_that_is_split_exchange_by_it() -> None:
     assert exact == pytest.approx(horovod, rel=1e-9)
 
 
-def test_ranks_whose_memory_is_shared_are_not_played_as_one() -> None:
+def test_ranks_with_shared_memory_are_not_folded() -> None:
     """On a DGX-1 two GPUs behind a switch have an adapter, and all four of a socket one memory."""
     check_is_exact(
         {

@@ -21,7 +21,7 @@ from clustersim.collectives.nccl_2_4 import nccl_2_4_choice, tree_threshold_byte
     ],
     ids=["two hosts", "eight hosts", "two hosts with NVLink", "four hosts with NVLink", "one GPU a host", "one host"],
 )
-def test_the_threshold_is_where_a_ring_has_caught_up(num_ranks, num_hosts, num_channels, nvlink, threshold):
+def test_the_threshold_is_where_ring_and_tree_are_equal(num_ranks, num_hosts, num_channels, nvlink, threshold):
     """b / B_tree + t_tree = b / B_ring + t_ring, at 5 GB/s and 2/3 of that, or 5 GB/s a channel and 3/4 of that."""
     assert tree_threshold_bytes(num_ranks, num_hosts, num_channels, nvlink) == pytest.approx(threshold)
 
@@ -33,7 +33,7 @@ def test_the_threshold_is_where_a_ring_has_caught_up(num_ranks, num_hosts, num_c
     nvlink=st.booleans(),
     num_channels=st.integers(1, 12),
 )
-def test_larger_messages_never_go_back_to_trees(per_host, num_hosts, num_bytes, nvlink, num_channels):
+def test_larger_messages_never_return_to_trees(per_host, num_hosts, num_bytes, nvlink, num_channels):
     choice = [
         nccl_2_4_choice(size, per_host * num_hosts, num_hosts, num_channels, nvlink)
         for size in (num_bytes, 2 * num_bytes)

@@ -1,4 +1,4 @@
-"""NCCL's channels: as many as it prints, and as its sources say."""
+"""NCCL's channels: the numbers that it prints, and those of its sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All-reduce in a switch: the sum is right, ranks send and get the buffer about once, and a DGX takes its time."""
+"""All-reduce in a switch: the sum is right, ranks send and receive the buffer about once, and a DGX has its time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_rank_sends_and_receives_the_buffer_once_and_its_part_once(num_ranks: 
         assert (sent, received) == pytest.approx((960 * (1 + 1 / num_ranks), 960 * (1 + 1 / num_ranks)))
 
 
-def test_steps_that_are_alike_are_known_to_be() -> None:
+def test_equal_steps_have_one_pattern() -> None:
     schedule = NVLS(4, 64.0, num_chunks=9)
     assert len({schedule.pattern(step) for step in range(schedule.num_steps)}) == 7
     for step in range(3, 9):
@@ -45,14 +45,14 @@ def test_steps_that_are_alike_are_known_to_be() -> None:
 
 
 @pytest.mark.parametrize("num_bytes", [1e5, 8e6, 64e6, 1e9])
-def test_as_many_pieces_as_are_quick_with_nccl_over_nvlink(num_bytes: float) -> None:
+def test_the_number_of_pieces_is_fast_with_nccl_over_nvlink(num_bytes: float) -> None:
     def seconds(num_chunks: int | None) -> float:
         return nvls_all_reduce_cost(8, num_bytes, num_chunks).seconds(4e-6, 400e9)
 
     assert seconds(None) <= 1.08 * min(seconds(num_chunks) for num_chunks in range(1, 100))
 
 
-def test_one_rank_alone_sends_nothing() -> None:
+def test_a_single_rank_sends_nothing() -> None:
     assert NVLS(1, 8.0).num_steps == 0
     assert NVLS(1, 8.0).num_ranks == 1
     assert nvls_all_reduce_cost(1, 8.0).num_bytes == 0
@@ -78,7 +78,7 @@ def test_with_many_pieces_the_time_is_that_of_the_buffer_and_a_part_and_beats_a_
     rows = {name: time_collective("all-reduce", cluster, name, 8, [num_bytes])["rows"][0] for name in ("nvls", "ring")}
     ideal = 2 * (7 / 8) / (1 + 1 / 8)
     assert 1.3 < rows["ring"]["time_s"] / rows["nvls"]["time_s"] < ideal
-    for row in rows.values():  # busbw counts as nccl-tests does, whoever adds
+    for row in rows.values():  # busbw as in nccl-tests, for any algorithm
         assert row["busbw_bytes_per_s"] == pytest.approx(num_bytes / row["time_s"] * 2 * 7 / 8)
 
 
@@ -108,12 +108,12 @@ def test_a_host_without_such_a_switch_is_refused(
     assert mistake.allowed == "GPUs of one host with NVSwitch, Hopper or newer, as in dgx-h100"
 
 
-def test_no_other_collective_has_it() -> None:
+def test_other_collectives_do_not_have_it() -> None:
     with pytest.raises(InputError, match="no all-gather algorithm is called 'nvls'"):
         time_collective("all-gather", HOST, "nvls", 8, [1e6])
 
 
-def test_a_training_may_add_in_the_switch_and_is_told_at_its_line_where_it_cannot() -> None:
+def test_training_may_reduce_in_the_switch_or_gets_an_error_at_its_line() -> None:
     scenario = {
         "model": "resnet50",
         "num_gpus": 8,

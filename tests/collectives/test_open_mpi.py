@@ -90,6 +90,6 @@ def test_up_to_a_segment_a_rank_it_is_a_ring():
     assert list(ours.transfers()) == list(ring.transfers())
 
 
-def test_no_phase_at_all_is_refused():
+def test_zero_phases_are_refused():
     with pytest.raises(InputError, match="num_phases must be a whole number of at least 1"):
         segmented_ring_all_reduce(4, 8.0, num_phases=0)

@@ -1,4 +1,4 @@
-"""Which steps of a schedule are alike is known without making them."""
+"""Equal steps of a schedule are known without making them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def patterns(schedule: Schedule) -> list[int]:
         ("tree", 4096, {}, [1] * 24),
     ],
 )
-def test_steps_that_repeat_are_known_to(
+def test_repeated_steps_have_one_pattern(
     name: str, num_ranks: int, options: dict[str, Any], expected: list[int]
 ) -> None:
     assert patterns(ALL_REDUCE[name](num_ranks, 1e8, **options)) == expected
@@ -74,7 +74,7 @@ def test_a_full_pipeline_is_one_pattern() -> None:
     assert patterns(ALL_REDUCE["double-tree"](8, 1e8, num_chunks=100)) == [1, 1, 98, 1, 1] * 2
 
 
-def test_hosts_of_different_sizes_repeat_nothing_inside() -> None:
+def test_hosts_of_different_sizes_repeat_no_step_within() -> None:
     assert patterns(ALL_REDUCE["hierarchical"](7, 1e8, ranks_per_host=4)) == [1, 1, 1, 1, 1, 1, 1, 1]
 
 
@@ -89,14 +89,14 @@ def test_asking_for_patterns_makes_no_step() -> None:
     assert len({ring.pattern(number) for number in range(ring.num_steps)}) == 2
 
 
-def test_a_step_of_a_bare_schedule_is_like_no_other() -> None:
+def test_steps_of_a_bare_schedule_all_differ() -> None:
     def step(number: int) -> Step:
         return Step.of([0], [1], 8.0)
 
     assert patterns(Schedule(2, 3, step)) == [1, 1, 1]
 
 
-def test_equal_steps_that_are_written_out_are_found_whatever_their_chunks() -> None:
+def test_equal_explicit_steps_are_found_for_any_chunks() -> None:
     again = [Transfer(step, src, 1 - src, 8.0, chunk=step % 2) for step in range(3) for src in range(2)]
     others = [
         Transfer(3, 0, 1, 8.0),

@@ -1,4 +1,4 @@
-"""What the ranks hold in the end: every algorithm is played on real numbers."""
+"""The ranks' buffers at the end: every algorithm is executed on real numbers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_all_reduce_is_the_sum_for_any_numbers(name: str, num_ranks: int, wid
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 @pytest.mark.parametrize("name", BROADCAST)
-def test_a_broadcast_gives_everybody_the_buffer_of_rank_0(name: str, num_ranks: int) -> None:
+def test_a_broadcast_gives_every_rank_the_buffer_of_rank_0(name: str, num_ranks: int) -> None:
     buffers = numbers(num_ranks, 2 * num_ranks + 1)
     assert np.array_equal(play(BROADCAST[name](num_ranks, 8.0), buffers), np.tile(buffers[0], (num_ranks, 1)))
 
@@ -119,7 +119,7 @@ def test_a_scatter_gives_each_rank_its_chunk_of_rank_0(name: str, num_ranks: int
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 @pytest.mark.parametrize(("op", "receivers"), [("gather", slice(0, 1)), ("all-gather", slice(None))])
-def test_a_gather_brings_together_what_each_rank_has(op: str, receivers: slice, num_ranks: int) -> None:
+def test_a_gather_collects_the_chunk_of_each_rank(op: str, receivers: slice, num_ranks: int) -> None:
     buffers = numbers(num_ranks, 2 * num_ranks + 1)
     chunks = cut(buffers.shape[1], num_ranks)
     gathered = np.concatenate([buffers[rank, columns] for rank, columns in enumerate(chunks)])
@@ -150,7 +150,7 @@ def test_rings_of_a_torus_keep_the_numbers_of_ranks(op: str) -> None:
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 @pytest.mark.parametrize("name", ALL_TO_ALL)
-def test_an_all_to_all_brings_each_rank_what_the_others_have_for_it(name: str, num_ranks: int) -> None:
+def test_an_all_to_all_gives_each_rank_its_chunk_of_every_rank(name: str, num_ranks: int) -> None:
     data = numbers(num_ranks, num_ranks)
     buffers = np.zeros((num_ranks, num_ranks, num_ranks))
     buffers[np.arange(num_ranks), np.arange(num_ranks)] = data
@@ -160,7 +160,7 @@ def test_an_all_to_all_brings_each_rank_what_the_others_have_for_it(name: str, n
 
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
-def test_a_send_recv_brings_each_rank_what_the_one_before_has(num_ranks: int) -> None:
+def test_a_send_recv_gives_each_rank_the_buffer_of_the_rank_before(num_ranks: int) -> None:
     buffers = numbers(num_ranks, num_ranks)
     result = play(SEND_RECV["ring"](num_ranks, 8.0), buffers)
     for rank in range(num_ranks):
@@ -169,22 +169,22 @@ def test_a_send_recv_brings_each_rank_what_the_one_before_has(num_ranks: int) ->
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 @pytest.mark.parametrize("name", BARRIER)
-def test_after_a_barrier_each_rank_has_heard_of_every_other(name: str, num_ranks: int) -> None:
+def test_after_a_barrier_each_rank_has_a_signal_of_every_other(name: str, num_ranks: int) -> None:
     assert (play(BARRIER[name](num_ranks), np.eye(num_ranks)) > 0).all()
 
 
-def test_messages_of_a_step_carry_what_was_there_before_it() -> None:
+def test_messages_of_a_step_carry_the_values_before_it() -> None:
     swap = Schedule.from_transfers([Transfer(0, 0, 1, 8.0), Transfer(0, 1, 0, 8.0)])
     assert play(swap, np.array([[1.0], [2.0]])).tolist() == [[2.0], [1.0]]
 
 
-def test_playing_leaves_the_given_buffers_alone() -> None:
+def test_play_does_not_change_its_buffers() -> None:
     buffers = np.ones((4, 4))
     clustersim.collectives.play(ALL_REDUCE["ring"](4, 8.0), buffers)
     assert (buffers == 1).all()
 
 
-def test_chunks_are_counted_round_the_end_of_the_buffer() -> None:
+def test_chunks_are_counted_modulo_the_granularity() -> None:
     wrapped = Schedule.from_transfers([Transfer(0, 0, 1, 8.0, 2, 2)], granularity=3)
     assert play(wrapped, np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]))[1].tolist() == [1.0, 0.0, 3.0]
 

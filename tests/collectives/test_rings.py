@@ -1,4 +1,4 @@
-"""Several rings, chains or pairs of trees at once: the result is that of one, and messages on one way are one."""
+"""Several rings, chains or pairs of trees at once: the result is that of one, and each hop has one message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_several_rings_end_as_one_does(data: st.DataObject, collective: tuple[st
     buffers = np.random.default_rng(0).integers(-99, 99, (num_ranks, num_ranks * len(rings)))
     one = play(COLLECTIVES[op][name](num_ranks, 8.0), buffers)
     several = play(COLLECTIVES[op][name](num_ranks, 8.0, rings=rings), buffers)
-    if op == "reduce-scatter":  # a rank has its own chunk of the sum; the others are nobody's business
+    if op == "reduce-scatter":  # a rank has its own chunk of the sum; the other chunks are undefined
         width = len(rings)
         one, several = (
             np.array([after[rank, rank * width : (rank + 1) * width] for rank in range(num_ranks)])
@@ -54,7 +54,7 @@ def test_trees_over_hosts_end_with_the_sum(num_channels: int, num_chunks: int) -
     assert np.array_equal(play(schedule, buffers), np.tile(buffers.sum(axis=0), (8, 1)))
 
 
-def test_trees_over_hosts_talk_to_other_hosts_at_the_first_of_a_chain_only() -> None:
+def test_in_trees_over_hosts_only_the_first_of_a_chain_exchanges_with_other_hosts() -> None:
     schedule = COLLECTIVES["all-reduce"]["double-tree"](8, 8.0, num_chunks=2, chains=CHAINS_OF_HOSTS[:1])
     hosts = [0, 0, 0, 1, 1, 2, 2, 2]
     assert {end for t in schedule.transfers() if hosts[t.src] != hosts[t.dst] for end in (t.src, t.dst)} == {0, 3, 5}
@@ -93,17 +93,17 @@ def test_on_a_star_several_rings_take_as_long_as_one(op: str, name: str, star_se
 
 
 @pytest.mark.parametrize("rings", [[[0, 1, 2], [0, 1, 1]], [[0, 1]], [[1, 2, 3]]])
-def test_a_ring_that_leaves_a_rank_out_is_refused(rings: list[list[int]]) -> None:
+def test_a_ring_without_every_rank_is_refused(rings: list[list[int]]) -> None:
     with pytest.raises(InputError, match="each of the rings must have every rank from 0 to 2 once"):
         COLLECTIVES["all-reduce"]["ring"](3, 8.0, rings=rings)
 
 
-def test_no_ring_at_all_is_refused() -> None:
+def test_an_empty_list_of_rings_is_refused() -> None:
     with pytest.raises(InputError, match="at least one of the rings"):
         COLLECTIVES["broadcast"]["ring"](3, 8.0, rings=[])
 
 
 @pytest.mark.parametrize("chains", [[[[0, 1], [1, 2]]], [[[0, 1, 2], []]], [[[0, 1]]]])
-def test_chains_that_leave_a_rank_out_are_refused(chains: list[list[list[int]]]) -> None:
+def test_chains_without_every_rank_are_refused(chains: list[list[list[int]]]) -> None:
     with pytest.raises(InputError, match="the chains of a channel must have every rank from 0 to 2 once"):
         COLLECTIVES["all-reduce"]["double-tree"](3, 8.0, chains=chains)

@@ -1,4 +1,4 @@
-"""What a schedule is, whoever made it."""
+"""The properties of a schedule, however it is made."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def test_columns_that_are_the_same_for_all_may_be_single_numbers() -> None:
     assert [column.dtype for column in step] == [np.int64, np.int64, np.float64, np.int64, np.int64, np.bool_]
 
 
-def test_schedules_follow_one_another() -> None:
+def test_schedules_are_concatenated() -> None:
     first = Schedule.from_transfers([Transfer(0, 0, 1, 1.0), Transfer(1, 1, 0, 2.0)])
     last = Schedule.from_transfers([Transfer(0, 0, 1, 3.0)])
     both = Schedule.concatenate([first, Schedule.idle(2), last])
     assert [(t.step, t.num_bytes) for t in both.transfers()] == [(0, 1.0), (1, 2.0), (2, 3.0)]
 
 
-def test_schedules_that_do_not_fit_together_are_refused() -> None:
+def test_schedules_of_different_shapes_are_not_concatenated() -> None:
     with pytest.raises(InputError, match=r"need the same \(ranks, chunks\) \(got \[\(2, 1\), \(3, 1\)\]\)"):
         Schedule.concatenate([Schedule.idle(2), Schedule.idle(3)])
 
 
-def test_a_rank_alone_has_no_step_to_ask_for() -> None:
+def test_a_single_rank_has_no_step() -> None:
     with pytest.raises(InputError, match="an idle schedule has no step 0"):
         Schedule.idle(1).step(0)
 
@@ -71,6 +71,6 @@ def test_a_transfer_may_be_a_mapping():
 
 
 @pytest.mark.parametrize("row", [{"step": 0}, (0, 1), {"step": 0, "src": 0, "dst": 1, "bytes": 8.0}])
-def test_what_is_no_transfer_is_refused_with_the_fields(row):
+def test_an_invalid_transfer_is_refused_with_the_fields(row):
     with pytest.raises(InputError, match="step, src, dst, num_bytes"):
         Schedule.from_transfers([row])

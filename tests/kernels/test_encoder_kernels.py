@@ -15,8 +15,8 @@ from clustersim.kernels.programs.encoder_kernels import Around, around_products,
 from clustersim.model import PRECISIONS, Workload, load_model
 from clustersim.model.builder import Builder, Tensor
 from clustersim.model.layer import Layer, LayerTime
+from clustersim.parallelism.piece_times import piece_times
 from clustersim.parallelism.split import split_model
-from clustersim.parallelism.work import piece_times
 
 TOKENS, FEATURES, HEADS = 128, 1024, 16
 X = Tensor(FEATURES, TOKENS)

@@ -47,7 +47,7 @@ def play_after_one_another(network: Network, schedules: list[Schedule]) -> np.nd
 @pytest.mark.parametrize("side", ["plain", "compiled"])
 def test_ranks_are_through_when_they_are_if_every_step_is_written_down(make, eager_bytes, side):
     schedules = [make(NUM_RANKS, NUM_BYTES * (1 + number % 2), None, RINGS) for number in range(5)]
-    plain = [replace(schedule, spells=None) for schedule in schedules]
+    plain = [replace(schedule, runs=None) for schedule in schedules]
     options = {"exact": True, "eager_bytes": eager_bytes}
     in_steps = play_after_one_another(make_network(star(NUM_RANKS), side="plain", **options), plain)
     network = make_network(star(NUM_RANKS), side=side, **options)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clustersim.collectives import COLLECTIVES, Schedule, Transfer
-from clustersim.collectives.nccl import Ranks, nccl_latency_us
+from clustersim.collectives.nccl import NcclRanks, nccl_latency_us
 from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
 from clustersim.topology import Topology, load_topology
@@ -85,7 +85,7 @@ def test_latencies_are_those_that_nccl_counts_on(num_hosts):
 
     Its plateau is not in these latencies.
     """
-    cluster, ranks = dgx(num_hosts), Ranks(8 * num_hosts, num_hosts)
+    cluster, ranks = dgx(num_hosts), NcclRanks(8 * num_hosts, num_hosts)
     both_s, tree_s = (seconds(cluster, nccl("all-reduce", name, cluster, 0.0)) for name in ("ring", "double-tree"))
     ring_s = both_s / 1.4
     mean_s = (14e-6 + 7 * 3.4e-6) / 8

@@ -1,4 +1,4 @@
-"""Sums of gradients of what split products read: one for all matrices beside each other, or one for each."""
+"""All-reduces of input gradients: one for all matrices that read it, or one for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.model import load_model
-from clustersim.parallelism.input_sums import with_each_sum
+from clustersim.parallelism.input_sums import with_sum_per_matrix
 from clustersim.parallelism.pieces import calls_bytes
 from clustersim.parallelism.split import split_model
 from clustersim.scenario import load_scenario
@@ -18,10 +18,10 @@ from clustersim.simulate.forecast import forecast
 LLAMA, TOKENS, FEATURES, BLOCKS = "llama-2-7b", 4096, 4096, 32
 
 
-def test_a_block_adds_up_five_gradients_and_not_two() -> None:
+def test_a_block_all_reduces_five_gradients_instead_of_two() -> None:
     """Queries, keys, values, and two halves of the gated layer; what rows add up forward, and the head, stay."""
     joined = split_model(load_model(LLAMA), 2, 2.0)
-    each = with_each_sum(joined)
+    each = with_sum_per_matrix(joined)
     one = TOKENS * FEATURES * 2
     assert calls_bytes(each, "all-reduce") - calls_bytes(joined, "all-reduce") == pytest.approx(BLOCKS * 3 * one)
     sums = {piece.layer.name.rpartition(".")[2]: len(piece.after_backward) for piece in each}
@@ -29,9 +29,9 @@ def test_a_block_adds_up_five_gradients_and_not_two() -> None:
     assert [piece.layer for piece in each] == [piece.layer for piece in joined]
 
 
-def test_products_written_one_by_one_keep_a_sum_each_or_the_count_that_they_have() -> None:
+def test_separate_products_have_one_sum_each_or_one_per_matrix() -> None:
     """T5's three matrices are one product of three; a decoder's query is one, and its keys and values two."""
-    each = with_each_sum(split_model(load_model("t5-v1.1-small"), 2, 2.0))
+    each = with_sum_per_matrix(split_model(load_model("t5-v1.1-small"), 2, 2.0))
     sums = {piece.layer.name: len(piece.after_backward) for piece in each}
     assert sums["encoder.0.self.qkv"] == 3
     assert sums["decoder.0.across.kv"] == 2
@@ -63,6 +63,6 @@ def test_sequence_parallelism_scatters_once() -> None:
         clustersim.simulate(asked({"tensor": 2, "sequence_parallel": True, "input_sums": "each"}))
 
 
-def test_whole_layers_add_nothing_up() -> None:
+def test_whole_layers_have_no_sums() -> None:
     told = forecast(load_scenario(asked({"data": 2, "input_sums": "each"})).points()[0].point).warnings
     assert any("parallelism.input_sums changes nothing" in each for each in told)

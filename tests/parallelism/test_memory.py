@@ -1,4 +1,4 @@
-"""What one rank of a layout holds."""
+"""The memory of one rank of a layout."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clustersim.kernels import OptimizerSpec, memory_per_gpu
 from clustersim.model import Layer, Model, load_model
 from clustersim.model.catalogue.gpt import gpt
 from clustersim.parallelism.memory import (
-    HeldPart,
-    HeldRules,
+    MemoryRules,
+    PartInMemory,
     host_memory,
     part_activations,
     stage_memory,
@@ -30,20 +30,20 @@ SCORES = 5 * HEADS * TOKENS / FEATURES
 """Korthikanti et al.'s 5 a s / h."""
 
 
-def rules(precision: str = "fp16", batch: int = 1, **others: Any) -> HeldRules:
-    return HeldRules(batch, precision, ADAM, **others)
+def rules(precision: str = "fp16", batch: int = 1, **others: Any) -> MemoryRules:
+    return MemoryRules(batch, precision, ADAM, **others)
 
 
-def part_of(pieces: tuple[Piece, ...], recompute: str | None = None, in_flight: float = 1.0) -> HeldPart:
+def part_of(pieces: tuple[Piece, ...], recompute: str | None = None, in_flight: float = 1.0) -> PartInMemory:
     layers = [piece.layer for piece in pieces]
-    return HeldPart(pieces, in_flight, block_starts(layers), recomputed(layers, recompute))
+    return PartInMemory(pieces, in_flight, block_starts(layers), recomputed(layers, recompute))
 
 
-def whole(model: Model) -> HeldPart:
+def whole(model: Model) -> PartInMemory:
     return part_of(split_model(model, 1, 2.0))
 
 
-def transformer_layers(degree: int, recompute: str | None, sequence_parallel: bool, num: int = 3) -> HeldPart:
+def transformer_layers(degree: int, recompute: str | None, sequence_parallel: bool, num: int = 3) -> PartInMemory:
     """Return the layers 1 .. num of a GPT, without what comes before and after them."""
     model = gpt("g", "G", layers=num + 1, features=FEATURES, heads=HEADS, tokens=TOKENS)
     pieces = split_model(model, degree, 2.0, sequence_parallel)
@@ -51,7 +51,7 @@ def transformer_layers(degree: int, recompute: str | None, sequence_parallel: bo
     end = next(number for number, layer in enumerate(model.layers) if layer.name == "norm")
     starts, again = block_starts(model.layers), recomputed(model.layers, recompute)
     blocks = [start - first for start in starts if first <= start < end]
-    return HeldPart(pieces[first:end], 1.0, blocks, again[first:end])
+    return PartInMemory(pieces[first:end], 1.0, blocks, again[first:end])
 
 
 def kept_a_layer(degree: int = 1, recompute: str | None = None, sequence_parallel: bool = False) -> float:
@@ -63,7 +63,7 @@ def kept_a_layer(degree: int = 1, recompute: str | None = None, sequence_paralle
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "amp-fp16", "amp-bf16"])
 @pytest.mark.parametrize("name", ["resnet50", "gpt2-small", "vgg16", "lstm-lm"])
-def test_one_gpu_holds_what_plain_training_does(name: str, precision: str) -> None:
+def test_one_gpu_needs_the_memory_of_plain_training(name: str, precision: str) -> None:
     model = load_model(name)
     held = stage_memory([whole(model)], rules(precision, batch=4))
     assert held == pytest.approx(memory_per_gpu(model, 4, precision, ADAM))
@@ -97,18 +97,18 @@ def test_full_recomputation_keeps_the_input_of_each_layer() -> None:
     assert kept_a_layer(4, "full", sequence_parallel=True) == pytest.approx(2 / 4)
 
 
-def test_full_recomputation_makes_one_block_again_at_a_time() -> None:
+def test_full_recomputation_recomputes_one_block_at_a_time() -> None:
     kept, again = (part_activations(transformer_layers(1, each, False, 8), rules()) for each in (None, "full"))
     assert kept.kept - again.kept == pytest.approx(8 * (34 + SCORES - 2) * SBH)
-    assert (kept.again, again.again) == (0, pytest.approx((34 + SCORES - 2) * SBH))
+    assert (kept.recomputed, again.recomputed) == (0, pytest.approx((34 + SCORES - 2) * SBH))
 
 
-def test_while_the_loss_has_its_turn_no_block_is_made_again() -> None:
-    """The most is there then where the vocabulary is large: 50,257 logits a token in fp32, read and written."""
+def test_no_block_is_recomputed_during_the_loss() -> None:
+    """With a large vocabulary the peak is there: 50,257 logits a token in fp32, read and written."""
     model = gpt("g", "G", layers=8, features=FEATURES, heads=HEADS, tokens=TOKENS)
     pieces = split_model(model, 1, 2.0)
     kept, again = (part_activations(part_of(pieces, each), rules()) for each in (None, "full"))
-    assert again.again + again.passing == pytest.approx(kept.passing) == pytest.approx(2 * 4 * 50_257 * TOKENS)
+    assert again.recomputed + again.passing == pytest.approx(kept.passing) == pytest.approx(2 * 4 * 50_257 * TOKENS)
 
 
 @given(in_flight=st.integers(1, 32))
@@ -131,14 +131,14 @@ ZERO = Model("m", "m", (Layer("fc", "fully-connected", 1.0, 1.0, 1.0, 7_500_000_
 
 
 @pytest.mark.parametrize(("sharding", "gigabytes"), [(None, 120), ("zero-1", 31.4), ("zero-2", 16.6), ("zero-3", 1.9)])
-def test_zero_holds_what_its_first_figure_says(sharding: str | None, gigabytes: float) -> None:
+def test_zero_needs_the_memory_of_its_first_figure(sharding: str | None, gigabytes: float) -> None:
     """Arxiv:1910.02054, figure 1: 7.5 G parameters on 64 GPUs in 16 bits with Adam."""
     held = stage_memory([whole(ZERO)], rules(sharding=sharding, share=1 / 64))
     states = held["weights"] + held["gradients"] + held["optimizer"]
     assert states / 1e9 == pytest.approx(gigabytes, abs=0.06)
 
 
-def test_blocks_in_use_are_whole_and_gradients_of_the_one_before_that_are_on_their_way() -> None:
+def test_blocks_in_use_and_gradients_of_the_block_before_are_whole() -> None:
     part = transformer_layers(1, None, False)
     layer = 12 * FEATURES**2 + 13 * FEATURES
     for sharding, num_bytes in (("zero-2", 2 * 2), ("zero-3", 2 * 2 + 2 * 2)):
@@ -149,7 +149,7 @@ def test_blocks_in_use_are_whole_and_gradients_of_the_one_before_that_are_on_the
 
 @pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "amp-bf16"])
-def test_one_copy_has_nothing_to_share_out(sharding: str, precision: str) -> None:
+def test_a_single_replica_has_nothing_to_shard(sharding: str, precision: str) -> None:
     part = transformer_layers(1, None, False)
     plain, alone = (stage_memory([part], rules(precision, sharding=each)) for each in (None, sharding))
     names = ("weights", "gradients", "optimizer", "activations")
@@ -160,7 +160,7 @@ def test_one_copy_has_nothing_to_share_out(sharding: str, precision: str) -> Non
     assert [alone[name] for name in names] == [plain[name] for name in names]
 
 
-def test_under_autocast_the_fp32_weights_are_shared_out_and_their_copies_stay() -> None:
+def test_under_autocast_the_fp32_weights_are_sharded_and_their_copies_are_not() -> None:
     part = transformer_layers(1, None, False)
     num = sum(piece.layer.num_parameters for piece in part.pieces)
     held = stage_memory([part], rules("amp-bf16", sharding="zero-1", share=1 / 4))
@@ -169,7 +169,7 @@ def test_under_autocast_the_fp32_weights_are_shared_out_and_their_copies_stay() 
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "amp-bf16"])
-def test_the_host_gains_what_the_gpu_loses_and_a_copy_of_fp32_weights_that_layers_read(precision: str) -> None:
+def test_the_host_stores_what_is_offloaded_and_fp32_weights_that_layers_read(precision: str) -> None:
     part = transformer_layers(1, None, False)
     num = sum(piece.layer.num_parameters for piece in part.pieces)
     at_home, away = (rules(precision, sharding="zero-1", share=1 / 4, offload=each) for each in (False, True))
@@ -183,7 +183,7 @@ def test_the_host_gains_what_the_gpu_loses_and_a_copy_of_fp32_weights_that_layer
 
 
 @pytest.mark.parametrize("sharding", [None, "zero-2"])
-def test_of_gradients_that_leave_as_they_are_complete_two_pieces_are_on_the_gpu_and_all_in_the_host(
+def test_two_pieces_of_gradients_that_are_copied_out_early_are_on_the_gpu_and_all_in_the_host(
     sharding: str | None,
 ) -> None:
     part = transformer_layers(2, None, False)
@@ -196,7 +196,7 @@ def test_of_gradients_that_leave_as_they_are_complete_two_pieces_are_on_the_gpu_
     assert host_memory([part], leaves)["gradients"] == pytest.approx(2 * num / copies)
 
 
-def test_a_tied_matrix_far_from_its_embedding_is_held_twice() -> None:
+def test_a_tied_matrix_on_another_stage_than_its_embedding_is_stored_twice() -> None:
     model = load_model("gpt2-small")
     pieces = split_model(model, 1, 4.0)
     first, last = part_of(pieces[:2]), part_of(pieces[-2:])
@@ -210,7 +210,7 @@ def test_a_gathered_input_of_a_convolution_is_kept_whole() -> None:
     names = [piece.layer.name for piece in pieces]
     at = names.index("conv4_2")
     pair = pieces[at - 1 : at + 1]  # relu4_1, conv4_2
-    held = stage_memory([part_of(pair)], HeldRules(1, "fp32", ADAM))["activations"]
+    held = stage_memory([part_of(pair)], MemoryRules(1, "fp32", ADAM))["activations"]
     maps = 512 * 28 * 28
     comes_in, written, gathered, gradients = maps / 2, maps / 2, maps, 2 * maps
     assert held == 4 * (comes_in + written + gathered + gradients)
@@ -256,7 +256,7 @@ def test_full_recomputation_of_another_network_repeats_all_but_the_last_block() 
     ("name", "repeated"),
     [("gpt2-small", {"scores", "softmax", "drop_weights", "context"}), ("llama-2-7b", {"scores", "context"})],
 )
-def test_recomputation_of_attention_repeats_its_products_and_what_is_between(name: str, repeated: set[str]) -> None:
+def test_recomputation_of_attention_repeats_its_products_and_the_layers_between(name: str, repeated: set[str]) -> None:
     """As `selective` does where attention stores scores, and where it is fused all the same."""
     layers = load_model(name).layers
     again = [layer.name for layer, each in zip(layers, recomputed(layers, "attention"), strict=True) if each]
@@ -265,7 +265,7 @@ def test_recomputation_of_attention_repeats_its_products_and_what_is_between(nam
     assert {name.split(".")[-1] for name in again} == repeated
 
 
-def test_selective_recomputation_repeats_what_attention_has_of_each_pair_of_tokens() -> None:
+def test_selective_recomputation_repeats_the_pairwise_layers_of_attention() -> None:
     layers = load_model("gpt2-small").layers
     again = [layer.name for layer, each in zip(layers, recomputed(layers, "selective"), strict=True) if each]
     assert again[:4] == [f"h.0.attention.{name}" for name in ("scores", "softmax", "drop_weights", "context")]

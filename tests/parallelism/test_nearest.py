@@ -1,4 +1,4 @@
-"""Degrees that do not make the number of GPUs are told with the nearest that do, at the one to be changed."""
+"""Degrees that do not fit num_gpus are reported with the nearest that do, at the one to change."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from clustersim.parallelism.spec import Parallelism
         (8, {"context": 3}, "context", "context 3 does not divide 8 GPUs; the nearest that does is context: 2"),
         (8, {"pipeline": 5, "tensor": 3}, "pipeline", "the nearest that does is pipeline: 4, tensor: 2"),
         (8, {"data": 4, "tensor": 4, "pipeline": 1}, "data", "is 16 and not 8; the product must be num_gpus"),
-        (8, {"data": 3}, "data", "3 copies of the model do not make 8 GPUs; the nearest that does is data: 8"),
-        (8, {"data": 2}, "data", "or give each copy 4 GPUs, such as tensor: 4 or pipeline: 4"),
+        (8, {"data": 3}, "data", "3 replicas of the model do not match 8 GPUs; the nearest that does is data: 8"),
+        (8, {"data": 2}, "data", "or give each replica 4 GPUs, such as tensor: 4 or pipeline: 4"),
         (8, {"kind": "one-weird-trick", "data": 2}, "data", "the nearest that does is data: 8, as without this key"),
-        (8, {"kind": "paths", "data": 3}, "data", "3 copies of the model do not make 8 GPUs; .* is data: 2"),
+        (8, {"kind": "paths", "data": 3}, "data", "3 replicas of the model do not match 8 GPUs; .* is data: 2"),
         (8, {"kind": "local-fields", "data": 3}, "data", "the nearest that does is data: 2"),
     ],
 )
-def test_the_degree_to_be_changed_is_told_with_its_nearest(
+def test_the_error_is_at_the_degree_to_change_with_the_nearest_that_works(
     num_gpus: int, keys: dict[str, Any], key: str, words: str
 ) -> None:
-    with pytest.raises(InputError, match=words) as told:
+    with pytest.raises(InputError, match=words) as caught:
         Parallelism(**keys).grid(num_gpus)
-    assert told.value.mistakes[0].key == key
+    assert caught.value.mistakes[0].key == key
 
 
 @given(
@@ -43,7 +43,7 @@ def test_the_degree_to_be_changed_is_told_with_its_nearest(
     sizes=st.dictionaries(st.sampled_from(["data", "pipeline", "tensor", "context"]), st.integers(1, 40), min_size=1),
     exact=st.booleans(),
 )
-def test_the_nearest_degrees_make_the_gpus_and_right_ones_are_left(
+def test_the_nearest_degrees_fit_the_gpus_and_correct_ones_are_unchanged(
     num_gpus: int, sizes: dict[str, int], exact: bool
 ) -> None:
     near = nearest_degrees(sizes, num_gpus, exact)

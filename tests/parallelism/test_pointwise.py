@@ -1,4 +1,4 @@
-"""What is made again in backward where all products are kept."""
+"""Recomputation of all layers but matrix products."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import clustersim
 from clustersim.kernels import OptimizerSpec
 from clustersim.model import load_model
-from clustersim.parallelism.memory import HeldPart, HeldRules, kept_by_layer, stage_memory
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, kept_by_layer, stage_memory
 from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.split import split_model
 
@@ -38,8 +38,8 @@ def repeated(model: str, recompute: str) -> list[str]:
         ),
     ],
 )
-def test_all_of_a_block_but_its_products_is_made_again_up_to_the_last(recompute: str, of_a_block: str) -> None:
-    """As JAX leaves out what nobody reads: a block's own output is the next one's input, which is kept."""
+def test_all_of_a_block_but_its_products_is_recomputed_up_to_the_last(recompute: str, of_a_block: str) -> None:
+    """JAX leaves out what is not read: a block's own output is the next one's input, which is stored."""
     blocks = [name for name in repeated("llama-2-7b", recompute) if name.startswith("h.3.")]
     assert blocks == [f"h.3.{name}" for name in of_a_block.split()]
     assert len(repeated("llama-2-7b", recompute)) == 32 * len(blocks)
@@ -51,7 +51,7 @@ def test_a_network_without_attention_repeats_nothing(recompute: str) -> None:
 
 
 @pytest.mark.parametrize("recompute", ["pointwise", "pointwise+attention"])
-def test_an_iteration_takes_as_much_longer_as_what_is_made_again_takes_forward(recompute: str) -> None:
+def test_an_iteration_takes_longer_by_the_forward_time_of_recomputed_layers(recompute: str) -> None:
     layouts = ({"tensor": 1, "recompute": kind} for kind in ("none", recompute))
     none, more = (clustersim.simulate({**SCENARIO, "parallelism": layout}) for layout in layouts)
     again = set(repeated(str(SCENARIO["model"]), recompute))
@@ -59,13 +59,13 @@ def test_an_iteration_takes_as_much_longer_as_what_is_made_again_takes_forward(r
     assert more.iteration_s - none.iteration_s == pytest.approx(longer, rel=1e-9)
 
 
-def test_it_holds_less_than_keeping_all_and_more_than_keeping_inputs_of_blocks() -> None:
+def test_it_needs_less_memory_than_none_and_more_than_full() -> None:
     pieces = split_model(load_model("llama-2-7b"), 1, 2.0)
     layers = [piece.layer for piece in pieces]
     held = [
         stage_memory(
-            [HeldPart(pieces, 1.0, block_starts(layers), recomputed(layers, kind))],
-            HeldRules(1, "amp-bf16", OptimizerSpec(kind="adam")),
+            [PartInMemory(pieces, 1.0, block_starts(layers), recomputed(layers, kind))],
+            MemoryRules(1, "amp-bf16", OptimizerSpec(kind="adam")),
         )["activations"]
         for kind in ("none", "pointwise", "pointwise+attention", "full")
     ]
@@ -73,21 +73,22 @@ def test_it_holds_less_than_keeping_all_and_more_than_keeping_inputs_of_blocks()
 
 
 @pytest.mark.parametrize(("recompute", "of_attention"), [("pointwise", 1), ("pointwise+attention", 0)])
-def test_outputs_of_all_products_but_the_last_are_kept(recompute: str, of_attention: int) -> None:
+def test_outputs_of_all_products_but_the_last_are_stored(recompute: str, of_attention: int) -> None:
     """Query, key and value, attention's where it is kept, its output, gate and up; and fp32's stream between blocks."""
     layers = load_model("llama-2-7b").layers
     starts, features, wide, tokens = block_starts(layers), 4096, 11_008, 4096
-    part = HeldPart(split_model(load_model("llama-2-7b"), 1, 2.0), 1.0, starts, recomputed(layers, recompute))
-    kept = kept_by_layer(part, HeldRules(1, "amp-bf16", OptimizerSpec(kind="adam")))[1:]
+    part = PartInMemory(split_model(load_model("llama-2-7b"), 1, 2.0), 1.0, starts, recomputed(layers, recompute))
+    kept = kept_by_layer(part, MemoryRules(1, "amp-bf16", OptimizerSpec(kind="adam")))[1:]
     expected = 2 * ((3 + of_attention + 1) * features + 2 * wide) + 4 * features
     assert sum(kept[starts[2] : starts[3]]) == pytest.approx(tokens * expected, rel=1e-9)
 
 
-def test_keeping_what_attention_makes_again_is_keeping_all_where_it_is_fused() -> None:
+def test_recomputing_fused_attention_saves_nothing() -> None:
     layers = load_model("llama-2-7b").layers
     pieces, starts = split_model(load_model("llama-2-7b"), 1, 2.0), block_starts(layers)
-    rules = HeldRules(1, "amp-bf16", OptimizerSpec(kind="adam"))
+    rules = MemoryRules(1, "amp-bf16", OptimizerSpec(kind="adam"))
     every, less = (
-        kept_by_layer(HeldPart(pieces, 1.0, starts, recomputed(layers, kind)), rules) for kind in ("none", "attention")
+        kept_by_layer(PartInMemory(pieces, 1.0, starts, recomputed(layers, kind)), rules)
+        for kind in ("none", "attention")
     )
     assert less == every

@@ -1,4 +1,4 @@
-"""What each GPU of a group has of a model, and what the group exchanges."""
+"""Each GPU's part of a model under tensor parallelism, and what the group exchanges."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_layer_that_multiplies_is_split(name: str, degree: int) -> None:
 
 @pytest.mark.parametrize("degree", [2, 4])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_shape_of_a_part_says_its_flop(name: str, degree: int) -> None:
+def test_the_shape_of_a_part_gives_its_flop(name: str, degree: int) -> None:
     for piece in split_model(load_model(name), degree, BYTES):
         layer, shape = piece.layer, piece.layer.shape
         if layer.op == "convolution":
@@ -81,7 +81,7 @@ def test_a_transformer_layer_has_two_all_reduces_forward_and_two_backward(degree
         assert not any(piece.before_forward or piece.before_backward for piece in block)
 
 
-def test_embedding_and_head_exchange_what_the_vocabulary_does() -> None:
+def test_embedding_and_head_exchange_activations_once() -> None:
     pieces = split_model(load_model("gpt2-small"), 4, BYTES)
     activations = GroupCall("all-reduce", 1024 * 768 * BYTES)
     assert pieces[0].calls == (activations,)
@@ -99,7 +99,7 @@ def test_sequence_parallelism_moves_the_same_bytes(name: str, degree: int) -> No
     assert Counter(call.op for piece in by_tokens for call in piece.calls)["all-reduce"] == 1  # the loss
 
 
-def test_sequence_parallelism_divides_what_lies_between_products_and_keeps_its_parameters() -> None:
+def test_sequence_parallelism_divides_the_layers_between_products_but_not_their_parameters() -> None:
     model = load_model("gpt2-small")
     plain, by_tokens = (split_model(model, 4, BYTES, sequence_parallel=each) for each in (False, True))
     for name in ("h.3.norm1", "h.3.attention.add", "h.3.attention.drop"):
@@ -109,7 +109,7 @@ def test_sequence_parallelism_divides_what_lies_between_products_and_keeps_its_p
     assert named(by_tokens, "h.3.attention.qkv").layer.input_elements == 1024 * 768
 
 
-def test_a_convolution_gathers_what_it_reads_and_scatters_its_gradient() -> None:
+def test_a_convolution_gathers_its_input_and_scatters_its_gradient() -> None:
     pieces = split_model(load_model("vgg16"), 2, 4.0)
     conv = named(pieces, "conv2_1")
     read = 64 * 112 * 112
@@ -117,10 +117,10 @@ def test_a_convolution_gathers_what_it_reads_and_scatters_its_gradient() -> None
     assert conv.after_backward == (GroupCall("reduce-scatter", 4.0 * read),)
     assert (conv.layer.shape["channels"], conv.layer.shape["filters"]) == (64, 64)
     assert conv.layer.input_elements == read
-    assert not named(pieces, "conv1_1").calls  # everybody has the image, and nobody asks for its gradient
+    assert not named(pieces, "conv1_1").calls  # every GPU has the image, and its gradient is not needed
 
 
-def test_the_two_towers_of_alexnet_meet_in_the_third_convolution_only() -> None:
+def test_the_two_towers_of_alexnet_exchange_in_the_third_convolution_only() -> None:
     pieces = split_model(load_model("alexnet-caffe"), 2, 4.0)
     talks = [piece.layer.name for piece in pieces if piece.layer.op == "convolution" and piece.calls]
     assert talks == ["conv3"]
@@ -142,7 +142,7 @@ def test_groups_divide_into_groups() -> None:
     assert [piece.layer.shape[key] for key in ("channels", "filters", "groups")] == [8, 16, 2]
 
 
-def test_branches_gather_what_they_read_once() -> None:
+def test_branches_gather_their_input_once() -> None:
     pieces = split_model(load_model("googlenet"), 2, 4.0)
     gathers = {piece.layer.name: bool(piece.before_forward) for piece in pieces if piece.layer.op == "convolution"}
     module = {name.removeprefix("inception_3b/"): each for name, each in gathers.items() if "_3b/" in name}
@@ -156,7 +156,7 @@ def test_branches_gather_what_they_read_once() -> None:
     }
 
 
-def test_the_trunk_goes_on_split_behind_a_head_that_ended() -> None:
+def test_the_trunk_stays_split_after_the_end_of_a_head() -> None:
     net = Builder("heads", "Two heads")
     x = net.relu("relu1", net.conv("conv1", net.input(3, 8, 8), 32, 3, pad=1))
     net.loss("loss1", net.fully_connected("fc1", x, 10))
@@ -165,7 +165,7 @@ def test_the_trunk_goes_on_split_behind_a_head_that_ended() -> None:
     assert named(pieces, "conv2").before_forward == (GroupCall("all-gather", 4.0 * 32 * 64),)
 
 
-def test_fully_connected_layers_behind_maps_alternate() -> None:
+def test_fully_connected_layers_after_maps_alternate() -> None:
     pieces = split_model(load_model("vgg16"), 2, 4.0)
     cut = {name: named(pieces, name).layer.shape for name in ("fc6", "fc7", "fc8")}
     assert [(shape["inputs"], shape["outputs"]) for shape in cut.values()] == [
@@ -207,7 +207,7 @@ def test_keys_and_values_of_an_encoder_are_cut_by_columns_beside_the_decoders_qu
     assert calls_bytes([named(pieces, "decoder.0.across.output")], ops[1] or "") == 2 * 128 * 512
 
 
-def test_a_gate_beside_a_layer_reads_what_that_read() -> None:
+def test_a_gate_reads_the_input_of_the_parallel_layer() -> None:
     net = Builder("gated", "Gated")
     x = net.embedding("words", 16, 32, rows=[100])
     net.gelu("gelu", net.linear("gate", x, 64))
@@ -262,7 +262,7 @@ def test_layers_without_a_shape_are_divided_evenly() -> None:
     ]
 
 
-def test_a_product_of_what_everybody_has_is_computed_by_everybody() -> None:
+def test_a_product_of_replicated_operands_is_computed_by_every_gpu() -> None:
     net = Builder("first", "Attention first")
     x = Tensor(32, 16)
     net.attention_product("scores", x, x, 4, 16)
@@ -287,7 +287,7 @@ def test_a_padded_part_is_less_than_one_row_too_much(size: int, degree: int) -> 
         ("lstm-lm", 7, "the 1500 hidden units of 'lstm1' do not divide by 7", 6),
     ],
 )
-def test_what_does_not_divide_is_refused_with_the_nearest_that_does(
+def test_sizes_that_do_not_divide_are_refused_with_the_nearest_degree_that_works(
     name: str, degree: int, what: str, works: int
 ) -> None:
     with pytest.raises(InputError) as error:

@@ -82,7 +82,7 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
             "jobs: 2\nplacement: [0, 1, 2, 3]",
             "jobs",
             7,
-            "gives 4 GPUs, of which the jobs before this one leave 0 for 4",
+            "has 4 GPUs; the jobs before this one leave 0 of them for 4",
         ),
         ("jobs: [{}, {start: 3}]", "jobs.1.start", 20, "a number needs a unit"),
         ("jobs: [{}, {modle: nin}]", "jobs.1.modle", 13, "did you mean 'model'?"),

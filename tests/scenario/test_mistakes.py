@@ -312,7 +312,7 @@ def needed(batch: int) -> str:
         ("baseline: {source: x}", "baseline", 11, "expected one of hours, samples_per_s (got none of them)"),
         ("published: [{num_gpus: 2, source: x}]", "published.0", 13, "(got none of them)"),
         ("published: [{num_gpus: 2, hours: 2, speedup: 2, source: x}]", "published.0", 13, "(got hours and speedup)"),
-        ("parallelism: {data: 3}", "parallelism.data", 21, "3 copies of the model do not make 4 GPUs"),
+        ("parallelism: {data: 3}", "parallelism.data", 21, "3 replicas of the model do not match 4 GPUs"),
         ("memory_check: maybe", "memory_check", 15, "expected true or false (got 'maybe')"),
         ("seed: -1", "seed", 7, "expected a number of at least 0 (got -1)"),
         ("replicates: .nan", None, 13, "a number must be finite"),

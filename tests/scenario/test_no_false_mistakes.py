@@ -23,12 +23,12 @@ UNKNOWN_HOST = "topology: {kind: star, num_hosts: 8, link: 10 Gbit/s, host: {tem
         (
             ["parallelism={tensor: 3, pipeline: 1}", "num_gpus=15"],
             "parallelism.micro_batches",
-            "does not divide over 5 copies of the model with 1 micro-batch each; the nearest batch that does is 5",
+            "does not divide over 5 replicas of the model with 1 micro-batch each; the nearest batch that does is 5",
         ),
         (
             ["parallelism={tensor: 32, micro_batches: 3}"],
             "parallelism.micro_batches",
-            "does not divide over 1 copy of the model with 3 micro-batches each",
+            "does not divide over 1 replica of the model with 3 micro-batches each",
         ),
     ],
 )

@@ -341,7 +341,7 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
 @pytest.mark.parametrize(
     ("num_gpus", "layout", "key", "words"),
     [
-        (16, {"pipeline": 16}, "parallelism.pipeline", "8 layers can be cut into 8 parts"),
+        (16, {"pipeline": 16}, "parallelism.pipeline", "8 layers can be cut into at most 8 parts"),
         (4, {"pipeline": 4, "data": 2}, "parallelism.data", "nearest that does is data: 1"),
         (
             4,
@@ -354,10 +354,10 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
             4,
             {"pipeline": 4, "micro_batches": 2, "schedule": "interleaved", "chunks": 2},
             "parallelism.micro_batches",
-            "rounds of 4",
+            "a multiple of 4",
         ),
         (4, {"sequence_parallel": True}, "parallelism.sequence_parallel", "tensor is 1"),
-        (4, {"pipeline": 2, "stages": [3, 4]}, "parallelism.stages", "8 in all"),
+        (4, {"pipeline": 2, "stages": [3, 4]}, "parallelism.stages", "with the sum 8"),
         (
             4,
             {"pipeline": 4, "micro_batches": 4, "schedule": "interleaved", "chunks": 3},
@@ -365,9 +365,9 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
             "at most 2",
         ),
         (4, {"context": 4}, "parallelism.context", "no attention"),
-        (4, {"expert": 4}, "parallelism.expert", "this one has none"),
+        (4, {"expert": 4}, "parallelism.expert", "this model has none"),
         (4, {"kind": TRICK}, "parallelism.kind", "begins with its fully connected layer"),
-        (4, {"kind": TRICK, "tensor": 2}, "parallelism.tensor", "lays the model over all GPUs by itself"),
+        (4, {"kind": TRICK, "tensor": 2}, "parallelism.tensor", "determines the layout over all GPUs"),
         (4, {"kind": TRICK, "sharding": "zero-1"}, "parallelism.sharding", "leave sharding out"),
         (4, {"kind": TRICK, "sequence_parallel": True}, "parallelism.sequence_parallel", "leave sequence_parallel out"),
         (4, {"kind": TRICK, "data": 2}, "parallelism.data", "does is data: 4, as without this key"),

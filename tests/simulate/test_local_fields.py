@@ -143,12 +143,12 @@ def test_a_network_that_fits_no_gpu_fits_its_tiles() -> None:
     ("layout", "other", "key", "words"),
     [
         ({"tiles": [3, 3]}, {}, "parallelism.tiles", "3 x 3 tiles are not the 4 GPUs"),
-        ({"tensor": 2}, {}, "parallelism.tensor", "lays the model over all GPUs by itself"),
+        ({"tensor": 2}, {}, "parallelism.tensor", "determines the layout over all GPUs"),
         ({"scheme": "gathered"}, {}, "parallelism.scheme", "is for kind: one-weird-trick"),
         ({"kind": "grid", "tiles": [2, 2]}, {}, "parallelism.tiles", "is for kind: local-fields"),
         ({}, {"strategy": {"kind": "local", "steps": 2}}, "parallelism.kind", "tiles that exchange their borders"),
-        ({}, {"model": "gpt2-small"}, "parallelism.kind", "does not lie in tiles"),
-        ({"data": 3}, {"num_gpus": 9}, "parallelism.micro_batches", "does not divide over 3 copies"),
+        ({}, {"model": "gpt2-small"}, "parallelism.kind", "cannot be divided into tiles"),
+        ({"data": 3}, {"num_gpus": 9}, "parallelism.micro_batches", "does not divide over 3 replicas"),
     ],
 )
 def test_what_cannot_lie_in_tiles_is_told(layout, other: dict[str, Any], key: str, words: str) -> None:

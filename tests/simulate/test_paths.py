@@ -11,7 +11,7 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.kernels import memory_per_gpu
 from clustersim.model import load_model
-from clustersim.parallelism import LaidOut
+from clustersim.parallelism import ModelLayout
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
@@ -48,7 +48,7 @@ def scenario(model: str, num_gpus: int, data: int = 1, **other: Any) -> dict[str
     }
 
 
-def laid_out(asked: dict[str, Any]) -> LaidOut:
+def laid_out(asked: dict[str, Any]) -> ModelLayout:
     found = Setup(load_scenario(asked).points()[0].point).laid_out
     assert found is not None
     return found
@@ -184,10 +184,10 @@ def test_a_second_gpu_takes_part_of_the_activations() -> None:
 @pytest.mark.parametrize(
     ("model", "num_gpus", "parallelism", "told"),
     [
-        ("googlenet", 8, {}, "parallelism.data: at most 4 paths lie beside each other, and a copy has 8 GPUs"),
-        ("vgg16", 2, {}, "parallelism.kind: the model has no paths beside each other"),
-        ("googlenet", 4, {"tensor": 2}, "parallelism.tensor: paths lays the model over all GPUs by itself"),
-        ("googlenet", 4, {"data": 3}, "parallelism.data: 3 copies of the model do not make 4 GPUs"),
+        ("googlenet", 8, {}, "parallelism.data: the model has at most 4 parallel branches, and a replica has 8 GPUs"),
+        ("vgg16", 2, {}, "parallelism.kind: the model has no parallel branches"),
+        ("googlenet", 4, {"tensor": 2}, "parallelism.tensor: paths determines the layout over all GPUs"),
+        ("googlenet", 4, {"data": 3}, "parallelism.data: 3 replicas of the model do not match 4 GPUs"),
     ],
 )
 def test_what_has_no_paths_is_refused(model: str, num_gpus: int, parallelism: dict[str, Any], told: str) -> None:
@@ -207,7 +207,7 @@ def test_weights_are_used_on_one_gpu_or_on_all_of_a_copy(tmp_path: Path) -> None
     ]
     path = tmp_path / "towers.yaml"
     path.write_text("\n".join(["name: towers", "layers:", *(f"  - {row}" for row in rows), ""]))
-    with pytest.raises(InputError, match="the weights of 'left' are used on 2 GPUs, and a copy has 3"):
+    with pytest.raises(InputError, match="the weights of 'left' are used on 2 GPUs, and a replica has 3"):
         clustersim.simulate(scenario(str(path), 3))
 
 

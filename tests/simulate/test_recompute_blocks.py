@@ -38,7 +38,7 @@ def setup_of(**layout: Any) -> Setup:
 
 def blocks_again(part: Part) -> list[str]:
     """Return the blocks of a part of which a product of scores is repeated."""
-    names = (piece.layer.name for piece, repeats in zip(part.pieces, part.again, strict=True) if repeats)
+    names = (piece.layer.name for piece, repeats in zip(part.pieces, part.recomputes, strict=True) if repeats)
     return [name.partition(".attention")[0] for name in names if name.endswith("scores")]
 
 
@@ -50,10 +50,10 @@ def test_the_first_blocks_take_what_they_take_where_all_are_repeated(recompute: 
         setup_of(recompute=recompute, recompute_blocks=number).laid_out.parts for number in (None, num_blocks)
     )
     for name, time, before, repeats in zip(
-        (piece.layer.name for piece in every.pieces), every.times, every.again, some.again, strict=True
+        (piece.layer.name for piece in every.pieces), every.times, every.recomputes, some.recomputes, strict=True
     ):
         assert repeats == (before and (name == "drop" or name.startswith(firsts))), time
-    seconds = sum(time.forward_s for time, repeats in zip(some.times, some.again, strict=True) if repeats)
+    seconds = sum(time.forward_s for time, repeats in zip(some.times, some.recomputes, strict=True) if repeats)
     phases = setup_of(recompute=recompute, recompute_blocks=num_blocks).laid_out.plans[0].program.phase_s()
     assert phases["recompute"] == pytest.approx(seconds, rel=1e-9)
 
@@ -90,10 +90,10 @@ def test_ranks_are_played_as_one_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("layout", "told"),
     [
-        ({"recompute_blocks": 2}, "say what of them with recompute, such as recompute: full"),
+        ({"recompute_blocks": 2}, "give recompute, such as recompute: full"),
         ({"recompute": "none", "recompute_blocks": 2}, "allowed: with recompute"),
         ({"kind": "local-fields", "recompute_blocks": 1}, "allowed: with recompute"),
-        ({"recompute": "full", "recompute_blocks": BLOCKS + 1}, f"has more than {BLOCKS} blocks to compute again"),
+        ({"recompute": "full", "recompute_blocks": BLOCKS + 1}, f"has more than {BLOCKS} blocks to recompute"),
         ({"recompute": "full", "recompute_blocks": 3, "pipeline": 4, "balance": "blocks"}, "has more than 2 blocks"),
         ({"recompute": "full", "recompute_blocks": 0}, "parallelism.recompute_blocks: expected"),
     ],

@@ -16,8 +16,8 @@ from clustersim.kernels.memory import SLACK
 from clustersim.model.builder import Builder, Tensor
 from clustersim.model.load import load_workload
 from clustersim.model.write_workload import write_workload_file
-from clustersim.parallelism.context import along_context
-from clustersim.parallelism.memory import HeldPart, HeldRules, part_activations
+from clustersim.parallelism.context import context_parallel_pieces
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, part_activations
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.ring import in_ring, moved_elements
 from clustersim.scenario import load_scenario
@@ -122,7 +122,9 @@ def test_what_a_ring_copies_and_adds_is_what_its_code_does_in_the_mean_over_gpus
     net = Builder("attention", "attention")
     query, key = Tensor(HEADS * WIDTH, TOKENS), Tensor(KEY_HEADS * WIDTH, TOKENS)
     net.fused_attention("a", query, key, HEADS, causal=True)
-    pieces = along_context([Piece(layer, is_split=False) for layer in net.model().layers], num, BYTES, is_ring=True)
+    pieces = context_parallel_pieces(
+        [Piece(layer, is_split=False) for layer in net.model().layers], num, BYTES, is_ring=True
+    )
     q, k = query.elements / num, key.elements / num
     found = [sum(each) for each in zip(*map(moved_elements, pieces), strict=True)]
     steps = [copies_and_sums(num, rank, q, k) for rank in range(num)]
@@ -133,7 +135,7 @@ def test_copies_and_sums_are_beside_nothing_and_go_at_the_memory_rate(attention:
     gpu, q, k = load_gpu("a100"), HEADS * WIDTH * TOKENS / 2, KEY_HEADS * WIDTH * TOKENS / 2
     asked = scenario(attention, 2, {"context": 2})
     whole_s = clustersim.simulate(asked).breakdown_s["compute"]
-    monkeypatch.setattr("clustersim.parallelism.work.moved_elements", lambda piece: (0.0, 0.0))
+    monkeypatch.setattr("clustersim.parallelism.piece_times.moved_elements", lambda piece: (0.0, 0.0))
     kernels_s = clustersim.simulate(asked).breakdown_s["compute"]
     elements = sum(sum(copies_and_sums(2, rank, q, k)) for rank in range(2)) / 2
     rate = constants_of(gpu, "tensor").memory_efficiency * gpu.memory_bytes_per_s
@@ -219,19 +221,19 @@ def test_a_ring_does_not_keep_the_keys_and_values_of_others(decoder: str) -> Non
 
 def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(attention: str) -> None:
     whole = [Piece(layer, is_split=False) for layer in load_workload(attention)[0].layers]
-    pieces = along_context(whole, 8, BYTES, is_ring=True)
+    pieces = context_parallel_pieces(whole, 8, BYTES, is_ring=True)
     ring, bare = (
-        part_activations(HeldPart(each, 1, [0], [False, False]), HeldRules(1, "amp-bf16", OptimizerSpec()))
+        part_activations(PartInMemory(each, 1, [0], [False, False]), MemoryRules(1, "amp-bf16", OptimizerSpec()))
         for each in (pieces, [replace(piece, block_bytes=0.0) for piece in pieces])
     )
-    assert (ring.kept, ring.again) == (bare.kept, bare.again)
+    assert (ring.kept, ring.recomputed) == (bare.kept, bare.recomputed)
     assert ring.passing - bare.passing == 4 * 2 * TOKENS / 8 * KEY_HEADS * WIDTH * BYTES
 
 
 @pytest.mark.parametrize(
     ("layout", "key", "words"),
     [
-        ({}, "parallelism.context_method", "say how many with context"),
+        ({}, "parallelism.context_method", "give context"),
         (
             {"context": 5},
             "parallelism.context",
@@ -247,7 +249,7 @@ def test_a_ring_that_cannot_be_is_told(decoder: str, layout: dict[str, Any], key
 
 
 def test_a_ring_of_an_attention_that_writes_its_scores_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a product of its own") as told:
+    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a separate matrix product") as told:
         clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}))
     assert told.value.mistakes[0].key == "parallelism.context_method"
 

@@ -10,7 +10,7 @@ import pytest
 import clustersim
 from clustersim.collectives import closed_form
 from clustersim.errors import InputError
-from clustersim.parallelism.whole_tensors import dealt, fullest_share
+from clustersim.parallelism.tensor_owners import assign_owners, largest_share
 from clustersim.program.ops import Call
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
@@ -174,16 +174,20 @@ def test_each_layer_waits_for_the_copy_that_has_it(model: str) -> None:
 def test_the_copy_with_the_largest_tensor_is_waited_for() -> None:
     """Its share of all parameters is what the update takes and what is held, however many copies there are."""
     sizes = [1.0, 8.0, 1.0, 2.0]
-    assert [fullest_share(sizes, num, in_order=False) for num in (1, 2, 4, 64)] == [1.0, 8 / 12, 8 / 12, 8 / 12]
-    assert dealt(sizes, 3, in_order=False) == [2, 0, 2, 1]
-    assert dealt(sizes, 4, in_order=True) == [0, 1, 1, 1]
+    assert [largest_share(sizes, num, in_order=False) for num in (1, 2, 4, 64)] == [1.0, 8 / 12, 8 / 12, 8 / 12]
+    assert assign_owners(sizes, 3, in_order=False) == [2, 0, 2, 1]
+    assert assign_owners(sizes, 4, in_order=True) == [0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
     ("layout", "key", "message"),
     [
         ({"sharding_over": 4}, "sharding_over", "say with sharding what that is"),
-        ({"sharding": "zero-3", "sharding_over": 3}, "sharding_over", "8 copies do not divide into groups of 3"),
+        (
+            {"sharding": "zero-3", "sharding_over": 3},
+            "sharding_over",
+            "8 replicas do not divide into shard groups of 3",
+        ),
         ({"sharding": "zero-1", "sharding_over": 16}, "sharding_over", "the nearest size that works is 8"),
         ({"sharding": "zero-2", "sharding_by": "tensors"}, "sharding_by", "zero-2 cuts gradients into slices"),
         ({"sharding_by": "tensors"}, "sharding_by", "copies have all of it"),

@@ -13,8 +13,8 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.model.builder import Builder, Tensor
 from clustersim.model.write_workload import write_workload_file
-from clustersim.parallelism import LaidOut
-from clustersim.parallelism.work import piece_times
+from clustersim.parallelism import ModelLayout
+from clustersim.parallelism.piece_times import piece_times
 from clustersim.planner.bound import least_iteration_s
 from clustersim.planner.material import Material
 from clustersim.planner.space import Choice
@@ -69,7 +69,7 @@ def scenario(model: str, num_gpus: int, layout: dict[str, Any], rate: float = 1e
     }
 
 
-def laid_out(asked: dict[str, Any]) -> LaidOut:
+def laid_out(asked: dict[str, Any]) -> ModelLayout:
     made = Setup(load_scenario(asked).points()[0].point).laid_out
     assert made is not None
     return made
@@ -162,7 +162,7 @@ def test_turns_cost_no_more_than_smaller_products_take_longer(
         sum(
             time.forward_s * (2 if again else 1) + time.backward_s
             for part in made.parts
-            for time, again in zip(part.times, part.again, strict=True)
+            for time, again in zip(part.times, part.recomputes, strict=True)
         )
         for made in (laid_out(plain), laid_out(turned))
     ]
@@ -191,7 +191,7 @@ def test_turns_exported_as_traces_take_as_long_as_the_exact_run_of_one_iteration
         ({"tensor": 1, "sequence_parallel": False}, "give tensor above 1 as well"),
         ({"sequence_parallel": False}, "give tensor above 1 as well"),
         ({"tensor": 4, "sequence_parallel": False}, "give sequence_parallel: true as well"),
-        ({"tensor": 4, "context": 1024}, "the 2 tokens of '0.qkv' do not divide by 4; drop tensor_overlap"),
+        ({"tensor": 4, "context": 1024}, "the 2 tokens of '0.qkv' do not divide by 4; leave tensor_overlap out"),
         ({"kind": "paths", "sequence_parallel": False}, "leave tensor_overlap out"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_model_without_products_that_gather_or_scatter_tokens_is_told(tmp_path
     net = Builder("classifier", "classifier", sample="sequence")
     net.loss("loss", net.linear("head", Tensor(FEATURES, TOKENS), 1000))
     model = str(write_workload_file(net.model(), tmp_path / "classifier.yaml"))
-    with pytest.raises(InputError, match="no product of this model gathers or scatters tokens") as told:
+    with pytest.raises(InputError, match="no matrix product of this model gathers or scatters tokens") as told:
         clustersim.simulate(scenario(model, 2, {"tensor": 2}))
     assert told.value.mistakes[0].key == "parallelism.tensor_overlap"
 

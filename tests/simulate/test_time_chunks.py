@@ -76,7 +76,7 @@ def test_parts_of_a_sequence_do_its_work_and_hold_its_activations() -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (scenario(4), "parallelism.time_chunks: 35 tokens of a sequence do not divide into 4 parts"),
+        (scenario(4), "parallelism.time_chunks: 35 tokens of a sequence do not divide into 4 chunks"),
         (scenario(5, layout={"schedule": "1f1b"}), "parallelism.schedule: recurrent layers go backward from the end"),
         (
             scenario(5, layout={"pipeline": 1, "stages": [8], "data": 2}),
@@ -84,7 +84,7 @@ def test_parts_of_a_sequence_do_its_work_and_hold_its_activations() -> None:
         ),
         (
             scenario(5, model="vgg16", layout={"stages": None}),
-            "parallelism.time_chunks: time_chunks are parts of what recurrent layers read",
+            "parallelism.time_chunks: time_chunks divides the sequence of recurrent layers",
         ),
     ],
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import clustersim
-from clustersim.collectives.pipeline import default_num_chunks
+from clustersim.collectives.chain import default_num_chunks
 from clustersim.errors import InputError
 from clustersim.program import assign_buckets
 from clustersim.strategies import STRATEGIES, DataParallel

@@ -1,4 +1,4 @@
-"""The rings that NCCL would run: every adapter of every host once each way, every NVLink at most once."""
+"""The rings that NCCL would run: every adapter of every host once in each direction, every NVLink at most once."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_between_an_even_number_of_hosts_a_ring_stays_on_its_rail(name: str) -> 
 
 
 @pytest.mark.parametrize(("gpu", "num_rings"), [("p100", 4), ("v100", 6)])
-def test_the_rings_of_a_dgx_1_take_every_nvlink_once_each_way(gpu: str, num_rings: int) -> None:
+def test_the_rings_of_a_dgx_1_use_every_nvlink_once_in_each_direction(gpu: str, num_rings: int) -> None:
     cluster = star(1, {"template": "dgx-1", "gpu": gpu})
     rings = ring_orders(cluster, np.arange(8))
     assert len(rings) == num_rings
@@ -112,17 +112,17 @@ def test_a_group_has_as_many_rings_as_its_gpus_reach_adapters_on_every_host(
         ({"template": "dgx-a100", "nics": 1}, range(24)),
     ],
 )
-def test_one_ring_in_the_order_of_ranks_where_there_is_nothing_to_choose(host: dict[str, Any], gpus: Any) -> None:
+def test_one_ring_in_the_order_of_ranks_if_there_is_no_choice(host: dict[str, Any], gpus: Any) -> None:
     assert ring_orders(star(3, host), np.array(gpus)).tolist() == [list(range(len(gpus)))]
 
 
 @given(data=st.data(), name=st.sampled_from(list(HOSTS)), num_hosts=st.integers(1, 3))
-def test_every_ring_has_every_rank_of_any_group_once_and_crosses_each_host_in_one_go(
+def test_every_ring_has_every_rank_of_any_group_once_and_enters_each_host_once(
     data: st.DataObject, name: str, num_hosts: int
 ) -> None:
     cluster = star(num_hosts, HOSTS[name])
-    everybody = st.permutations(range(cluster.num_gpus))
-    gpus = np.array(data.draw(everybody)[: data.draw(st.integers(1, cluster.num_gpus))])
+    all_ranks = st.permutations(range(cluster.num_gpus))
+    gpus = np.array(data.draw(all_ranks)[: data.draw(st.integers(1, cluster.num_gpus))])
     found = channels(cluster, gpus)
     hosts = cluster.gpu_hosts[gpus]
     for ring in found.rings():
@@ -133,9 +133,9 @@ def test_every_ring_has_every_rank_of_any_group_once_and_crosses_each_host_in_on
     assert channels(cluster, gpus) is found
 
 
-def test_hosts_that_are_wired_alike_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_with_equal_wiring_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    monkeypatch.setattr("clustersim.topology.mesh._through", lambda *_: looked.append(1) or iter([]))
+    monkeypatch.setattr("clustersim.topology.mesh._hamiltonian_paths", lambda *_: looked.append(1) or iter([]))
     cluster = star(16, HOSTS["cube mesh"])
     assert len(ring_orders(cluster, np.arange(128))) == 4
     assert len(looked) == 1

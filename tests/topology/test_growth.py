@@ -109,7 +109,7 @@ def test_memory_of_routes_grows_as_their_links(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["block", "spread", "random", "fragmented"])
-def test_a_place_for_every_rank_takes_no_call_for_each(name: str) -> None:
+def test_placement_makes_no_call_for_each_rank(name: str) -> None:
     spec = PLACEMENTS[name]()
     small, large = (load_topology(written("torus", num_gpus)) for num_gpus in (1024, 4096))
     for topology in (small, large):

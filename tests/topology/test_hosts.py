@@ -1,4 +1,4 @@
-"""What is inside a host."""
+"""The nodes and links within a host."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ def build(host, **more):
 
 
 def cables(topology, kind):
-    """The pairs of nodes of host 0 that a cable of this class joins."""
+    """Return the pairs of nodes of host 0 that a cable of this class connects."""
     names, links = topology.node_names, topology.links
     pairs = {
         tuple(sorted((names[src].removeprefix("host0/"), names[dst].removeprefix("host0/"))))
@@ -71,8 +71,8 @@ def test_gpus_are_split_over_the_sockets_and_staged_in_their_own_memory():
     assert staged == ["host0/memory0"] * 4 + ["host0/memory1"] * 4
 
 
-def test_what_goes_to_a_gpu_that_no_other_can_reach_takes_what_its_sheet_leaves():
-    """From GPUs of its host; what comes from host memory or from other hosts is copied at the rate of the links."""
+def test_transfers_to_a_gpu_without_peer_access_have_the_rate_of_its_sheet():
+    """From GPUs of its host; copies from host memory or from other hosts have the rate of the links."""
     topology = build({"template": "dual-socket", "gpu": "rtx-2080-ti", "num_gpus": 4})
     rates, gpus = topology.links.bytes_per_s, [topology.node(gpu) for gpu in range(8)]
     slowest = {dst: min(rates[topology.route(gpus[0], gpus[dst])]) for dst in (1, 2, 3, 4)}
@@ -85,8 +85,8 @@ def test_what_goes_to_a_gpu_that_no_other_can_reach_takes_what_its_sheet_leaves(
     assert many.links.tolist() == [link for src in (0, 2, 4) for link in topology.route(gpus[src], gpus[1])]
 
 
-def test_what_goes_through_host_memory_takes_the_way_up_from_the_switch_and_down():
-    """Unlike what GPUs send each other directly, which turns at the switch that both are plugged into."""
+def test_transfers_through_host_memory_go_up_from_the_switch_and_down():
+    """Direct transfers between GPUs turn at the switch that both are plugged into."""
     host = {"template": "dual-socket", "num_gpus": 4, "plx_per_socket": 1}
     staged, direct = build({**host, "gpu": "rtx-2080-ti"}), build({**host, "gpu": "p40"})
 
@@ -100,8 +100,8 @@ def test_what_goes_through_host_memory_takes_the_way_up_from_the_switch_and_down
     assert staged.route(staged.node(0), staged.node(1))[1] == staged.route(staged.node(1), staged.node(0))[1]
 
 
-def test_gpus_that_nvlink_joins_reach_each_other_s_memory_where_others_do_not():
-    """Two RTX 3090: over a bridge as quick as its links, without one through the memory of the host."""
+def test_gpus_with_nvlink_have_peer_access_where_others_do_not():
+    """Two RTX 3090: over a bridge at the rate of its links, without a bridge through host memory."""
     bridged = build({"template": "dgx-1", "gpu": "rtx-3090", "num_gpus": 2, "nvlink": "48 GB/s"})
     apart = build({"template": "single-socket", "gpu": "rtx-3090", "num_gpus": 2})
 
@@ -116,8 +116,8 @@ def test_gpus_that_nvlink_joins_reach_each_other_s_memory_where_others_do_not():
     assert way(apart) == (["pcie-4-x16", "pcie-4-x16", "staging"], 8.4e9)
 
 
-def test_gpus_of_one_board_share_what_they_get_of_each_other_through_host_memory():
-    """Either direction, as both take the board's lanes down and up; what goes to another board shares that one's."""
+def test_gpus_of_one_board_share_the_rate_of_transfers_through_host_memory():
+    """In either direction, since both use the board's lanes; transfers to another board share that board's."""
     template = {"template": "single-root", "gpu": "m60-azure", "num_gpus": 4, "num_switches": 2}
     topology = build(template)
     kinds, rates = topology.links.kind, topology.links.bytes_per_s
@@ -169,7 +169,7 @@ def test_the_cube_mesh_uses_every_nvlink_of_every_gpu(gpu, doubled):
 
 
 @pytest.mark.parametrize("template", ["dgx-2", "dgx-a100", "dgx-h100", "dgx-b200"])
-def test_any_two_gpus_behind_nvswitch_talk_at_a_gpus_full_nvlink_rate(template):
+def test_any_two_gpus_behind_nvswitch_have_a_gpus_full_nvlink_rate(template):
     topology = build(template)
     sheet = load_gpu(topology.gpu_sheets[0])
     full = sheet.num_nvlinks * load_link(sheet.nvlink).bytes_per_s
@@ -178,7 +178,7 @@ def test_any_two_gpus_behind_nvswitch_talk_at_a_gpus_full_nvlink_rate(template):
         assert topology.links.bytes_per_s[route].tolist() == pytest.approx([full, full])
 
 
-def test_a_gpu_without_a_template_stands_alone_behind_its_sheets_pcie():
+def test_a_gpu_without_a_template_is_alone_behind_its_sheets_pcie():
     topology = build({"gpu": "k20x"})
     route = topology.route(topology.node(0), int(topology.memory[0]))
     assert [topology.links.kind[link] for link in route] == [load_gpu("k20x").pcie, "memory"]
@@ -197,7 +197,7 @@ def test_a_bare_gpu_with_a_sheet_adds_in_its_own_memory():
     assert len(topology.route(topology.node(0), topology.node(1))) == 2
 
 
-def test_hosts_and_gpus_of_different_kinds_stand_in_one_cluster():
+def test_one_cluster_may_have_hosts_and_gpus_of_different_kinds():
     groups = [{"count": 2, "host": {"gpu": "k20"}}, {"count": 1, "host": "dgx-2"}, {"count": 3, "host": "bare"}]
     topology = load_topology({"kind": "star", "link": "10 Gbit/s", "hosts": groups})
     assert topology.gpu_sheets == ["k20"] * 2 + ["v100"] * 16 + [None] * 3
@@ -214,8 +214,8 @@ def test_a_nic_link_of_its_own_or_none_at_all():
     assert kinds == ["gpu", "socket", "memory", "socket", "switch", "socket", "memory", "socket"]
 
 
-def test_what_gpus_send_each_other_through_a_processor_has_five_sixths_of_a_slot():
-    """NCCL's INTEL_P2P_OVERHEAD: from GPUs in other slots, all together; not behind one switch, or from memory."""
+def test_transfers_between_gpus_through_a_processor_have_five_sixths_of_a_slot():
+    """NCCL's INTEL_P2P_OVERHEAD: from GPUs in other slots together; not behind one switch, or from memory."""
     topology = build({"template": "dual-socket", "gpu": "k80", "num_gpus": 8, "plx_per_socket": 2})
     rates, gpus = topology.links.bytes_per_s, topology.gpus
     slot, between = load_link("pcie-3-x16").bytes_per_s, load_link("qpi").bytes_per_s
@@ -229,8 +229,8 @@ def test_what_gpus_send_each_other_through_a_processor_has_five_sixths_of_a_slot
     ]
 
 
-def test_a_switch_passes_packets_of_a_processor_on_as_they_come():
-    """So a slot of one lane behind a switch with sixteen has five sixths of its rate for what comes from elsewhere."""
+def test_a_switch_forwards_packets_of_a_processor_as_they_come():
+    """So a slot of one lane behind a switch with sixteen has five sixths of its rate for GPUs in other slots."""
     host = {"template": "single-root", "gpu": "gtx-1070", "num_gpus": 4, "num_switches": 2, "uplink": "pcie-3-x16"}
     lane = load_link("pcie-3-x1").bytes_per_s
     topology = build(host | {"pcie": "pcie-3-x1", "cpu": "xeon-e5-2630-v4"})

@@ -149,7 +149,7 @@ def test_an_export_is_node_link_json_that_networkx_reads_and_that_loads_again():
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ({"kind": "star"}, "how many hosts"),
+        ({"kind": "star"}, "the number of hosts is missing"),
         ({"kind": "star", "num_hosts": 2_000_000}, "at most 1000000"),
         ({"kind": "star", "num_hosts": 3, "hosts": [{"count": 2, "host": "dgx-1"}]}, "the list of hosts has 2"),
         ({"kind": "star", "host": "dgx-1", "hosts": [{"count": 2, "host": "dgx-1"}]}, "not both"),
@@ -163,7 +163,7 @@ def test_an_export_is_node_link_json_that_networkx_reads_and_that_loads_again():
         (
             {"kind": "leaf-spine", "num_leaves": 8, "hosts_per_leaf": 4, "rails": True,
              "hosts": [{"count": 1, "host": "dgx-1"}, {"count": 1, "host": "bare"}]},
-            "as many network cards",
+            "the same number of network cards",
         ),
         ({"kind": "star", "num_hosts": 2, "link": "infiniband-fdrr"}, "did you mean 'infiniband-fdr'"),
         ({"kind": "star", "num_hosts": 2, "link": "56 Gb/s"}, "write Gbit/s or GB/s"),

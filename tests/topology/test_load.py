@@ -33,7 +33,7 @@ SHIPPED = {
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_cluster_has_its_gpus_and_says_whose_it_is(name):
+def test_a_shipped_cluster_has_its_gpus_and_its_owner(name):
     topology = load_topology(name)
     assert (topology.name, topology.num_gpus, set(topology.gpu_sheets)) == (name, SHIPPED[name][0], {SHIPPED[name][1]})
     spec = topology_spec(name)
@@ -46,7 +46,7 @@ def test_every_shipped_cluster_is_known_here():
     assert set(shipped_files("topologies")) == set(SHIPPED)
 
 
-def test_a_file_is_named_after_itself_unless_it_says_otherwise(tmp_path):
+def test_the_default_name_is_that_of_the_file(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("kind: star\nnum_hosts: 3\nlink: 10 Gbit/s\n")
     assert (load_topology(path).name, load_topology(str(path)).num_gpus) == ("mine", 3)
@@ -89,7 +89,7 @@ def test_mistakes_in_a_file_have_their_lines(tmp_path):
         ),
     ],
 )
-def test_a_file_that_is_no_topology_is_refused_with_its_line_and_key(tmp_path, content, line, key, message):
+def test_an_invalid_file_is_refused_with_line_and_key(tmp_path, content, line, key, message):
     path = tmp_path / "wrong.yaml"
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
@@ -110,7 +110,7 @@ _TORUS = "kind: torus\ndims: [2, 2]\nlink: 1 GB/s\n"
         (f"{_TORUS}hosts: [{{count: 1, host: dual-socket}}]\n", 4, 26, "hosts.0.host", "needs a gpu"),
         (f"{_TORUS}host: single-socket\n", 4, 7, "host", "needs a gpu, such as {template: single-socket, gpu: k80}"),
         (f"{_TORUS}host: {{gpu: k80}}\nhosts: [{{count: 1, host: bare}}]\n", 4, 7, "host", "not both"),
-        (f"{_TORUS}host_order: x\n", 4, 13, "host_order", "does not go once through every router of 2 x 2"),
+        (f"{_TORUS}host_order: x\n", 4, 13, "host_order", "does not visit every router of 2 x 2 once"),
         (f"{_TORUS}host: dgx-1\nnum_gpus: 200\n", 5, 11, "num_gpus", "expected a number of at most 8 (got 200)"),
         (f"{_TORUS}nics: 3\n", 4, 7, "nics", "the host template 'bare' has no `nics`"),
         ("kind: torus\ndims: [2, 0]\nlink: 1 B/s\n", 2, 7, "dims", "at least one router (got [2, 0])"),
@@ -147,7 +147,7 @@ _TORUS = "kind: torus\ndims: [2, 2]\nlink: 1 GB/s\n"
         ),
     ],
 )  # fmt: skip
-def test_parts_that_do_not_fit_each_other_are_told_at_the_one_to_change(tmp_path, content, line, column, key, message):
+def test_the_error_of_parts_that_do_not_match_is_at_the_one_to_change(tmp_path, content, line, column, key, message):
     path = tmp_path / "wrong.yaml"
     path.write_text(content)
     with pytest.raises(InputError) as caught:
@@ -176,7 +176,7 @@ def test_a_sheet_is_named_as_seen_from_the_topology_file(tmp_path, monkeypatch):
         (42, "got a value of type int"),
     ],
 )
-def test_what_is_no_cluster_is_refused(where, message):
+def test_an_invalid_cluster_is_refused(where, message):
     with pytest.raises(InputError, match=message):
         load_topology(where)
 
@@ -199,7 +199,7 @@ def test_a_file_that_would_fill_the_memory_is_refused(tmp_path, content, message
         load_topology(path)
 
 
-def test_a_directory_is_no_cluster(tmp_path):
+def test_a_directory_is_refused(tmp_path):
     with pytest.raises(InputError, match="this is a directory"):
         load_topology(tmp_path)
 
@@ -229,13 +229,13 @@ def ring(num_gpus, graph):
     return graph
 
 
-def test_an_undirected_graph_counts_both_ways_and_a_directed_one_does_not():
+def test_an_undirected_graph_has_links_in_both_directions_and_a_directed_one_does_not():
     assert len(load_topology(ring(5, nx.Graph())).links) == 10
     one_way = load_topology(ring(5, nx.DiGraph()))
     assert len(one_way.route(one_way.node(0), one_way.node(4))) == 4
 
 
-def test_gpus_of_a_graph_are_numbered_in_node_order_and_hosts_stand_in_for_them():
+def test_gpus_of_a_graph_are_numbered_in_node_order_and_hosts_may_be_gpus():
     graph = nx.DiGraph()
     for name, kind in (("s", "switch"), ("b", "gpu"), ("a", "gpu")):
         graph.add_node(name, kind=kind)
@@ -248,7 +248,7 @@ def test_gpus_of_a_graph_are_numbered_in_node_order_and_hosts_stand_in_for_them(
     assert load_topology(graph).num_gpus == 2
 
 
-def test_a_name_that_is_a_number_wins_over_a_gpus_number():
+def test_a_name_that_is_a_number_takes_precedence_over_a_gpus_number():
     graph = nx.Graph()
     graph.add_node(1, kind="gpu")
     graph.add_node(0, kind="gpu")
@@ -258,7 +258,7 @@ def test_a_name_that_is_a_number_wins_over_a_gpus_number():
     assert topology.node_names[topology.gpus[1]] == 0
 
 
-def test_of_parallel_ways_the_least_delay_wins_then_the_fewest_links():
+def test_the_route_has_the_least_delay_then_the_fewest_links():
     graph = nx.MultiDiGraph()
     graph.add_nodes_from("ab", kind="gpu")
     graph.add_nodes_from("xyz", kind="switch")
@@ -269,7 +269,7 @@ def test_of_parallel_ways_the_least_delay_wins_then_the_fewest_links():
     assert [topology.link_name(link) for link in route] == ["a->x", "x->b"]
 
 
-def test_equal_ways_of_a_graph_are_all_used():
+def test_equal_cost_routes_of_a_graph_are_all_used():
     graph = nx.Graph()
     graph.add_nodes_from((f"g{number}" for number in range(32)), kind="gpu")
     graph.add_nodes_from((f"s{number}" for number in range(4)), kind="switch")
@@ -306,11 +306,11 @@ def test_routes_of_any_graph_are_as_short_as_networkx_says(num_nodes, edges):
                 assert ends[-1] == dst
                 assert topology.links.src[route].tolist() == ends[:-1]
             else:
-                with pytest.raises(InputError, match="there is no way"):
+                with pytest.raises(InputError, match="there is no route"):
                     topology.route(src, dst)
 
 
-def test_every_mistake_of_a_graph_is_told_at_once():
+def test_all_mistakes_of_a_graph_are_reported_together():
     graph = nx.DiGraph()
     graph.add_node("a")
     graph.add_node("b", kind="gpu")
@@ -337,9 +337,9 @@ def _with_host(host):
     return graph
 
 
-def test_a_node_nobody_knows_is_refused():
+def test_an_unknown_node_is_refused():
     topology = load_topology({"kind": "star", "num_hosts": 2, "link": "1 Gbit/s"})
-    for where in ("nobody", 2, -1, True, 0.5):
+    for where in ("unknown", 2, -1, True, 0.5):
         with pytest.raises(InputError, match="has no node called"):
             topology.node(where)
 
@@ -363,7 +363,7 @@ def test_an_explicit_network_has_the_links_it_lists():
 
 
 @pytest.mark.parametrize("nodes", [{"h0": "host", "h1": {"kind": "host"}, "s": "switch"}, ["h0", "h1", "s"]])
-def test_nodes_may_be_written_shorter(nodes):
+def test_nodes_have_short_forms(nodes):
     written = {**EXPLICIT, "nodes": nodes}
     if isinstance(nodes, list):
         renamed = {"h0": "host0", "h1": "host1", "s": "s"}
@@ -373,7 +373,7 @@ def test_nodes_may_be_written_shorter(nodes):
     assert (topology.num_gpus, topology.node_kinds[-1]) == (2, "switch")
 
 
-def test_hosts_of_an_explicit_network_may_have_an_inside():
+def test_hosts_of_an_explicit_network_may_have_a_template():
     topology = load_topology({**EXPLICIT, "host": "dgx-1"})
     assert topology.num_gpus == 16
     route = topology.route(topology.node(0), topology.node(8))
@@ -418,7 +418,7 @@ def test_a_large_graphs_diameter_is_found_without_every_route():
 
 
 def test_pods_of_two_servers_share_one_tunnel_and_those_of_one_server_the_kernel():
-    """EC2 limits what is between two instances in one flow; of 32.83 Gbit/s, 31.4 are data in frames of 1,514 bytes."""
+    """EC2 limits one flow between two instances; of 32.83 Gbit/s, 31.4 are data in frames of 1,514 bytes."""
     pods = load_topology("ec2-g4dn-12xlarge-pods")
     rates, gpus = pods.links.bytes_per_s, pods.gpus.tolist()
     inside, tunnel, back = (pods.route(gpus[src], gpus[dst]) for src, dst in [(0, 1), (0, 4), (5, 1)])

@@ -1,4 +1,4 @@
-"""Routes of many pairs at once are those that one by one gives, in every kind of cluster."""
+"""Routes of many pairs at once equal those of single pairs, in every kind of cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clustersim.errors import InputError
 from clustersim.topology import HOSTS, PLACEMENTS, Topology, load_topology, place
 from clustersim.topology.flow_hash import flow_hash, flow_hashes
-from clustersim.topology.routes import KnownRoutes, Routes
+from clustersim.topology.routes import RouteCache, Routes
 
 NETWORKS = {
     "star": {"kind": "star", "num_hosts": 5},
@@ -134,13 +134,13 @@ def test_of_no_pairs_and_from_nodes_to_themselves_there_are_no_links() -> None:
     assert len(topology.routes(topology.gpus, topology.gpus).links) == 0
 
 
-def test_a_pair_without_a_way_is_refused_among_many_too() -> None:
+def test_a_pair_without_a_route_is_refused_among_many_too() -> None:
     topology = load_topology({**NETWORKS["star"], **LINK, "host": "dgx-2"})
     ends = (
         np.array([topology.node(0), topology.node(0)]),
         np.array([topology.node(1), topology.node("host1/nvswitch0")]),
     )
-    with pytest.raises(InputError, match="nothing but a GPU connects nic0 with nvswitch0"):
+    with pytest.raises(InputError, match="only a GPU connects nic0 with nvswitch0"):
         topology.routes(*ends)
 
 
@@ -154,9 +154,7 @@ LISTS = st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=3, max_size=3
 
 
 @given(one=LISTS, two=LISTS, which=st.lists(st.integers(0, 2), max_size=6))
-def test_routes_are_joined_taken_and_spread_as_lists_are(
-    one: list[list[int]], two: list[list[int]], which: list[int]
-) -> None:
+def test_join_take_and_spread_agree_with_lists(one: list[list[int]], two: list[list[int]], which: list[int]) -> None:
     def lists(routes: Routes) -> list[list[int]]:
         return [routes.links[a:b].tolist() for a, b in zip(routes.first[:-1], routes.first[1:], strict=True)]
 
@@ -169,10 +167,10 @@ def test_routes_are_joined_taken_and_spread_as_lists_are(
     ]
 
 
-def test_routes_that_are_asked_for_again_are_the_same_ones_until_they_are_too_many(monkeypatch):
-    monkeypatch.setattr("clustersim.topology.routes._MOST_KEPT_LINKS", 10)
+def test_routes_are_cached_until_they_are_too_many(monkeypatch):
+    monkeypatch.setattr("clustersim.topology.routes._MAX_CACHED_LINKS", 10)
     known, asked = (
-        KnownRoutes(lambda src, dst: asked.append(src[0]) or Routes.one_by_one(zip(src, dst, strict=True))),
+        RouteCache(lambda src, dst: asked.append(src[0]) or Routes.one_by_one(zip(src, dst, strict=True))),
         [],
     )
     pairs = [(np.array([first]), np.array([9])) for first in (1, 2, 3, 4)]

@@ -1,4 +1,4 @@
-"""Hosts whose adapters NCCL takes for one: its channels go by one a socket, and messages by each GPU's own."""
+"""Hosts whose adapters NCCL treats as one: its channels use one per socket, and messages use each GPU's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clustersim.communicator.algorithm import schedule_collective
 from clustersim.hardware import load_transport
 from clustersim.simulate.play import network_over
 from clustersim.topology import Topology, load_topology
-from clustersim.topology.one_adapter import one_adapter_a_socket
+from clustersim.topology.adapters import one_adapter_per_socket
 
 OMNI_PATH = load_transport("nccl-omni-path")
 PORT = 12.5e9
@@ -23,8 +23,8 @@ def hosts(num_hosts: int, **host: object) -> Topology:
 
 def test_channels_leave_and_enter_by_the_adapter_of_the_first_gpu_of_a_socket_and_messages_by_their_own() -> None:
     plain = hosts(2)
-    seen = one_adapter_a_socket(plain)
-    assert seen is one_adapter_a_socket(plain)
+    seen = one_adapter_per_socket(plain)
+    assert seen is one_adapter_per_socket(plain)
     gpus = plain.gpus.tolist()
     for src, dst in ((1, 9), (3, 14), (7, 8), (4, 12)):
         instead = src // 4 * 4, dst // 4 * 4
@@ -38,16 +38,16 @@ def test_channels_leave_and_enter_by_the_adapter_of_the_first_gpu_of_a_socket_an
     assert seen.channel_routes(src, dst).links.tolist() == [link for route in one_by_one for link in route]
 
 
-def test_inside_a_host_and_from_memory_to_memory_channels_go_as_ever() -> None:
+def test_within_a_host_and_from_memory_to_memory_channels_are_unchanged() -> None:
     plain = hosts(2)
-    seen = one_adapter_a_socket(plain)
+    seen = one_adapter_per_socket(plain)
     for src, dst in ((plain.gpus[1], plain.gpus[6]), (plain.memory[0], plain.memory[9])):
         assert seen.channel_route(int(src), int(dst)).tolist() == plain.route(int(src), int(dst)).tolist()
 
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("num_groups", "bytes_per_s"), [(1, 5.06e9), (2, 5.06e9), (4, PORT / 4)])
-def test_groups_beside_each_other_share_one_adapter(num_groups: int, bytes_per_s: float, exact: bool) -> None:
+def test_parallel_groups_share_one_adapter(num_groups: int, bytes_per_s: float, exact: bool) -> None:
     """Each of k groups of one GPU a socket and host gathers b bytes in (n - 1) / n b / min(C, B / k), latency aside."""
     cluster, num_bytes, env = hosts(2), 1e9, simpy.Environment()
     network = network_over(env, cluster, OMNI_PATH, exact)
@@ -61,7 +61,7 @@ def test_groups_beside_each_other_share_one_adapter(num_groups: int, bytes_per_s
 
 
 def test_one_gpu_a_group_has_the_adapter_of_its_socket() -> None:
-    """Eight groups, as where eight GPUs split each layer: four of them go by one adapter, four by the other."""
+    """Eight groups, as with eight GPUs per tensor parallel group: four of them use one adapter, four the other."""
     cluster, num_bytes, env = hosts(2), 1e9, simpy.Environment()
     network = network_over(env, cluster, OMNI_PATH, exact=False)
     over = []
@@ -74,7 +74,7 @@ def test_one_gpu_a_group_has_the_adapter_of_its_socket() -> None:
 
 
 def test_messages_from_gpu_to_gpu_have_all_adapters() -> None:
-    """Eight at once go at 5.06 GB/s each, two by every adapter."""
+    """Eight at once have 5.06 GB/s each, two on every adapter."""
     cluster, num_bytes, env = hosts(2), 1e9, simpy.Environment()
     network = network_over(env, cluster, OMNI_PATH, exact=False)
     env.run(env.all_of([network.transfer(gpu, gpu + 8, num_bytes) for gpu in range(8)]))

@@ -1,4 +1,4 @@
-"""Which GPUs a job gets."""
+"""The GPUs of a job."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ READ = TypeAdapter(Placement).validate_python
     num_ranks=st.integers(1, 40),
     seed=st.integers(0, 5),
 )
-def test_every_rank_has_a_gpu_of_its_own(kind, num_ranks, seed):
+def test_every_rank_has_a_separate_gpu(kind, num_ranks, seed):
     spec = READ({"kind": kind, "free": 0.5} if kind == "fragmented" else kind)
     gpus = place(spec, TORUS, num_ranks, seed)
     assert len(gpus) == num_ranks == len(set(gpus.tolist()))
@@ -28,13 +28,13 @@ def test_every_rank_has_a_gpu_of_its_own(kind, num_ranks, seed):
     assert gpus.max() < TORUS.num_gpus
 
 
-def test_block_fills_a_host_first_and_spread_deals_in_turn():
+def test_block_fills_a_host_first_and_spread_alternates():
     assert place(READ("block"), HOSTS, 5, 0).tolist() == [0, 1, 2, 3, 4]
     assert place(READ("spread"), HOSTS, 6, 0).tolist() == [0, 3, 6, 9, 1, 4]
     assert place(READ("round-robin"), HOSTS, 6, 0).tolist() == place(READ("spread"), HOSTS, 6, 0).tolist()
 
 
-def test_spread_deals_to_hosts_of_different_sizes_as_long_as_they_have_gpus():
+def test_spread_alternates_over_hosts_of_different_sizes():
     groups = [{"count": 1, "host": {"gpu": "k80", "num_gpus": 3}}, {"count": 2, "host": {"gpu": "k80"}}]
     topology = load_topology({"kind": "star", "link": "1 Gbit/s", "hosts": groups})
     assert place(READ("spread"), topology, 5, 0).tolist() == [0, 3, 4, 1, 2]
@@ -61,7 +61,7 @@ def test_random_and_fragmented_follow_the_seed():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_fragmented_goes_round_the_machine_once_in_its_linear_order(seed):
+def test_fragmented_visits_the_machine_once_in_its_linear_order(seed):
     gpus = place(READ({"kind": "fragmented", "free": 0.5}), TORUS, 60, seed)
     steps = np.diff(gpus) % TORUS.num_gpus
     assert steps.sum() < TORUS.num_gpus
@@ -73,7 +73,7 @@ def test_a_larger_fragmented_job_begins_with_the_gpus_of_a_smaller_one():
     assert place(spec, TORUS, 60, 3)[:20].tolist() == place(spec, TORUS, 20, 3).tolist()
 
 
-def test_every_host_free_is_every_host_taken():
+def test_with_all_hosts_free_all_are_used():
     gpus = place(READ({"kind": "fragmented", "free": 1}), TORUS, TORUS.num_gpus, 0)
     assert sorted(gpus.tolist()) == list(range(TORUS.num_gpus))
 
@@ -89,12 +89,12 @@ def test_every_host_free_is_every_host_taken():
         ({"kind": "fragmented", "free": 0.01}, 12, "raise `free`"),
     ],
 )
-def test_what_cannot_be_placed_is_refused(written, num_ranks, message):
+def test_an_impossible_placement_is_refused(written, num_ranks, message):
     with pytest.raises(InputError, match=message):
         place(READ(written), HOSTS, num_ranks, 0)
 
 
-def test_compact_needs_as_many_gpus_on_every_router():
+def test_compact_needs_equally_many_gpus_on_every_router():
     topology = load_topology({"kind": "torus", "dims": [3], "hosts_per_router": 2, "num_hosts": 5, "link": "1 Gbit/s"})
     with pytest.raises(InputError, match="on every router"):
         place(READ("compact"), topology, 2, 0)
@@ -110,12 +110,12 @@ def test_compact_needs_as_many_gpus_on_every_router():
         ({"kind": ["block"]}, "no placement is called"),
     ],
 )  # fmt: skip
-def test_a_placement_that_is_written_wrong_is_refused(written, message):
+def test_an_invalid_placement_is_refused(written, message):
     with pytest.raises(ValidationError, match=message):
         READ(written)
 
 
-def test_a_machine_is_gone_through_in_its_own_order():
+def test_a_machine_has_its_own_order_of_hosts():
     """On Titan a cabinet is a pair along y and all of z; the next cabinet is the next x."""
     titan = load_topology("titan")
     routers = titan.host_order[::2] // 2
@@ -130,5 +130,5 @@ def test_a_machine_is_gone_through_in_its_own_order():
 
 @pytest.mark.parametrize("order", ["x y", "z x x", "y3 z x y", "q", "y2 z x"])
 def test_an_order_that_misses_routers_is_refused(order):
-    with pytest.raises(ValueError, match="does not go once through every router"):
+    with pytest.raises(ValueError, match="does not visit every router"):
         load_topology({"kind": "torus", "dims": [2, 4, 2], "link": "1 GB/s", "hop": "0 s", "host_order": order})

@@ -1,4 +1,4 @@
-"""Processes of hosts: what one takes in, and what it sends, is the work of its threads."""
+"""Processes of hosts: their threads carry what they receive and send."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def kinds(made: Topology, src: int, dst: int) -> list[str]:
     return [made.links.kind[link] for link in made.route(src, dst).tolist()]
 
 
-def test_a_message_goes_as_between_memories_and_by_a_thread_at_each_end():
+def test_a_message_uses_the_route_between_memories_and_a_thread_at_each_end():
     made, processes = cluster()
     near, far = int(processes.of_gpus[0]), int(processes.of_gpus[7])
     server = processes.servers[int(PLAIN.memory[0])]
@@ -36,7 +36,7 @@ def test_a_message_goes_as_between_memories_and_by_a_thread_at_each_end():
     assert made.route(gpu, memory).tolist() == PLAIN.route(gpu, memory).tolist()
 
 
-def test_a_thread_is_one_link_for_all_that_its_process_takes_in_or_sends():
+def test_a_thread_is_one_link_for_all_that_its_process_receives_or_sends():
     made, processes = cluster()
     server = processes.servers[int(PLAIN.memory[0])]
     into = {int(made.route(int(worker), server)[-1]) for worker in processes.of_gpus}
@@ -45,15 +45,15 @@ def test_a_thread_is_one_link_for_all_that_its_process_takes_in_or_sends():
     assert (into, out) == (set(), set())
 
 
-def test_the_other_processes_are_dealt_out_to_threads_in_turn():
+def test_the_other_processes_are_assigned_to_threads_in_turn():
     made, processes = cluster(num_threads=3)
     server = processes.servers[int(PLAIN.memory[0])]
     into = [int(made.route(int(worker), server)[-1]) for worker in processes.of_gpus]
     assert [into.index(link) for link in into] == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
-def test_servers_are_dealt_out_by_their_hosts():
-    """They are in the first memory of each host as a rule, and two sockets must not leave every second thread idle."""
+def test_servers_are_assigned_by_their_hosts():
+    """Servers are usually in the first memory of each host, and two sockets must not leave every second thread idle."""
     made, processes = cluster(num_threads=2)
     worker, first = int(processes.of_gpus[3]), [processes.servers[int(PLAIN.memory[gpu])] for gpu in (0, 4)]
     assert made.route(first[0], worker)[-1] != made.route(first[1], worker)[-1]
@@ -70,7 +70,7 @@ def test_all_gpus_of_a_host_may_be_one_process_wherever_their_memory_is():
     assert made.route(workers[0], workers[2]).tolist() == inside  # from socket to socket, by no thread
 
 
-def test_adding_in_a_process_is_adding_in_its_memory():
+def test_reduction_in_a_process_is_reduction_in_its_memory():
     made, processes = cluster()
     memory = int(PLAIN.memory[5])
     for node in (int(processes.of_gpus[5]), processes.servers[memory]):
@@ -80,7 +80,7 @@ def test_adding_in_a_process_is_adding_in_its_memory():
 
 
 @pytest.mark.parametrize("num_threads", [1, 3])
-def test_many_routes_are_those_that_are_asked_for_one_by_one(num_threads):
+def test_many_routes_equal_single_routes(num_threads):
     made, processes = cluster(num_threads)
     nodes = [*processes.of_gpus, *processes.of_hosts, *processes.servers.values(), *PLAIN.gpus, *PLAIN.memory]
     src, dst = np.array(list(product(nodes, nodes))).T
@@ -107,14 +107,14 @@ def test_a_thread_that_receives_sends_its_process_over_its_own_link_only(num_thr
     assert made.node_hosts[threads[there]].tolist() == made.node_hosts[dst[there]].tolist()
 
 
-def test_there_are_no_nodes_of_threads_where_all_messages_come_in_at_one_rate():
+def test_there_are_no_thread_nodes_if_all_messages_have_one_rate():
     made, processes = cluster()
     assert processes.receiving is None
     assert len(made.node_names) == len(made.node_kinds) == len(made.node_hosts)
     assert not [name for name in made.node_names if "thread" in str(name)]
 
 
-def test_gpus_without_a_host_are_processes_of_their_own():
+def test_gpus_without_a_host_are_separate_processes():
     bare = load_topology({"kind": "star", "num_hosts": 3, "link": "2 GB/s", "hop": "1 us"})
     made = with_processes(bare, Threads(1, 0.9e9, 2.5e9))
     assert made.processes is not None

@@ -1,4 +1,4 @@
-"""What holds for every route of every kind of topology and host."""
+"""Properties of every route of every kind of topology and host."""
 
 from itertools import pairwise
 
@@ -65,12 +65,12 @@ def test_a_route_leads_from_its_source_to_its_destination_and_takes_no_link_twic
     assert all(links.dst[a] == links.src[b] for a, b in pairwise(route))
     assert len(set(route)) == len(route)
     turned = [links.kind[link] for link in route if links.src[link] == links.dst[link]]
-    assert turned in ([], ["peer"])  # what a processor passes on from slot to slot
+    assert turned in ([], ["peer"])  # transfers from slot to slot through a processor
 
 
 @settings(max_examples=60, deadline=None)
 @given(case=st.sampled_from(CASES), ends=st.tuples(st.floats(0, 1), st.floats(0, 1)))
-def test_there_and_back_are_equally_long(case, ends):
+def test_both_directions_are_equally_long(case, ends):
     topology = BUILT.setdefault(case, build(*case))
     src, dst = (int(topology.gpus[int(end * (topology.num_gpus - 1))]) for end in ends)
     there, back = topology.route(src, dst), topology.route(dst, src)
@@ -83,7 +83,7 @@ def test_there_and_back_are_equally_long(case, ends):
     case=st.sampled_from([case for case in CASES if case[1] != "bare"]),
     ends=st.tuples(st.floats(0, 1), st.floats(0, 1)),
 )
-def test_no_gpu_forwards_what_others_send(case, ends):
+def test_no_gpu_forwards_traffic_of_others(case, ends):
     topology = BUILT.setdefault(case, build(*case))
     src, dst = (int(topology.gpus[int(end * (topology.num_gpus - 1))]) for end in ends)
     if src != dst:
@@ -108,7 +108,7 @@ def test_with_gpudirect_no_route_passes_host_memory(host):
     assert "memory" not in {topology.node_kinds[node] for node in through}
 
 
-def test_inside_a_host_no_route_passes_host_memory():
+def test_within_a_host_no_route_passes_host_memory():
     topology = build("star", "dual-socket")
     through = nodes_of(topology, topology.route(topology.node(0), topology.node(4)))
     assert "memory" not in {topology.node_kinds[node] for node in through}
@@ -124,11 +124,11 @@ def test_a_bare_star_route_is_two_links():
     assert topology.adders == {}
 
 
-def test_nothing_but_a_gpu_reaches_an_nvswitch():
+def test_only_a_gpu_reaches_an_nvswitch():
     topology = build("star", "dgx-2")
     inside = topology.route(topology.node(0), topology.node("host0/nvswitch0"))
     assert len(inside) == 1
-    with pytest.raises(InputError, match="nothing but a GPU"):
+    with pytest.raises(InputError, match="only a GPU connects"):
         topology.route(topology.node(0), topology.node("host1/nvswitch0"))
 
 
@@ -152,7 +152,7 @@ def test_equal_cost_paths_are_all_used():
     assert len(cores) == 16
 
 
-def test_torus_routes_go_dimension_by_dimension_the_shorter_way_round():
+def test_torus_routes_go_dimension_by_dimension_in_the_shorter_direction():
     topology = load_topology({"kind": "torus", "dims": [5, 4], "link": "1 Gbit/s"})
     names = [topology.node_names[node] for node in nodes_of(topology, topology.route(0, topology.node(4 * 4 + 2)))]
     assert names == ["gpu0", "router-0-0", "router-4-0", "router-4-1", "router-4-2", "gpu18"]

@@ -1,4 +1,4 @@
-"""Messages between host memories of one host that go by its adapter."""
+"""Messages between host memories of one host through its adapter."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_transport
 from clustersim.simulate.collective import time_collective
 from clustersim.topology import load_topology
-from clustersim.topology.through_adapters import through_adapters
+from clustersim.topology.adapters import through_adapters
 
 HOST = {"template": "dual-socket", "gpu": "v100-pcie", "num_gpus": 4, "nics": 1, "cpu": "xeon-e5-2680-v3"}
 CLUSTER = {"kind": "star", "num_hosts": 2, "link": "2 GB/s", "hop": "1 us", "host": HOST}
 
 
-def test_memories_of_a_host_reach_each_other_and_themselves_over_the_wire_and_all_else_as_before():
+def test_memories_of_a_host_exchange_through_the_adapter_and_other_routes_are_unchanged():
     plain = load_topology(CLUSTER)
     looped = through_adapters(plain)
     first, same, other, far = (int(plain.memory[gpu]) for gpu in (0, 1, 2, 4))
@@ -39,7 +39,7 @@ def test_memories_of_a_host_reach_each_other_and_themselves_over_the_wire_and_al
     assert many.lengths.tolist() == [len(route) for route in one_by_one]
 
 
-def test_two_ranks_of_a_socket_swap_halves_at_the_rate_of_the_adapters_port():
+def test_two_ranks_of_a_socket_exchange_halves_at_the_rate_of_the_adapters_port():
     cluster = load_topology(CLUSTER)
     own, by_adapter = (
         time_collective("all-gather", cluster, "ring", 2, [2e9], transport=name)["rows"][0]["time_s"]
@@ -84,7 +84,7 @@ def test_a_scenario_without_adapters_is_refused_at_its_transport():
     assert [mistake.key for mistake in refused.value.mistakes] == ["transport"]
 
 
-def test_only_buffers_in_hosts_have_a_way_in_the_host(tmp_path):
+def test_in_host_is_for_buffers_in_host_memory_only(tmp_path):
     assert load_transport("mpi-adapter").in_host == "adapter"
     assert load_transport("mpi").in_host is None
     shipped = Path(clustersim.__file__).parent / "hardware" / "transports" / "mpi-adapter.yaml"

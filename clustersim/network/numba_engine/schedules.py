@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from clustersim.collectives.run_length import RunLengthSteps
 from clustersim.collectives.schedule import Schedule, Step
-from clustersim.collectives.spells import Spells
 from clustersim.network.numba_engine.tables import ALWAYS, LINK, MESSAGE, NONE, NUM_LANES, PATH, Growth, Pool
 from clustersim.network.paths import Costs, adders, connected, payload_rates, step_wait_s, wait_s, waits_s
 from clustersim.topology import Topology
@@ -22,21 +22,21 @@ class CompiledSchedule(NamedTuple):
     first_message: int
     num_messages: int
     most_flows: int
-    first_of: dict[Hashable, int]  # the first message of each pattern, where there are no spells
+    first_of: dict[Hashable, int]  # the first message of each pattern, if there are no runs
     firsts: np.ndarray  # the same, in order
-    spells: Spells | None = None
+    runs: RunLengthSteps | None = None
 
     def row(self, schedule: Schedule, step: int, number: int) -> int:
         """Return the row of a message of a step."""
-        if self.spells is None:
+        if self.runs is None:
             return self.first_of[schedule.pattern(step)] + number
-        return self.first_message + int(np.flatnonzero(self.spells.under_way(step))[number])
+        return self.first_message + int(np.flatnonzero(self.runs.active(step))[number])
 
     def number(self, step: int, row: int) -> int:
         """Return the number, in its step, of the message that has a row."""
-        if self.spells is None:
+        if self.runs is None:
             return row - int(self.firsts[np.searchsorted(self.firsts, row, side="right") - 1])
-        return int(np.count_nonzero(self.spells.under_way(step)[: row - self.first_message]))
+        return int(np.count_nonzero(self.runs.active(step)[: row - self.first_message]))
 
 
 class Wiring:
@@ -213,8 +213,8 @@ class CompiledSchedules:
         return known[key]
 
     def _make(self, schedule: Schedule, nodes: np.ndarray) -> CompiledSchedule:
-        if schedule.spells is not None:
-            return self._of_spells(schedule, schedule.spells, nodes)
+        if schedule.runs is not None:
+            return self._of_runs(schedule, schedule.runs, nodes)
         lists: dict[Hashable, int] = {}
         first_of: dict[Hashable, int] = {}
         steps = np.zeros(schedule.num_steps, dtype=np.int64)
@@ -238,15 +238,15 @@ class CompiledSchedules:
             np.array([*first_of.values()]),
         )
 
-    def _of_spells(self, schedule: Schedule, spells: Spells, nodes: np.ndarray) -> CompiledSchedule:
+    def _of_runs(self, schedule: Schedule, runs: RunLengthSteps, nodes: np.ndarray) -> CompiledSchedule:
         """Return the program in which all steps have one list of messages, each with the steps in which it is sent."""
-        columns, first_message = spells.columns, self.messages.num_rows
-        lists = self._add_step(columns, nodes, self._wiring.step_wait_s(schedule, nodes), spells)
+        columns, first_message = runs.columns, self.messages.num_rows
+        lists = self._add_step(columns, nodes, self._wiring.step_wait_s(schedule, nodes), runs)
         pairs = np.unique(columns.src * len(nodes) + columns.dst)
         apart = columns._replace(src=pairs // len(nodes), dst=pairs % len(nodes))
         most = int(self._num_flows_of(apart, len(nodes)).sum())
         steps = self.steps.add(np.full(schedule.num_steps, lists, dtype=np.int64))
-        return CompiledSchedule(steps, first_message, len(columns.src), most, {}, np.empty(0, dtype=np.int64), spells)
+        return CompiledSchedule(steps, first_message, len(columns.src), most, {}, np.empty(0, dtype=np.int64), runs)
 
     def _num_flows_of(self, columns: Step, num_ranks: int) -> np.ndarray:
         """Return how many messages each rank [num_ranks] can have under way in a step.
@@ -256,15 +256,17 @@ class CompiledSchedules:
         sent = np.bincount(columns.src, minlength=num_ranks)
         return sent + np.bincount(columns.dst, minlength=num_ranks) if self._eager_bytes > 0 else sent
 
-    def _add_step(self, columns: Step, nodes: np.ndarray, relayed_s: float | None, spells: Spells | None = None) -> int:
-        """Add the messages of a step, or of spells; return where the ranks' lists of them begin."""
+    def _add_step(
+        self, columns: Step, nodes: np.ndarray, relayed_s: float | None, runs: RunLengthSteps | None = None
+    ) -> int:
+        """Add the messages of a step, or of runs; return where the ranks' lists of them begin."""
         like = self._like(columns, nodes, relayed_s)
         rows = like.rows.copy()
         rows["num_bytes"] = columns.num_bytes
         if self._eager_bytes > 0:
             rows["eager"] = (columns.num_bytes <= self._eager_bytes) & (columns.src != columns.dst)
-        if spells is not None:
-            rows["first_step"], rows["end_step"] = spells.first, spells.end
+        if runs is not None:
+            rows["first_step"], rows["end_step"] = runs.first, runs.end
         first = self.messages.add(rows)
         return self.own_first.add(like.own_first + self.own.add(like.own + first))
 

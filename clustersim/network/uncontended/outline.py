@@ -77,14 +77,14 @@ class ScheduleOutline:
 
 def outline(schedule: Schedule, nodes: np.ndarray, maker: UncontendedSteps) -> ScheduleOutline | None:
     """Return the outline of a schedule among nodes [num_ranks], or nothing if its steps are too many that differ."""
-    spells = schedule.spells
-    if spells is not None and spells.num_different() > _MOST_MESSAGES:
+    runs = schedule.runs
+    if runs is not None and runs.num_changed() > _MOST_MESSAGES:
         return None
     found: dict[Hashable, UncontendedStep] = {}
     by_pattern: dict[Hashable, UncontendedStep] = {}
     stretches: list[StepRange] = []
     num_messages, relayed_s = 0, maker.step_wait_s(schedule, nodes)
-    ways = None if spells is None else maker.ways(spells.columns, nodes, relayed_s)
+    ways = None if runs is None else maker.ways(runs.columns, nodes, relayed_s)
     for number in range(schedule.num_steps):
         pattern = schedule.pattern(number)
         step = by_pattern.get(pattern)
@@ -95,8 +95,8 @@ def outline(schedule: Schedule, nodes: np.ndarray, maker: UncontendedSteps) -> S
                 num_messages += len(columns.src)
                 if num_messages > _MOST_MESSAGES:
                     return None
-                if spells is not None and ways is not None:
-                    found[key] = maker.step(columns, nodes, ways.take(np.flatnonzero(spells.under_way(number))))
+                if runs is not None and ways is not None:
+                    found[key] = maker.step(columns, nodes, ways.take(np.flatnonzero(runs.active(number))))
                 else:
                     found[key] = maker.step(columns, nodes, maker.ways(columns, nodes, relayed_s))
             step = by_pattern[pattern] = found[key]

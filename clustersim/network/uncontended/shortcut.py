@@ -81,7 +81,7 @@ class UncontendedShortcut:
         ranks, schedule = side.collectives[collective], collective.schedule
         if collective.num_entered < schedule.num_ranks or schedule.num_transfers() < _FEWEST_MESSAGES:
             return False
-        if schedule.spells is not None:  # so many steps that differ take as long to lay out as to play
+        if schedule.runs is not None:  # so many steps that differ take as long to lay out as to play
             return False
         if self._num_refused.get(schedule, 0) == _MOST_REFUSED:
             return False

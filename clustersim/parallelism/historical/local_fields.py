@@ -1,19 +1,19 @@
-"""A tile of every layer on each GPU, which exchanges borders with those around it.
+"""Spatial parallelism: each GPU has a tile of every layer and exchanges halos with neighbouring tiles (`local-fields`).
 
-Coates et al., "Deep learning with COTS HPC systems" (ICML 2013): GPUs stand in a grid over the image, and each computes
-the neurons that lie on its tile, for all samples of the batch. Before a layer whose windows reach beyond the tile, it
-gets the border from the tiles that have it (`historical.borders`); backward the gradients of the border go
-back the same way and are added there. So both ways
+Coates et al., "Deep learning with COTS HPC systems" (ICML 2013): GPUs form a grid over the image, and each computes the
+neurons on its tile, for all samples of the batch. Before a layer whose windows reach beyond the tile, it receives the
+halo from the tiles that have it (`historical.halo`); in the backward pass the gradients of the halo go back the same
+way and are added there. So in both directions
 
-    batch x elements of a position x sum over tiles of (positions read - positions had)
+    batch x elements of a position x sum over tiles of (positions read - positions on the tile)
 
-are sent for such a layer. Weights of their own at every position (locally connected layers) lie with their tile alone,
-and no gradient of them is exchanged among tiles. Weights that all positions share (convolutions) are on every GPU, and
-their gradients are added over all tiles of all copies, as in data parallelism.
+are sent for such a layer. Weights of locally connected layers, different at every position, are stored with their tile
+only, and their gradients are not exchanged among tiles. Weights that all positions share (convolutions) are on every
+GPU, and their gradients are all-reduced over all tiles of all replicas, as in data parallelism.
 
-The mean over all positions is that of each tile, added up; a fully connected layer reads the whole image, which is
-gathered on all GPUs of a copy, and it and what follows are computed by each of them. Batch normalisation is over a tile
-and a copy's samples. Left out: computing within the tile while the border is on its way.
+A mean over all positions is the sum over the tiles' means. A fully connected layer reads the whole image, which is
+gathered on all GPUs of a replica; it and all layers after it are computed by each of them. Batch normalisation is over
+a tile and a replica's samples. Left out: computing the inner part of the tile while the halo is sent.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.model import PRECISIONS, Layer, LayerTime, Model
-from clustersim.parallelism.historical.borders import Area, Tiles, read_by
-from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
+from clustersim.parallelism.historical.halo import Area, Tiles, read_by
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memory
 from clustersim.parallelism.pieces import GroupCall, Piece, calls_bytes, divided
 from clustersim.parallelism.plan import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.program.ops import (
@@ -44,18 +44,18 @@ from clustersim.program.ops import (
 )
 
 TILES = "tiles"
-"""The group of all tiles of a copy."""
+"""Axis name of the group of all tiles of a replica."""
 
 UNTIED = frozenset({"locally-connected", "transposed-locally-connected"})
-"""Layers that have weights of their own at every position."""
+"""Layers that have separate weights at every position."""
 
 NO_IMAGES = frozenset({"matmul", "embedding", "lstm", "gru", "rnn", "router", "experts"})
-"""Layers whose samples are no images."""
+"""Layers whose samples are not images."""
 
 
 @dataclass(frozen=True)
-class Border:
-    """What a tile gets from another one before a layer, in elements of a sample; backward it sends as much there."""
+class Halo:
+    """Elements per sample that a tile receives from another tile before a layer; backward it sends as many there."""
 
     tile: int
     elements: float
@@ -63,44 +63,47 @@ class Border:
 
 @dataclass(frozen=True)
 class TilePiece:
-    """What a tile has of a layer, and the borders that it reads."""
+    """A tile's piece of a layer, and the halos that it reads."""
 
     piece: Piece
-    borders: tuple[Border, ...] = ()
+    halos: tuple[Halo, ...] = ()
 
 
-class _Lies(NamedTuple):
-    """How a layer lies: the height and width of what it writes, None where every GPU has all; and what it gathers."""
+class _Extent(NamedTuple):
+    """Height and width of a layer's output, None if every GPU has all of it; and the elements that it gathers."""
 
     size: tuple[int, int] | None
     gathered: float = 0.0  # elements of a sample
 
 
 def has_untied(model: Model) -> bool:
-    """Say whether weights lie with their tiles, and not on every GPU."""
+    """Return whether weights are stored with their tiles only, and not on every GPU."""
     return any(layer.op in UNTIED for layer in model.layers)
 
 
 def tile_pieces(model: Model, tiles: Tiles, activation_bytes: float) -> list[list[TilePiece]]:
-    """Return what each tile has of every layer [num_tiles][num_layers]; raise InputError where there are no tiles."""
+    """Return each tile's piece of every layer [num_tiles][num_layers]; raise InputError if the model has no tiles."""
     if tiles.num == 1:
         return [[TilePiece(Piece(layer, is_split=False)) for layer in model.layers]]
-    lies = list(_lies(model, tiles))
-    _check_weights(model, lies)
-    layers = list(zip(model.layers, lies, strict=True))
-    rows = [[_on_tile(layer, lie, tile, tiles, activation_bytes) for layer, lie in layers] for tile in range(tiles.num)]
+    extents = list(_extents(model, tiles))
+    _check_weights(model, extents)
+    layers = list(zip(model.layers, extents, strict=True))
+    rows = [
+        [_on_tile(layer, extent, tile, tiles, activation_bytes) for layer, extent in layers]
+        for tile in range(tiles.num)
+    ]
     for row in rows:
-        row[0] = replace(row[0], borders=())  # every GPU reads the border of an image with the image
+        row[0] = replace(row[0], halos=())  # every GPU reads the samples with their halo
     return rows
 
 
-def _lies(model: Model, tiles: Tiles) -> Iterator[_Lies]:
-    """Go through how each layer lies; raise InputError for one that does not."""
+def _extents(model: Model, tiles: Tiles) -> Iterator[_Extent]:
+    """Yield the extent of each layer; raise InputError for a layer without tiles."""
     windows = [layer for layer in model.layers if _has_window(layer)]
     others = [layer for layer in model.layers if layer.op in NO_IMAGES or layer.shape.get("rows", 1) > 1]
     if not windows or others:
-        why = f"'{others[0].name}' has no image" if others else "it has no layer of windows with a shape"
-        message = f"{model.name} does not lie in tiles: {why}; local-fields is for layers of windows on images"
+        why = f"'{others[0].name}' does not read images" if others else "it has no layer of windows with a shape"
+        message = f"{model.name} cannot be divided into tiles: {why}; local-fields is for layers of windows on images"
         raise InputError(message, key="kind", got="local-fields", allowed="kind: grid, such as {tensor: ...}")
     size: tuple[int, int] | None = (windows[0].shape["height"], windows[0].shape["width"])
     for layer in model.layers:
@@ -113,7 +116,7 @@ def _lies(model: Model, tiles: Tiles) -> Iterator[_Lies]:
             size = None
         if size and (size[0] < tiles.rows or size[1] < tiles.columns):
             raise _too_many(windows, layer, size, tiles)
-        yield _Lies(size, layer.input_elements if before and not size else 0.0)
+        yield _Extent(size, layer.input_elements if before and not size else 0.0)
         if _is_mean_of_all(layer):
             size = None
 
@@ -127,45 +130,45 @@ def _is_mean_of_all(layer: Layer) -> bool:
 
 
 def _too_many(windows: Sequence[Layer], layer: Layer, size: tuple[int, int], tiles: Tiles) -> InputError:
-    """Return that a layer has not a position for every tile, with the nearest grid that does."""
+    """Return the error that a layer has fewer positions than tiles, with the nearest grid that works."""
     known = [(each.shape["out_height"], each.shape["out_width"]) for each in windows]
     images = [each for each in known if each != (1, 1)]
     rows, columns = (min(each[side] for each in images) for side in (0, 1))
     every = ((row, column) for row in range(1, rows + 1) for column in range(1, columns + 1))
     fitting = (grid for grid in every if tiles.num % (grid[0] * grid[1]) == 0)
     near = max(fitting, key=lambda grid: (grid[0] * grid[1], -abs(grid[0] - grid[1]), grid))
-    num_copies = tiles.num // (near[0] * near[1])
-    copies = f", with {num_copies} copies where there was one" if num_copies > 1 else ""
+    num_replicas = tiles.num // (near[0] * near[1])
+    replicas = f", with {num_replicas} replicas for each one now" if num_replicas > 1 else ""
     return InputError(
-        f"the {size[0]} x {size[1]} positions of '{layer.name}' do not make {tiles.rows} x {tiles.columns} tiles; "
-        f"the nearest grid that does is tiles: [{near[0]}, {near[1]}]{copies}",
+        f"the {size[0]} x {size[1]} positions of '{layer.name}' are too few for {tiles.rows} x {tiles.columns} tiles; "
+        f"the nearest grid that works is tiles: [{near[0]}, {near[1]}]{replicas}",
         key="tiles",
         got=f"[{tiles.rows}, {tiles.columns}]",
         allowed=f"at most [{rows}, {columns}]",
     )
 
 
-def _check_weights(model: Model, lies: Sequence[_Lies]) -> None:
-    """Refuse weights that all positions share beside weights that each has for itself."""
+def _check_weights(model: Model, extents: Sequence[_Extent]) -> None:
+    """Raise InputError for weights that all positions share beside separate weights at every position."""
     shared = [
         layer
-        for layer, lie in zip(model.layers, lies, strict=True)
-        if lie.size and layer.num_parameters and layer.op not in UNTIED
+        for layer, extent in zip(model.layers, extents, strict=True)
+        if extent.size and layer.num_parameters and layer.op not in UNTIED
     ]
     if shared and has_untied(model):
         message = (
-            f"'{shared[0].name}' has weights that all positions share, beside layers whose weights lie with their "
-            "tiles; local-fields exchanges the gradients of all layers or of none among tiles"
+            f"'{shared[0].name}' has weights that all positions share, but other layers have separate weights at every "
+            "position; local-fields all-reduces the gradients of all layers among tiles, or of none"
         )
         raise InputError(message, key="kind", got="local-fields", allowed="a model of one or the other")
 
 
-def _on_tile(layer: Layer, lie: _Lies, tile: int, tiles: Tiles, activation_bytes: float) -> TilePiece:
-    if lie.size is None:
-        gathers = (GroupCall("all-gather", lie.gathered * activation_bytes, TILES),) if lie.gathered else ()
+def _on_tile(layer: Layer, extent: _Extent, tile: int, tiles: Tiles, activation_bytes: float) -> TilePiece:
+    if extent.size is None:
+        gathers = (GroupCall("all-gather", extent.gathered * activation_bytes, TILES),) if extent.gathered else ()
         return TilePiece(Piece(layer, is_split=False, before_forward=gathers))
-    own, is_untied = tiles.own(tile, lie.size), layer.op in UNTIED
-    part = divided(layer, own.positions, lie.size[0] * lie.size[1])
+    own, is_untied = tiles.own(tile, extent.size), layer.op in UNTIED
+    part = divided(layer, own.positions, extent.size[0] * extent.size[1])
     if not is_untied:
         part = replace(part, num_parameters=layer.num_parameters)
     if _is_mean_of_all(layer):
@@ -177,9 +180,9 @@ def _on_tile(layer: Layer, lie: _Lies, tile: int, tiles: Tiles, activation_bytes
     image = (layer.shape["height"], layer.shape["width"])
     read, each = read_by(layer.op, layer.shape, own), layer.input_elements / (image[0] * image[1])
     shares = tiles.shares(read, image)
-    borders = tuple(Border(other, share.positions * each) for other, share in shares if other != tile)
+    halos = tuple(Halo(other, share.positions * each) for other, share in shares if other != tile)
     part = replace(part, input_elements=read.positions * each, shape=_shape(layer, own, read))
-    return TilePiece(Piece(part, is_untied), borders)
+    return TilePiece(Piece(part, is_untied), halos)
 
 
 def _shape(layer: Layer, own: Area, read: Area) -> dict[str, int]:
@@ -188,7 +191,7 @@ def _shape(layer: Layer, own: Area, read: Area) -> dict[str, int]:
 
 
 def tile_parts(rows: Sequence[Sequence[TilePiece]], times: Sequence[Sequence[LayerTime]]) -> tuple[Part, ...]:
-    """Return the part of each tile, which has all layers."""
+    """Return the part of each tile, with all layers."""
     alike = (False,) * len(rows[0])
     return tuple(
         Part(0, tuple(each.piece for each in row), tuple(seconds), alike, (0,), 0.0)
@@ -196,33 +199,33 @@ def tile_parts(rows: Sequence[Sequence[TilePiece]], times: Sequence[Sequence[Lay
     )
 
 
-def tile_memory(row: Sequence[TilePiece], part: Part, rules: HeldRules) -> dict[str, float]:
-    """Return the bytes that a GPU holds at its peak, by what they are for: with its tile's layers the borders of them.
+def tile_memory(row: Sequence[TilePiece], part: Part, rules: MemoryRules) -> dict[str, float]:
+    """Return the bytes that a GPU stores at its peak, by purpose: its tile's layers and their halos.
 
-    What is gathered counts as borders.
+    Gathered inputs count as halos.
     """
     number = PRECISIONS[rules.precision]
-    around = sum(border.elements for each in row for border in each.borders) * number.activation_bytes
+    halo_bytes = sum(halo.elements for each in row for halo in each.halos) * number.activation_bytes
     gathered = calls_bytes((each.piece for each in row), "all-gather")
-    held = stage_memory([HeldPart(part.pieces, 1.0, part.units, part.again)], rules)
-    return {**held, "borders": (around + gathered) * rules.micro_batch} if around + gathered else held
+    held = stage_memory([PartInMemory(part.pieces, 1.0, part.units, part.recomputes)], rules)
+    return {**held, "borders": (halo_bytes + gathered) * rules.micro_batch} if halo_bytes + gathered else held
 
 
 def compile_tile(
     tile: int, rows: Sequence[Sequence[TilePiece]], part: Part, update_s: float, rules: Rules, activation_bytes: float
 ) -> StagePlan:
-    """Compile the program of a tile; `rows` are those of all tiles, `activation_bytes` those of an element."""
-    writer = _Writer(tile, rows, part, rules, activation_bytes * rules.micro_batch)
+    """Compile the program of a tile; `rows` are the pieces of all tiles, `activation_bytes` those of an element."""
+    builder = _ProgramBuilder(tile, rows, part, rules, activation_bytes * rules.micro_batch)
     for layer in range(len(part.pieces)):
-        writer.forward(layer)
+        builder.forward(layer)
     for layer in reversed(range(len(part.pieces))):
-        writer.backward(layer)
-    return writer.plan(update_s)
+        builder.backward(layer)
+    return builder.plan(update_s)
 
 
 @dataclass
-class _Writer:
-    """Writes the program of a tile down, operation by operation."""
+class _ProgramBuilder:
+    """Builds the program of a tile, operation by operation."""
 
     tile: int
     rows: Sequence[Sequence[TilePiece]]
@@ -230,42 +233,42 @@ class _Writer:
     rules: Rules
     batch_bytes: float  # of an element of all samples
     ops: list[Op] = field(default_factory=list)
-    grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
+    completed: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
 
     def forward(self, layer: int) -> None:
-        """Get the border of a layer, give others theirs, and compute."""
+        """Exchange the halos of a layer, and compute it."""
         piece, time = self.part.pieces[layer], self.part.times[layer]
-        self._exchange("activations", layer, self._given(layer), self.rows[self.tile][layer].borders)
+        self._exchange("activations", layer, self._sent_halos(layer), self.rows[self.tile][layer].halos)
         self._calls(piece.before_forward, f"before {FORWARD}", layer)
         self._compute(time.layer.name, time.forward_s, FORWARD)
         self._calls(piece.after_forward, f"after {FORWARD}", layer)
 
     def backward(self, layer: int) -> None:
-        """Compute, and send the gradients of the border back to whose it is."""
+        """Compute, and send the gradients of the halo back to the tiles that have it."""
         piece, time = self.part.pieces[layer], self.part.times[layer]
         self._compute(time.layer.name, time.backward_s, BACKWARD)
         if piece.layer.num_parameters:
-            self.grown.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
-        self._exchange("gradients", layer, self.rows[self.tile][layer].borders, self._given(layer))
+            self.completed.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
+        self._exchange("gradients", layer, self.rows[self.tile][layer].halos, self._sent_halos(layer))
 
     def plan(self, update_s: float) -> StagePlan:
         """Return the program, with buckets where the last of their gradients are complete."""
-        buckets, ready = buckets_of(self.grown, len(self.ops), self.rules)
+        buckets, ready = buckets_of(self.completed, len(self.ops), self.rules)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
         program = Program(self.tile, merged(self.ops))
         return StagePlan(program, iteration_of(program, buckets, update_s))
 
-    def _given(self, layer: int) -> list[Border]:
-        """Return what other tiles get from this one before a layer."""
+    def _sent_halos(self, layer: int) -> list[Halo]:
+        """Return the halos that other tiles receive from this one before a layer."""
         return [
-            Border(other, border.elements)
+            Halo(other, halo.elements)
             for other, row in enumerate(self.rows)
-            for border in row[layer].borders
-            if border.tile == self.tile
+            for halo in row[layer].halos
+            if halo.tile == self.tile
         ]
 
-    def _exchange(self, what: str, layer: int, sent: Sequence[Border], received: Sequence[Border]) -> None:
+    def _exchange(self, what: str, layer: int, sent: Sequence[Halo], received: Sequence[Halo]) -> None:
         name = f"{what} of tile"
         for each in sent:
             key = Key(f"{name} {self.tile}", 0, layer)

@@ -1,17 +1,17 @@
-"""Convolutions data parallel, fully connected layers model parallel, over the same GPUs.
+"""Convolutions data parallel, fully connected layers tensor parallel, over the same GPUs.
 
 Krizhevsky, "One weird trick for parallelizing convolutional neural networks" (arXiv:1404.5997): K GPUs have all layers
-up to the first fully connected one, each for b samples of its own, and 1/K of that layer and of those behind it, for
-the samples of all. So the many weights of the latter are never exchanged; what they read is, by one of three schemes:
+up to the first fully connected one, each for b samples of its own, and 1/K of that layer and of the layers after it,
+for all samples. So the many weights of the latter are never exchanged. Their inputs are, by one of three schemes:
 
-- `gathered`: everyone's activations go to everyone, and one pass has K b samples; nothing is computed meanwhile.
-- `one-by-one`: in each of K passes one GPU's b samples go to everyone, during the pass before.
-- `in-shares`: in each of K passes b / K samples of each GPU go to everyone, during the pass before.
+- `gathered`: the activations of all GPUs are all-gathered, and one pass has K b samples; nothing computes meanwhile.
+- `one-by-one`: in each of K passes one GPU's b samples are broadcast, during the pass before.
+- `in-shares`: in each of K passes b / K samples of each GPU are all-gathered, during the pass before.
 
-Gradients of the activations go back alike, added on the way, since each GPU has those of its columns only. In each
-scheme (K - 1) K b E bytes go one way, E being the bytes of a sample's activations, and as many back; `one-by-one`
-sends them from one GPU at a time, by the broadcast that the library chooses. Fully connected layers are divided by
-columns and rows in turn, as `clustersim.parallelism.split` does it; in the paper each one is by columns.
+Gradients of the activations go back in the same way and are reduced, since each GPU has those of its columns only. In
+each scheme (K - 1) K b E bytes are sent in each direction, E being the bytes of a sample's activations; `one-by-one`
+sends them from one GPU at a time, by the broadcast that the library chooses. Fully connected layers are split by
+columns and rows in turn, as in `clustersim.parallelism.split`; in the paper each one is split by columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from clustersim.errors import InputError
 from clustersim.model import Layer, LayerTime, Model
-from clustersim.parallelism.memory import HeldPart, HeldRules, stage_memory
+from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memory
 from clustersim.parallelism.pieces import GroupCall, Piece
 from clustersim.parallelism.plan import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.parallelism.split import split_model
@@ -30,23 +30,23 @@ from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Key, Op, Pr
 
 FULLY_CONNECTED = "fully-connected"
 NOT_BEHIND = frozenset({"matmul", "embedding", "router", "experts"})
-"""Layers without weights that read neighbours, or with other than fully connected ones."""
+"""Layers without weights that read neighbours, or that come with other layers."""
 
 ACTIVATIONS, GRADIENTS = "activations", "gradients of activations"
 MOVED_ALONG, SPLIT_ALONG = "replicas", "data"
-"""Two names of the group of all GPUs, whose collectives go beside each other: samples that move, and partial sums."""
+"""Two axis names of the group of all GPUs, whose collectives run in parallel: of samples, and of partial sums."""
 
 MOVES = {
     "gathered": ("all-gather", "reduce-scatter"),
     "one-by-one": ("broadcast", "reduce"),
     "in-shares": ("all-gather", "reduce-scatter"),
 }
-"""How activations go to all GPUs in each scheme, and how their gradients come back."""
+"""Collectives of the activations in each scheme, and of their gradients."""
 
 
 @dataclass(frozen=True)
 class Trick:
-    """K GPUs with `batch` samples each, and how these go through the fully connected layers."""
+    """K GPUs with `batch` samples each, and how these pass through the fully connected layers."""
 
     num_gpus: int
     batch: int
@@ -63,20 +63,20 @@ class Trick:
         return self.batch * self.num_gpus // self.num_passes
 
     def root(self, number: int) -> int:
-        """Return whose samples a pass has, where they are one GPU's."""
+        """Return the GPU whose samples a pass has, if they are those of one GPU."""
         return number if self.scheme == "one-by-one" else 0
 
 
 def trick_pieces(model: Model, trick: Trick, activation_bytes: float) -> tuple[tuple[Piece, ...], int]:
-    """Return what a GPU has of each layer, and the number of the first fully connected one."""
+    """Return a GPU's piece of each layer, and the index of the first fully connected one."""
     first = _first_fully_connected(model)
     shares = trick.scheme == "in-shares" and trick.num_gpus > 1
     if shares and trick.batch % trick.num_gpus:
         below = trick.batch // trick.num_gpus * trick.num_gpus
         near = f"{below} or {below + trick.num_gpus}" if below else f"{trick.num_gpus}"
         raise InputError(
-            f"the {trick.batch} samples of a GPU do not go in {trick.num_gpus} equal shares; the nearest batch per GPU "
-            f"that does is {near}",
+            f"the {trick.batch} samples of a GPU do not divide into {trick.num_gpus} equal shares; the nearest "
+            f"batch per GPU that does is {near}",
             key="scheme",
             got="in-shares",
             allowed=f"a batch per GPU of {near}, or scheme: one-by-one or gathered",
@@ -86,22 +86,22 @@ def trick_pieces(model: Model, trick: Trick, activation_bytes: float) -> tuple[t
         split = split_model(replace(model, layers=model.layers[first:]), trick.num_gpus, activation_bytes)
     except InputError as error:
         raise InputError([replace(mistake, key="kind") for mistake in error.mistakes]) from None
-    entered = replace(split[0], after_backward=())  # the sum of its input's gradient goes to whose samples these are
+    entered = replace(split[0], after_backward=())  # `MOVES` reduces the gradient of its input
     return (*conv, entered, *split[1:]), first
 
 
 def _first_fully_connected(model: Model) -> int:
-    """Return the number of the first fully connected layer; raise InputError for a model that does not end in such."""
+    """Return the index of the first fully connected layer; raise InputError if other layers follow."""
     layers = model.layers
     numbers = [number for number, layer in enumerate(layers) if layer.op == FULLY_CONNECTED and layer.num_parameters]
     if not numbers:
-        raise _mistake(f"{model.name} has no fully connected layer that could be divided over the GPUs")
+        raise _mistake(f"{model.name} has no fully connected layer to split over the GPUs")
     first = numbers[0]
     if not any(layer.num_parameters for layer in layers[:first]):
         raise _mistake(f"{model.name} begins with its fully connected layer '{layers[first].name}'")
     other = next((layer for layer in layers[first:] if _is_other(layer)), None)
     if other is not None:
-        raise _mistake(f"behind the fully connected layer '{layers[first].name}' of {model.name} comes '{other.name}'")
+        raise _mistake(f"after the fully connected layer '{layers[first].name}' of {model.name} comes '{other.name}'")
     return first
 
 
@@ -111,7 +111,7 @@ def _is_other(layer: Layer) -> bool:
 
 
 def _mistake(why: str) -> InputError:
-    message = f"{why}; one-weird-trick is for convolutions with fully connected layers behind them"
+    message = f"{why}; one-weird-trick is for convolutions followed by fully connected layers"
     return InputError(message, key="kind", got="one-weird-trick", allowed="kind: grid, such as {data: ...}")
 
 
@@ -120,25 +120,28 @@ def trick_parts(
 ) -> tuple[Part, ...]:
     """Return the convolutional part, for a GPU's own batch, and the fully connected one, for that of a pass.
 
-    On one GPU there is one part of all layers. `entry_bytes` are those of a pass.
+    A single GPU has one part with all layers. `entry_bytes` are those of a pass.
     """
     cuts = [0, first, len(pieces)] if trick.num_gpus > 1 else [0, len(pieces)]
     parts = []
     for start, end in pairwise(cuts):
         entry = pieces[start].layer.input_elements * activation_bytes * trick.fc_batch if start else 0.0
-        again = (False,) * (end - start)
-        parts.append(Part(start, tuple(pieces[start:end]), tuple(times[start:end]), again, (0,), entry))
+        recomputes = (False,) * (end - start)
+        parts.append(Part(start, tuple(pieces[start:end]), tuple(times[start:end]), recomputes, (0,), entry))
     return tuple(parts)
 
 
-def trick_memory(trick: Trick, parts: Sequence[Part], rules: HeldRules) -> dict[str, float]:
-    """Return the bytes that a GPU holds at its peak, by what they are for.
+def trick_memory(trick: Trick, parts: Sequence[Part], rules: MemoryRules) -> dict[str, float]:
+    """Return the bytes that a GPU stores at its peak, by purpose.
 
-    Besides its layers' those are the gradient of what a pass has read, on its way back, and where there are several
-    passes the activations of the next one, on their way here.
+    Beside its layers these are the gradient of a pass's input while it is sent back, and with several passes the
+    activations of the next one while they are sent here.
     """
     samples = [1.0, trick.fc_batch / trick.batch]
-    held = [HeldPart(part.pieces, times, part.units, part.again) for part, times in zip(parts, samples, strict=False)]
+    held = [
+        PartInMemory(part.pieces, times, part.units, part.recomputes)
+        for part, times in zip(parts, samples, strict=False)
+    ]
     total = stage_memory(held, rules)
     if trick.num_gpus > 1:
         total["activations on their way"] = parts[1].entry_bytes * (1 if trick.num_passes == 1 else 2)
@@ -146,28 +149,28 @@ def trick_memory(trick: Trick, parts: Sequence[Part], rules: HeldRules) -> dict[
 
 
 def compile_trick(trick: Trick, parts: Sequence[Part], update_s: Sequence[float], rules: Rules) -> StagePlan:
-    """Compile the program that all GPUs have; `update_s` [num_parts] are the optimizer's seconds for each part."""
-    writer = _Writer(trick, rules)
+    """Compile the program of all GPUs; `update_s` [num_parts] are the optimizer's seconds for each part."""
+    builder = _ProgramBuilder(trick, rules)
     conv, fc = parts[0], parts[1] if len(parts) > 1 else None
-    writer.forward(conv, 0, 1)
+    builder.forward(conv, 0, 1)
     if fc is not None:
-        writer.passes(fc, update_s[1])
-    writer.backward(conv, 0, 1, is_exchanged=True)
+        builder.passes(fc, update_s[1])
+    builder.backward(conv, 0, 1, is_exchanged=True)
     at_the_end = update_s[:1] if trick.update_every_pass else update_s
-    return writer.plan(sum(at_the_end))
+    return builder.plan(sum(at_the_end))
 
 
 @dataclass
-class _Writer:
-    """Writes the program down, operation by operation."""
+class _ProgramBuilder:
+    """Builds the program, operation by operation."""
 
     trick: Trick
     rules: Rules
     ops: list[Op] = field(default_factory=list)
-    grown: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
+    completed: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
 
     def passes(self, fc: Part, update_s: float) -> None:
-        """Let all samples go forward and backward through the fully connected part, the next ones on their way."""
+        """Pass all samples forward and backward through the fully connected part, and send the next ones meanwhile."""
         trick = self.trick
         self._move(ACTIVATIONS, 0, fc)
         self.ops.append(Wait(Key(ACTIVATIONS, 0, fc.first)))
@@ -184,32 +187,32 @@ class _Writer:
         self.ops += [Wait(Key(GRADIENTS, number, fc.first)) for number in range(trick.num_passes)]
 
     def forward(self, part: Part, number: int, samples: int) -> None:
-        """Go forward through a part with the samples of a pass."""
+        """Append the forward pass of a part with the samples of a pass."""
         for layer, (piece, time) in enumerate(zip(part.pieces, part.times, strict=True)):
             self._calls(piece.before_forward, f"before {FORWARD}", number, part.first + layer, samples)
             self._compute(time.layer.name, time.forward_s, FORWARD, number)
             self._calls(piece.after_forward, f"after {FORWARD}", number, part.first + layer, samples)
 
     def backward(self, part: Part, number: int, samples: int, is_exchanged: bool) -> None:
-        """Go backward through a part, and note when gradients that GPUs exchange are complete."""
+        """Append the backward pass of a part, and record when gradients that GPUs exchange are complete."""
         for layer in reversed(range(len(part.pieces))):
             piece, time = part.pieces[layer], part.times[layer]
             self._calls(piece.before_backward, f"before {BACKWARD}", number, part.first + layer, samples)
             self._compute(time.layer.name, time.backward_s, BACKWARD, number)
             self._calls(piece.after_backward, f"after {BACKWARD}", number, part.first + layer, samples)
             if is_exchanged and piece.layer.num_parameters:
-                self.grown.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
+                self.completed.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
 
     def plan(self, update_s: float) -> StagePlan:
         """Return the program, with buckets where the last of their gradients are complete."""
-        buckets, ready = buckets_of(self.grown, len(self.ops), self.rules)
+        buckets, ready = buckets_of(self.completed, len(self.ops), self.rules)
         for number in reversed(range(len(buckets))):
             self.ops.insert(ready[number], Ready(number))
         program = Program(0, merged(self.ops))
         return StagePlan(program, iteration_of(program, buckets, update_s))
 
     def _move(self, what: str, number: int, fc: Part) -> None:
-        """Begin to bring the samples of a pass to all GPUs, or their gradients back."""
+        """Begin to send the samples of a pass to all GPUs, or their gradients back."""
         op = MOVES[self.trick.scheme][what == GRADIENTS]
         self.ops.append(
             Call(Key(what, number, fc.first), op, MOVED_ALONG, fc.entry_bytes, root=self.trick.root(number))

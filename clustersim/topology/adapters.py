@@ -1,9 +1,10 @@
-"""Hosts whose processes reach each other by the network adapter, as MPI does where it is told to use nothing else."""
+"""Clusters whose messages use other network adapters than usual: one adapter per socket, or always an adapter."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,19 +13,38 @@ from clustersim.topology.fabric_router import FabricRouter
 from clustersim.topology.routes import Routes
 from clustersim.topology.topology import Topology
 
+_CACHE: WeakKeyDictionary[Topology, Topology] = WeakKeyDictionary()
+
+
+def one_adapter_per_socket(topology: Topology) -> Topology:
+    """Return a cluster whose channels between hosts use the adapter near the first GPU of their socket.
+
+    NCCL does so if all adapters of a host report the same system image GUID: it treats them as one card (`net.asic` in
+    src/graph/search.cc and topo.cc), finds one channel, and every group of GPUs finds the same one. Messages between
+    single GPUs still use the adapter near each GPU. Within the host the path of the socket's first GPU is used for its
+    other GPUs.
+    """
+    if topology not in _CACHE:
+        first_of = np.arange(len(topology.node_kinds))
+        _, first, socket = np.unique(topology.memory, return_index=True, return_inverse=True)
+        first_of[topology.gpus] = topology.gpus[first][socket]
+        _CACHE[topology] = replace(topology, first_of_socket=first_of)
+    return _CACHE[topology]
+
 
 @lru_cache(maxsize=4)
 def through_adapters(topology: Topology) -> Topology:
-    """Return a cluster whose messages from one host memory to another, or to itself, always go by an adapter.
+    """Return a cluster whose messages from one host memory to another, or to itself, always go through an adapter.
 
-    Where both are in one host they go to the port of the host's adapter and back, at the port's rate each way. Copies
-    between GPUs and host memory stay as they are. The latest are kept, as what is found out about them is.
+    Within one host they go to the port of the host's adapter and back, at the port's rate in each direction, as with
+    MPI that is configured to use the adapter only. Copies between GPUs and host memory are unchanged. The latest
+    results are cached, together with what is cached for these clusters.
     """
     router = topology.router
     if not isinstance(router, FabricRouter):
         raise InputError(
-            f"the topology '{topology.name}' was not built from hosts, so it has no adapters that messages inside a "
-            "host could go by; take a transport without in_host: adapter",
+            f"the topology '{topology.name}' was not built from hosts, so it has no adapters for messages within a "
+            "host; use a transport without in_host: adapter",
             got=topology.name,
             allowed="a topology of hosts",
             key="transport",
@@ -34,7 +54,7 @@ def through_adapters(topology: Topology) -> Topology:
 
 
 class _ThroughAdapters:
-    """Routes of a cluster of hosts, but those between `looped` nodes of one host leave it."""
+    """Routes of a cluster of hosts; those between `looped` nodes of one host leave it."""
 
     def __init__(self, router: FabricRouter, node_hosts: np.ndarray, looped: frozenset[int]):
         self._router = router

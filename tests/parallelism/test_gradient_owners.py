@@ -1,4 +1,4 @@
-"""Who gets which stretch of a bucket: held to what a table says that has the owner of every single parameter."""
+"""The owner of each slice of a bucket, compared with a table of the owner of every single parameter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from clustersim.model import Layer
 from clustersim.model.tensors import weights_and_biases
-from clustersim.parallelism.owned_runs import runs_of, slices_of
+from clustersim.parallelism.gradient_owners import merge_slices, slices_of
 
 
 def product(inputs: int, outputs: int, count: int = 1) -> Layer:
@@ -28,7 +28,7 @@ MODEL = [EMBEDDING, *BLOCK * 5, norm(8)]
 
 
 def owners(layers: list[Layer], num_owners: int) -> list[int]:
-    """Return the owner of every parameter, in the order in which gradients come."""
+    """Return the owner of every parameter, in the order in which gradients are complete."""
     own = [weights_and_biases(layer) for layer in layers]
     tables = []
     for group in zip(*own, strict=True):
@@ -49,10 +49,10 @@ def owners(layers: list[Layer], num_owners: int) -> list[int]:
 
 
 @pytest.mark.parametrize("num_owners", [1, 2, 3, 16])
-def test_runs_are_those_of_a_table_of_all_parameters(num_owners: int) -> None:
-    found = [tuple(run) for run in runs_of(reversed(slices_of(MODEL, num_owners)))]
+def test_slices_are_those_of_a_table_of_all_parameters(num_owners: int) -> None:
+    found = [tuple(run) for run in merge_slices(reversed(slices_of(MODEL, num_owners)))]
     assert found == [(owner, len(list(run))) for owner, run in groupby(owners(MODEL, num_owners))]
 
 
-def test_one_owner_has_all_in_one_run() -> None:
-    assert len(runs_of(reversed(slices_of(MODEL, 1)))) == 1
+def test_one_owner_has_one_slice() -> None:
+    assert len(merge_slices(reversed(slices_of(MODEL, 1)))) == 1

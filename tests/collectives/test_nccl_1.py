@@ -1,4 +1,4 @@
-"""NCCL 1's one block of threads: what it reads and writes holds a ring up where that takes longer than its links."""
+"""NCCL 1's single thread block: its memory traffic limits a ring if it takes longer than the links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PCIE = load_link("pcie-3-x16").bytes_per_s
 @pytest.mark.parametrize("num_ranks", [2, 3, 4, 8])
 @pytest.mark.parametrize("processes", [False, True])
 def test_a_block_reads_and_writes_what_the_kernel_of_nccl_1_does(num_ranks: int, processes: bool) -> None:
-    """A copy, n - 2 sums, a sum that is kept and sent, n - 2 copies of what is passed on, which processes also keep."""
+    """A copy, n - 2 sums, a sum that is kept and sent, n - 2 forwarded chunks, which processes also keep."""
     moves = block_moves(num_ranks, processes)
     assert len(moves) == 2 * (num_ranks - 1)
     reads_and_writes = 2 + 3 * (num_ranks - 2) + 4 + (3 if processes else 2) * (num_ranks - 2)
@@ -38,7 +38,7 @@ def test_a_block_reads_and_writes_what_the_kernel_of_nccl_1_does(num_ranks: int,
         ("ring", lambda half: 2 * half / PCIE),
     ],
 )
-def test_two_dies_of_a_board_take_their_blocks_time(algorithm: str, seconds: object) -> None:
+def test_two_dies_of_a_board_take_the_time_of_their_blocks(algorithm: str, seconds: object) -> None:
     assert 25e9 < BLOCK < 26e9
     assert callable(seconds)
     (row,) = time_collective("all-reduce", CLUSTER, algorithm, 2, [1e9], "nccl")["rows"]
@@ -53,7 +53,7 @@ def test_every_message_played_takes_as_long_as_the_shortcut(algorithm: str, num_
     assert rows[0] == pytest.approx(rows[1], rel=1e-9)
 
 
-def test_a_gpu_of_which_it_is_not_known_is_held_up_by_nothing() -> None:
+def test_a_gpu_without_a_known_block_rate_has_no_pauses() -> None:
     assert load_gpu("titan-x-maxwell").l2_bytes_per_s is None
     cluster = load_topology(CLUSTER | {"host": HOST | {"gpu": "titan-x-maxwell", "num_gpus": 4}})
     gpus = np.arange(4)
@@ -68,7 +68,7 @@ def test_other_collectives_of_nccl_1_and_other_choices_have_no_pauses() -> None:
         assert pauses_s(schedule, cluster, gpus, "nccl", op, algorithm) is None
 
 
-def test_training_with_a_process_for_each_gpu_waits_for_more() -> None:
+def test_training_with_a_process_for_each_gpu_waits_longer() -> None:
     scenario = {
         "model": "alexnet",
         "num_gpus": 4,

@@ -1,4 +1,4 @@
-"""Groups side by side: each does what it would do by itself."""
+"""Concurrent groups: each does what it would do alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 import simpy
 
 from clustersim.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Schedule, play
+from clustersim.collectives.concurrent_groups import concurrent_groups
 from clustersim.collectives.schedule import Transfer
-from clustersim.collectives.side_by_side import side_by_side
 from clustersim.network import Network
 from clustersim.topology import load_topology
 from tests.network.clusters import star
@@ -21,14 +21,14 @@ KINDS = [
 
 
 def joined(parts: list[Schedule]) -> Schedule:
-    schedule = side_by_side(parts)
+    schedule = concurrent_groups(parts)
     assert schedule is not None
     return schedule
 
 
 @pytest.mark.parametrize("num_ranks", [2, 4, 5])
 @pytest.mark.parametrize(("table", "name"), KINDS)
-def test_each_group_ends_as_it_does_by_itself(table, name: str, num_ranks: int) -> None:
+def test_each_group_ends_as_if_alone(table, name: str, num_ranks: int) -> None:
     one = table[name](num_ranks, 8.0)
     buffers = np.random.default_rng(0).random((3 * num_ranks, one.granularity))
     apart = [play(one, own) for own in np.split(buffers, 3)]
@@ -44,22 +44,22 @@ def test_its_messages_are_those_of_all_groups_step_by_step(table, name: str) -> 
         for each in part.transfers()
     ]
     by_step = sorted(moved, key=lambda each: each.step)
-    together = joined(parts)
-    assert list(together.transfers()) == by_step
-    assert together.num_transfers() == len(by_step)
+    coalesced = joined(parts)
+    assert list(coalesced.transfers()) == by_step
+    assert coalesced.num_transfers() == len(by_step)
 
 
-def test_steps_are_alike_where_they_are_in_all_groups() -> None:
+def test_steps_are_equal_if_they_are_in_all_groups() -> None:
     parts = [ALL_REDUCE["ring"](4, 8.0)] * 2
-    together = joined(parts)
-    assert len({together.pattern(number) for number in range(together.num_steps)}) == 2  # that add, and that do not
+    coalesced = joined(parts)
+    assert len({coalesced.pattern(number) for number in range(coalesced.num_steps)}) == 2  # that add, and that do not
 
 
-def test_groups_with_other_steps_are_not_joined() -> None:
-    assert side_by_side([ALL_REDUCE["ring"](4, 8.0), ALL_REDUCE["ring"](3, 8.0)]) is None
+def test_groups_with_different_steps_are_not_joined() -> None:
+    assert concurrent_groups([ALL_REDUCE["ring"](4, 8.0), ALL_REDUCE["ring"](3, 8.0)]) is None
 
 
-def test_a_group_that_is_slow_holds_back_no_other() -> None:
+def test_a_slow_group_does_not_delay_another() -> None:
     """Of two pairs that exchange 8 bytes at 1 byte/s, the second one enters 100 s later."""
     part = Schedule.from_transfers([Transfer(0, 0, 1, 8.0), Transfer(1, 1, 0, 8.0)])
     env = simpy.Environment()

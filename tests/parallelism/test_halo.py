@@ -1,4 +1,4 @@
-"""Tiles of an image and the borders that they read: each position with one tile, closed forms of what is between."""
+"""Tiles of an image and the halos that they read: each position has one tile, and halos have closed forms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.parallelism.historical.borders import TRANSPOSED, Area, Tiles, read_by
+from clustersim.parallelism.historical.halo import TRANSPOSED, Area, Tiles, read_by
 
 
 def window(height: int, width: int, kernel: int, stride: int = 1, pad: int = 0) -> dict[str, int]:
@@ -29,7 +29,7 @@ def test_every_position_is_on_one_tile(rows: int, columns: int, height: int, wid
     rows=st.integers(1, 6), columns=st.integers(1, 6), kernel=st.integers(1, 9), stride=st.integers(1, 3),
     pad=st.integers(0, 4), height=st.integers(20, 50), width=st.integers(20, 50),
 )  # fmt: skip
-def test_what_a_tile_reads_comes_from_tiles_that_have_it(
+def test_a_tile_reads_from_the_tiles_that_have_the_positions(
     rows: int, columns: int, kernel: int, stride: int, pad: int, height: int, width: int
 ) -> None:
     tiles, shape = Tiles(rows, columns), window(height, width, kernel, stride, min(pad, kernel // 2))
@@ -54,7 +54,7 @@ def test_a_window_reads_half_of_its_width_beyond_the_tile(rows: int, columns: in
     kernel=st.integers(1, 9), stride=st.integers(1, 4), pad=st.integers(0, 8), first=st.integers(0, 20),
     length=st.integers(1, 9),
 )  # fmt: skip
-def test_the_way_back_reads_those_whose_windows_meet_the_tile(
+def test_the_transposed_layer_reads_the_positions_whose_windows_overlap_the_tile(
     kernel: int, stride: int, pad: int, first: int, length: int
 ) -> None:
     """An input i of the way back is in the window of outputs i s - p to i s - p + k - 1."""

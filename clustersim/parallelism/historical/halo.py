@@ -1,9 +1,9 @@
-"""Which positions of an image a tile computes, and which it has to get from others before it can.
+"""The positions of an image that a tile computes, and those that it needs from other tiles: its halo.
 
-An image of h x w positions over rows x columns of tiles: tile (i, j) has rows from i h // rows on and columns from
-j w // columns on, of what every layer writes. For outputs a to b - 1 along an axis a window of k, a step s and a pad p
-reads inputs from a s - p up to (b - 1) s - p + k, as far as there are any; transposed, from ceil((a + p - k + 1) / s)
-up to floor((b - 1 + p) / s) + 1. What lies with others of that is the border: (k - 1) / 2 on each side where s is 1.
+An image of h x w positions over rows x columns of tiles: tile (i, j) has rows from i h // rows on and columns from j w
+// columns on, of the output of every layer. For outputs a to b - 1 along an axis a window of k, a step s and a pad p
+reads inputs from a s - p up to (b - 1) s - p + k, within the image; transposed, from ceil((a + p - k + 1) / s) up to
+floor((b - 1 + p) / s) + 1. The part of it on other tiles is the halo: (k - 1) / 2 on each side if s is 1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 Span = tuple[int, int]
-"""Positions along an axis: the first, and the one behind the last."""
+"""Positions along an axis: the first one, and the end."""
 
 TRANSPOSED = "transposed-locally-connected"
 
@@ -44,7 +44,7 @@ class Tiles(NamedTuple):
         return self.rows * self.columns
 
     def own(self, tile: int, size: tuple[int, int]) -> Area:
-        """Return what a tile has of an image of this height and width.
+        """Return the area of a tile in an image of this height and width.
 
         >>> Tiles(2, 2).own(3, (7, 8))
         Area(rows=(3, 7), columns=(4, 8))
@@ -53,7 +53,7 @@ class Tiles(NamedTuple):
         return Area(_cut(size[0], row, self.rows), _cut(size[1], column, self.columns))
 
     def shares(self, area: Area, size: tuple[int, int]) -> Iterator[tuple[int, Area]]:
-        """Go through the tiles that have something of an area of an image, with what they have of it."""
+        """Yield the tiles that have a part of an area of an image, with that part."""
         rows, columns = (
             [(number, _meet(span, _cut(of, number, parts))) for number in range(parts)]
             for span, of, parts in zip(area, size, self, strict=True)

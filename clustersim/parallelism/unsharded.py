@@ -1,12 +1,13 @@
-"""What is whole for a while of what copies share out: weights of blocks in use, and gradients on their way.
+"""Memory of what is temporarily unsharded: weights of the blocks in use, and gradients before their reduce-scatter.
 
-A block's weights are whole while it computes, and those of the next one as they are gathered meanwhile; its gradients
-are whole until they are shared out, which goes on while the next block's are made (ZeRO stages 2 and 3).
+A block's weights are whole while it computes, and so are those of the next block, which are gathered meanwhile. Its
+gradients are whole until they are reduce-scattered, which overlaps with the backward pass of the next block (ZeRO
+stages 2 and 3).
 
-FSDP (torch/distributed/fsdp, `_post_forward_reshard` and `_fsdp_param_group.py`) does not let go of its root's weights,
-which are what lies in no block of a transformer, from their first use to the end of backward, since backward begins
-with them; their gradients wait for its end. A block's gradients are copied, as wide as they are summed up, into one
-buffer (`reduce_scatter_input`), which stays until the next block's are to be copied, beside those.
+FSDP (torch/distributed/fsdp, `_post_forward_reshard` and `_fsdp_param_group.py`) keeps the unsharded weights of its
+root module (the layers outside the blocks of a transformer) from their first use to the end of the backward pass, since
+the backward pass begins with them; their gradients wait for its end. A block's gradients are copied, in the format of
+the reduction, into one buffer (`reduce_scatter_input`), which is freed when the next block's have been copied.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from itertools import pairwise
 from clustersim.model import Layer
 
 
-def bytes_in_use(
+def unsharded_bytes(
     blocks: Sequence[Sequence[Layer]],
     sharding: str | None,
     weight_bytes: float,
     gradient_bytes: float,
     by_fsdp: bool,
 ) -> float:
-    """Return the bytes of what is whole at once at most, by those of a parameter that layers read and of a gradient.
+    """Return the peak bytes of what is whole at once; sizes are those of a weight as layers read it and of a gradient.
 
-    `blocks` are in the order in which they compute.
+    `blocks` are in the order of computation.
     """
     if sharding not in ("zero-2", "zero-3"):
         return 0.0
@@ -43,7 +44,7 @@ def bytes_in_use(
 
 
 def _largest_pair(sizes: Sequence[float]) -> float:
-    """Return the most that two next to each other come to.
+    """Return the largest sum of two neighbours.
 
     >>> _largest_pair([3.0, 1.0, 2.0, 3.0]), _largest_pair([4.0])
     (5.0, 4.0)

@@ -1,4 +1,4 @@
-"""How long one GPU of a group takes for its piece of every layer."""
+"""Times of one GPU's piece of every layer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from clustersim.parallelism.ring import in_ring, moved_elements
 
 
 def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> tuple[LayerTime, ...]:
-    """Return the seconds of each piece [num_layers], `whole` having those of the undivided layers at the same batch.
+    """Return the seconds of each piece [num_layers]; `whole` has those of the undivided layers at the same batch.
 
-    A kernel of part of the shape takes its time by the kernel model, multiplied by what the undivided layer is known
-    to take over its own estimate: fitting, profiles and published rates go on to the pieces. A layer without a shape,
-    whose times a file gives, takes its share of them. A product that scatters in turns adds up what has come as well.
-    A process waits as long for a kernel of a piece as for one of the whole layer.
+    A kernel for part of the shape takes its time by the kernel model, multiplied by the ratio of the undivided layer's
+    known time to its own estimate: so calibration, profiles and published rates apply to the pieces. A layer without a
+    shape, with times from a file, takes its fraction of them. A product that reduce-scatters in ring steps also adds
+    the received pieces. A process waits as long for a kernel of a piece as for one of the whole layer.
     """
     model = whole.model
     if all(piece.layer is layer for piece, layer in zip(pieces, model.layers, strict=True)):
@@ -33,7 +33,7 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
 
 
 def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operator_s: float) -> tuple[LayerTime, ...]:
-    """Return the seconds of each piece, whose estimates are those of kernels issued each so many seconds."""
+    """Return the seconds of each piece; in the estimates each kernel takes `operator_s` to launch."""
     model = whole.model
 
     def estimated(layers: tuple[Layer, ...]) -> tuple[LayerTime, ...]:
@@ -44,28 +44,28 @@ def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operato
         ).layers  # fmt: skip
 
     parts, wholes = estimated(tuple(piece.block for piece in pieces)), estimated(model.layers)
-    turns = parts
-    if any(piece.num_turns > 1 for piece in pieces):
-        turns = estimated(tuple(piece.turn for piece in pieces))
+    steps = parts
+    if any(piece.num_ring_steps > 1 for piece in pieces):
+        steps = estimated(tuple(piece.ring_step for piece in pieces))
     around = [_around_blocks_s(piece, whole) for piece in pieces]
     return tuple(
         LayerTime(
             piece.layer,
-            known.forward_s * _share(piece, guess, part, turn, "forward_s") + _sums_s(piece, whole) + blocks_s[0],
-            known.backward_data_s * _share(piece, guess, part, turn, "backward_data_s") + blocks_s[1],
-            known.backward_weights_s * _share(piece, guess, part, turn, "backward_weights_s"),
+            known.forward_s * _share(piece, guess, part, ring_step, "forward_s") + _sums_s(piece, whole) + blocks_s[0],
+            known.backward_data_s * _share(piece, guess, part, ring_step, "backward_data_s") + blocks_s[1],
+            known.backward_weights_s * _share(piece, guess, part, ring_step, "backward_weights_s"),
             known.provenance,
         )
-        for piece, known, guess, part, turn, blocks_s in zip(
-            pieces, whole.layers, wholes, parts, turns, around, strict=True
+        for piece, known, guess, part, ring_step, blocks_s in zip(
+            pieces, whole.layers, wholes, parts, steps, around, strict=True
         )
     )
 
 
 def _around_blocks_s(piece: Piece, whole: Workload) -> tuple[float, float]:
-    """Return how long copies and sums around the blocks of a ring take, forward and backward.
+    """Return the seconds of copies and sums around the blocks of ring attention, forward and backward.
 
-    They go at the memory rate that element-wise kernels reach.
+    They run at the memory rate of element-wise kernels.
     """
     if not in_ring(piece):
         return 0.0, 0.0
@@ -78,24 +78,24 @@ def _around_blocks_s(piece: Piece, whole: Workload) -> tuple[float, float]:
 
 
 def _sums_s(piece: Piece, whole: Workload) -> float:
-    """Return how long a GPU adds up what `num_turns` GPUs have of its tokens, where a product scatters in turns.
+    """Return the seconds in which a GPU adds its tokens' pieces from `num_ring_steps` GPUs, after a reduce-scatter.
 
-    A kernel reads all of their pieces and writes one (`_fused_matmul_reduce_scatter_impl` in PyTorch's
+    A kernel reads all of these pieces and writes one (`_fused_matmul_reduce_scatter_impl` in PyTorch's
     torch/distributed/_symmetric_memory, `split_overlap_rs` of TransformerEngine's userbuffers).
     """
-    if piece.num_turns == 1 or not piece.after_forward:
+    if piece.num_ring_steps == 1 or not piece.after_forward:
         return 0.0
     constants = constants_of(whole.gpu, precision_on(whole.gpu, whole.precision).units)
-    moved = sum(call.bytes_per_sample for call in piece.after_forward) * (1 + 1 / piece.num_turns)
+    moved = sum(call.bytes_per_sample for call in piece.after_forward) * (1 + 1 / piece.num_ring_steps)
     return whole.batch * moved / (constants.memory_efficiency * whole.gpu.memory_bytes_per_s) + whole.gpu.launch_s
 
 
-def _share(piece: Piece, whole: LayerTime, part: LayerTime, turn: LayerTime, phase: str) -> float:
-    """Return what a piece takes of its whole layer's time, as one part or in turns."""
+def _share(piece: Piece, whole: LayerTime, part: LayerTime, ring_step: LayerTime, phase: str) -> float:
+    """Return a piece's fraction of its whole layer's time, as one kernel, in blocks or in ring steps."""
     layer = whole.layer
     if piece.layer is layer or piece.layer == layer:
         return 1.0
-    own, num = (turn, piece.num_turns) if phase in piece.turned else (part, piece.num_blocks)
+    own, num = (ring_step, piece.num_ring_steps) if phase in piece.overlapped_phases else (part, piece.num_blocks)
     whole_s, own_s = float(getattr(whole, phase)), float(getattr(own, phase))
     if layer.shape and whole_s > 0:
         return num * own_s / whole_s
