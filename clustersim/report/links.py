@@ -1,4 +1,4 @@
-"""Where the bytes jam: the busiest links drawn on the topology, hosts as groups."""
+"""The busiest links, drawn on the topology with hosts as boxes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LINKS = 28
 
 @dataclass(frozen=True)
 class Links:
-    """The figure in numbers: the busiest links with their places, once for a desktop and once for a phone."""
+    """The figure in numbers: the busiest links with their positions, for a desktop and for a phone."""
 
     title: str
     run: str
@@ -26,7 +26,7 @@ class Links:
 
 
 def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> Links | None:
-    """Return the busiest links and a place for each of their nodes; None where nothing was sent."""
+    """Return the busiest links and the position of each of their nodes; None where nothing was sent."""
     busy = sorted((link for link in run.links if link.num_bytes > 0), key=lambda link: (-link.utilisation, link.name))
     if not busy:
         return None
@@ -48,13 +48,13 @@ def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> Links | No
 def _title(links: tuple[LinkLoad, ...]) -> str:
     worst = links[0]
     equal = sum(link.utilisation > 0.995 * worst.utilisation for link in links)
-    what = f"{worst.src} → {worst.dst}" if worst.src != worst.dst else f"adding in {worst.dst}"
+    what = f"{worst.src} → {worst.dst}" if worst.src != worst.dst else f"the reduction in {worst.dst}"
     also = f" (and {plural(equal - 1, 'other')})" if equal > 1 else ""
-    return f"The busiest link is {what}{also}: at its full rate for {percent(worst.utilisation)} of the iteration"
+    return f"The busiest link is {what}{also}: at full rate for {percent(worst.utilisation)} of the iteration"
 
 
 def draw_links(data: Links) -> Figure:
-    """Draw every link as a line whose width and colour are its utilisation, and name the bottleneck."""
+    """Draw every link as a line whose width and colour show its utilisation, and label the bottleneck."""
     traces, drawn = draw_picture(data.wide)
     narrow_traces, narrow = draw_picture(data.narrow)
     under = (

@@ -1,4 +1,4 @@
-"""How fast at one size: a row for each setting, where there is no curve to draw."""
+"""Throughput at one size: one row per setting, where there is no curve to draw."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clustersim.report.words import count, gpus, percent, plot_text, shortened, 
 
 
 def draw_rates(data: Scaling) -> Figure:
-    """Draw each line's one point as a marker with its interval, the fastest on top; the ideal is a dashed line."""
+    """Draw the one point of each line as a marker with its interval, the fastest on top; dashed: the ideal."""
     lines = sorted(data.lines, key=lambda line: -line.rate[0])
     names = [plot_text(shortened(line.label or gpus(line.num_gpus[0]), 44)) for line in lines]
     number = lines[0].num_gpus[0]
@@ -28,7 +28,7 @@ def draw_rates(data: Scaling) -> Figure:
     )
     traces = [_marker(data, line, place) for place, line in enumerate(lines)]
     traces += [_published(data, lines)] if points else []
-    under = f"{what[0].upper()}{what[1:]} at {gpus(number)}, a row for each setting{band}; dashed: ideal."
+    under = f"{what[0].upper()}{what[1:]} at {gpus(number)}, one row per setting{band}; dashed: ideal."
     narrow = {**names_over([line.label or gpus(number) for line in lines]), "xaxis": {"nticks": 5}}
     return Figure(data.title, under, traces, drawn, {**narrow, "height": 110 + 42 * len(lines)})
 

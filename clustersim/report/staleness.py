@@ -1,4 +1,4 @@
-"""How old the gradients are that get applied."""
+"""Histogram of the staleness of the applied gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clustersim.results import Run, Sweep
 
 @dataclass(frozen=True)
 class Staleness:
-    """The figure in numbers: how many gradients were applied at each age, in versions of the model."""
+    """The figure in numbers: the number of applied gradients by staleness, in versions of the model."""
 
     title: str
     run: str
@@ -29,12 +29,12 @@ def staleness_data(sweep: Sweep, run: Run) -> Staleness | None:
     rows = run.staleness["histogram"]
     mean, p99 = float(run.staleness["mean"]), float(run.staleness["p99"])
     older = "none is" if run.staleness["max"] <= p99 else "1 % are"
-    title = f"A gradient is {mean:.1f} versions old when it is applied; {older} older than {count(p99)}"
+    title = f"Gradients are {mean:.1f} versions old on average when applied; {older} older than {count(p99)}"
     return Staleness(title, run_label(sweep, run), [row[0] for row in rows], [row[1] for row in rows], mean, p99)
 
 
 def draw_staleness(data: Staleness) -> Figure:
-    """Draw a bar for each age, with the mean and the 99th percentile written in."""
+    """Draw one bar per staleness, with the mean and the 99th percentile marked."""
     total = sum(data.num_gradients)
     hover = [
         f"{count(number)} of {count(total)} gradients ({percent(number / total)})<br>were {count(age)} versions old"
@@ -54,7 +54,7 @@ def draw_staleness(data: Staleness) -> Figure:
     ]
     return Figure(
         data.title,
-        f"Gradients applied in {data.run} (%), by how many versions the model had moved on since they were computed.",
+        f"Gradients applied in {data.run} (%) by staleness: versions between the read of the weights and the update.",
         [{**bars, "marker": {"color": "@series0"}}],
         layout(
             320,

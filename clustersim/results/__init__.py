@@ -3,7 +3,7 @@
 No clock, no hardware and no drawing in here; a result can be saved, read and redrawn without simulating.
 """
 
-from clustersim.results.cycles import NOBODY, Cycle, Cycles
+from clustersim.results.cycles import NO_RANK, Cycle, Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.jobs import JobRun, mean_jobs
@@ -13,13 +13,13 @@ from clustersim.results.metrics import breakdown, confidence_interval, staleness
 from clustersim.results.run import BREAKDOWN, WEIGHT_VERSIONS, Interval, LinkClass, LinkLoad, Published, Run, Sweep
 from clustersim.results.synchronous import add_exchange, iteration_spans, parts, stretch_spans
 from clustersim.results.trace import LASTING, Spans, Timesheet
-from clustersim.results.updates import EVERYBODY, Update, UpdateLog
+from clustersim.results.updates import ALL_WORKERS, Update, UpdateLog
 
 __all__ = [
+    "ALL_WORKERS",
     "BREAKDOWN",
-    "EVERYBODY",
     "LASTING",
-    "NOBODY",
+    "NO_RANK",
     "WEIGHT_VERSIONS",
     "Cycle",
     "Cycles",

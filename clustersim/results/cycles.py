@@ -11,7 +11,7 @@ import numpy as np
 from clustersim.results.synchronous import parts, waits
 from clustersim.results.trace import Timesheet
 
-NOBODY = -1
+NO_RANK = -1
 """Stands for the awaited rank where a worker waited for nobody."""
 
 MOST_CYCLES = 20_000
@@ -87,9 +87,9 @@ class Cycles:
 
 
 def awaited_ranks(times: Timesheet) -> np.ndarray:
-    """Return whom each worker waited for longest in each iteration [num_ranks, num_iterations], NOBODY for none."""
+    """Return whom each worker waited for longest in each iteration [num_ranks, num_iterations], NO_RANK for none."""
     longest = np.zeros_like(times.begin_s)
-    awaited = np.full(times.begin_s.shape, NOBODY, dtype=np.int64)
+    awaited = np.full(times.begin_s.shape, NO_RANK, dtype=np.int64)
     for bucket, (start, end) in enumerate(waits(times)):
         longer = np.nan_to_num(end - start) > longest
         longest[longer] = (end - start)[longer]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-EVERYBODY = -1
+ALL_WORKERS = -1
 """Stands for the worker where all workers' gradients make one update together."""
 
 
@@ -34,7 +34,7 @@ class Update(NamedTuple):
         >>> print(Update(1.0, 3, 97, 101, 1.0, True))
         W_101 = W_100 - lr * dW_97 (worker 3, staleness 3)
         """
-        who = "all workers" if self.worker == EVERYBODY else f"worker {self.worker}"
+        who = "all workers" if self.worker == ALL_WORKERS else f"worker {self.worker}"
         applied = self.version_written - 1
         if not self.accepted:
             return f"dW_{self.version_read} is dropped at W_{applied} ({who}, staleness {self.staleness})"
@@ -49,7 +49,7 @@ class Update(NamedTuple):
 class UpdateLog:
     """Every gradient in the order in which it was applied or dropped, in columns [num_gradients]: 29 bytes each.
 
-    Gradients of one update write the same version. `worker` is a rank, or EVERYBODY.
+    Gradients of one update write the same version. `worker` is a rank, or ALL_WORKERS.
     """
 
     time_s: array[float] = field(default_factory=lambda: array("d"))

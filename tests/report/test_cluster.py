@@ -1,4 +1,4 @@
-"""The drawing of a cluster: everything of a small one, two hosts and the ways between them of a large one."""
+"""The drawing of a cluster: all of a small one, two hosts and the routes between them of a large one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_of_a_large_cluster_two_hosts_and_both_ways_between_them_are_drawn(name:
     assert len(topology.node_names) > MAX_NODES
     data = cluster_data(topology)
     assert len(data.boxes) == 2
-    assert "two of the" in data.note
+    assert "Two of " in data.note
     drawn = {frozenset((cable.a, cable.b)) for cable in data.cables}
     first, other = int(topology.gpus[0]), int(topology.gpus[topology.num_gpus // 2])
     for ends in [(first, other), (other, first)]:

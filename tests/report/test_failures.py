@@ -32,8 +32,8 @@ def test_shares_are_of_the_whole_training_and_intervals_stand_side_by_side() -> 
     headings, rows = failure_rows(failing)
     (row,) = (dict(zip(headings, [cell.replace(THIN, " ") for cell in cells], strict=True)) for cells in rows)
     assert [row[part] for part in ("useful", "saving", "lost", "restart")] == ["80 %", "10 %", "5.0 %", "5.0 %"]
-    assert (row["length"], row["fails"]) == ("10.0 h", "3")
-    assert [row[name] for name in ("every", "Young", "Daly", "best")] == [
+    assert (row["total"], row["failures"]) == ("10.0 h", "3")
+    assert [row[name] for name in ("interval", "Young", "Daly", "best")] == [
         "20.0 min",
         "20.0 min",
         "19.3 min",

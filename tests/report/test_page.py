@@ -60,7 +60,13 @@ def test_what_a_user_wrote_is_never_markup(html):
 
 
 def test_the_page_answers_first_then_explains_then_doubts_then_reproduces(html):
-    order = ["<h1>", "Why not faster", "How sure", "Reproduce", "clustersim run synthetic-googlenet.yaml --seed 1"]
+    order = [
+        "<h1>",
+        "What limits the speed",
+        "Error and assumptions",
+        "Reproduce",
+        "clustersim run synthetic-googlenet.yaml --seed 1",
+    ]
     places = [html.index(text) for text in order]
     assert places == sorted(places)
 
@@ -211,9 +217,9 @@ def test_nothing_is_invalid_json_in_the_page(html):
 def test_a_card_keeps_the_room_that_its_figure_needs(html):
     for name, kind in FIGURES.items():
         for figure in kind.make(make_sweep())[:1]:
-            room = re.search(rf'id="plot-{name}" style="--tall:(\d+)px;--tall-narrow:(\d+)px"', html)
+            heights = re.search(rf'id="plot-{name}" style="--tall:(\d+)px;--tall-narrow:(\d+)px"', html)
             tall = figure.layout["height"]
-            assert [int(room[1]), int(room[2])] == [tall, figure.narrow.get("height", tall)]
+            assert [int(heights[1]), int(heights[2])] == [tall, figure.narrow.get("height", tall)]
 
 
 def test_a_page_of_many_large_runs_stays_below_eight_megabytes():

@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_told_in_a_second_table_and_nothing_is_cut() -> Non
     assert max(map(len, lines)) <= 80
     assert "…" not in text
     assert len(tables(of_two_axes(), 80)) == 2
-    for word in ("hierarchical", "bounded-staleness", "efficiency", "compute", "where the time goes"):
+    for word in ("hierarchical", "bounded-staleness", "efficiency", "compute", "time shares"):
         assert word in text
     assert len(tables(of_two_axes(), 200)) == 1
 
@@ -53,4 +53,4 @@ def test_runs_with_baselines_of_their_own_have_a_column_of_them() -> None:
     column = headings.index("baseline")
     assert float(body[0][column].replace(THIN, "")) > 0
     assert headings[column + 1] == "speedup"
-    assert "each run&#x27;s own" in all_runs(apart)
+    assert "Each run has its own baseline" in all_runs(apart)

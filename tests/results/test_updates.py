@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustersim.results import EVERYBODY, NOBODY, Cycles, Timesheet, Update, UpdateLog, stretch_spans
+from clustersim.results import ALL_WORKERS, NO_RANK, Cycles, Timesheet, Update, UpdateLog, stretch_spans
 
 
 def test_a_gradient_takes_less_than_100_bytes():
@@ -17,7 +17,7 @@ def test_a_gradient_takes_less_than_100_bytes():
 def test_updates_read_as_textbooks_write_them():
     assert str(Update(0.0, 3, 97, 101, 0.5, True)) == "W_101 = W_100 - 0.5 lr * dW_97 (worker 3, staleness 3)"
     assert str(Update(0.0, 3, 97, 101, 1.0, False)) == "dW_97 is dropped at W_100 (worker 3, staleness 3)"
-    assert str(Update(0.0, EVERYBODY, 0, 1, 1.0, True)) == "W_1 = W_0 - lr * dW_0 (all workers, staleness 0)"
+    assert str(Update(0.0, ALL_WORKERS, 0, 1, 1.0, True)) == "W_1 = W_0 - lr * dW_0 (all workers, staleness 0)"
 
 
 def test_a_log_comes_back_as_it_was():
@@ -48,7 +48,7 @@ def test_cycles_come_in_the_order_in_which_they_began_and_say_who_was_awaited():
     rows = list(cycles.rows())
     assert [(row.rank, row.iteration) for row in rows] == [(0, 0), (1, 0), (0, 1), (0, 2)]
     assert [row.waiting_s for row in rows] == [0.0, 0.5, 0.0, 0.0]
-    assert [row.awaited_rank for row in rows] == [NOBODY, 0, NOBODY, NOBODY]
+    assert [row.awaited_rank for row in rows] == [NO_RANK, 0, NO_RANK, NO_RANK]
     assert Cycles.from_dict(cycles.to_dict()) == cycles
     assert len(Cycles.of(times, ~np.isnan(times.end_s), limit=2)) == 2
 

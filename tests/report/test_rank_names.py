@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clustersim.report.places import place_name
+from clustersim.report.rank_names import place_name
 from clustersim.report.timeline import draw_timeline, timeline_data
 from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
