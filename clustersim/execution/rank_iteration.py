@@ -8,7 +8,7 @@ import simpy
 from clustersim.execution.job import Job
 from clustersim.execution.layout_collectives import PendingCollective, TimedCollective
 from clustersim.program.ops import Key, Send
-from clustersim.results import LASTING
+from clustersim.results import DURATION_COLUMNS
 from clustersim.shortcuts.micro_batch_cycle import MicroBatchCycles, RankCycles
 
 
@@ -44,11 +44,11 @@ class RankIteration:
         return self.called[key][1] if key in self.called else self.aside[key]
 
     def lasted_s(self) -> np.ndarray:
-        """Return how many seconds each thing lasted so far that a timesheet has no times of [num of `LASTING`]."""
+        """Return the durations of a timesheet so far, in seconds [num of `DURATION_COLUMNS`]."""
         self.job.times.slowed_s[self.place, self.iteration] += self.job.devices[self.place].take_lost_s()
-        return np.array([getattr(self.job.times, name)[self.place, self.iteration] for name in LASTING])
+        return np.array([getattr(self.job.times, name)[self.place, self.iteration] for name in DURATION_COLUMNS])
 
     def last(self, more_s: np.ndarray) -> None:
         """Let each of these things have lasted longer."""
-        for name, seconds in zip(LASTING, more_s.tolist(), strict=False):
+        for name, seconds in zip(DURATION_COLUMNS, more_s.tolist(), strict=False):
             getattr(self.job.times, name)[self.place, self.iteration] += seconds

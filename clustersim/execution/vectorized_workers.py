@@ -74,7 +74,7 @@ class VectorizedWorkers:
         if iteration == self._num_iterations:
             self._finish(len(ranks), float(now_s.max()))
             return
-        self._job.times.make_room(iteration)
+        self._job.times.extend_to(iteration)
         around = self._rounds.get(iteration)
         if around is None:
             around = self._rounds[iteration] = self.rounds(self._job.num_ranks, iteration, self._num_buckets)

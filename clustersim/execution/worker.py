@@ -43,7 +43,7 @@ def compute(job: Job, rank: int, iteration: int, hand_over: Callable[[int, Bucke
     clock, times, gpu = job.clock, job.times, job.devices[rank]
     plan = job.plans(rank, iteration)
     slowdown = job.slowdown(rank, iteration)
-    times.make_room(iteration)
+    times.extend_to(iteration)
     times.begin_s[rank, iteration] = clock.now
     if job.input_stage is not None:
         yield from take_samples(job, rank)
@@ -114,7 +114,7 @@ class BucketSender:
     """The buckets of one iteration of one worker: each sets off after the one before it has been pushed."""
 
     def __init__(self, job: Job, meeting: Exchanger, rank: int, iteration: int):
-        job.times.make_room(iteration)
+        job.times.extend_to(iteration)
         self._job, self._meeting = job, meeting
         self._rank, self._iteration = rank, iteration
         self._plan = job.plans(rank, iteration)

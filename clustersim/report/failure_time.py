@@ -12,7 +12,7 @@ from clustersim.report.palette import PARTS
 from clustersim.report.series import run_label
 from clustersim.report.words import count, duration, percent, plot_text
 from clustersim.results import Run, Sweep
-from clustersim.results.failures import Stretch
+from clustersim.results.failures import StateSpan
 
 MAX_BINS = 90
 STATES = ("useful", "saving", "lost", "restart")
@@ -48,12 +48,12 @@ def failure_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> Failu
     times = run.failures
     if times is None:
         return None
-    rows, stretches = times.downtimes, times.stretches()
-    length_s = stretches[-1].end_s
+    rows, states = times.downtimes, times.states()
+    length_s = states[-1].end_s
     note = "" if times.has_all_downtimes else f"Drawn up to failure {count(len(rows))}."
     edges = np.linspace(0.0, length_s, max_bins + 1)
     bin_s = length_s / max_bins
-    shares = {state: _covered(stretches, state, edges) / bin_s for state in ("lost", "restart")}
+    shares = {state: _covered(states, state, edges) / bin_s for state in ("lost", "restart")}
     rest = np.maximum(0.0, 1.0 - shares["lost"] - shares["restart"])
     saving = times.checkpoint_s / (times.checkpoint_s + times.useful_s)
     shares |= {"useful": rest * (1.0 - saving), "saving": rest * saving}
@@ -68,10 +68,10 @@ def failure_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> Failu
     )
 
 
-def _covered(stretches: list[Stretch], state: str, edges: np.ndarray) -> np.ndarray:
+def _covered(states: list[StateSpan], state: str, edges: np.ndarray) -> np.ndarray:
     """Return how much of each bin is in a state, in seconds [num_bins]."""
     covered = np.zeros(len(edges) - 1)
-    for one in stretches:
+    for one in states:
         if one.state == state:
             covered += np.clip(np.minimum(one.end_s, edges[1:]) - np.maximum(one.start_s, edges[:-1]), 0.0, None)
     return covered

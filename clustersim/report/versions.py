@@ -11,7 +11,7 @@ from clustersim.report.palette import load_colour
 from clustersim.report.series import run_label
 from clustersim.report.words import count, duration, plural, time_unit
 from clustersim.results import Run, Sweep
-from clustersim.results.reads import read_times
+from clustersim.results.read_times import read_times
 
 MAX_LANES = 16
 """Workers whose arrows fit a screen; of more, some evenly spaced, and the one with the most stale gradient."""

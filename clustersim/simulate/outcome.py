@@ -157,7 +157,7 @@ def outcome_of(job: Job, link_bytes: np.ndarray | None = None) -> Outcome:
         link_bytes = carried / num_played
     else:
         sheet = times.select(slice(0, times.num_begun))
-        times = sheet.cut_off(window.end_s, job.input_stage is not None)
+        times = sheet.truncated(window.end_s, job.input_stage is not None)
         updates = job.updates.part(window.first_row, window.last_row)
         num_cycles = int(job.pushed[updates.worker].sum())
         weights, done = window_weights(times, window, ~np.isnan(sheet.end_s), num_cycles)

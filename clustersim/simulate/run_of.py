@@ -23,7 +23,7 @@ from clustersim.results import (
     link_classes,
     mean_jobs,
     staleness_summary,
-    stretch_spans,
+    window_spans,
 )
 from clustersim.scenario import Point
 from clustersim.simulate.memory_time import memory_lines
@@ -192,7 +192,7 @@ def _spans(setup: Setup, outcome: Outcome) -> Spans:
         return outcome.spans
     detailed = set(range(min(_DETAILED_RANKS, setup.point.num_gpus)))
     if not outcome.in_step:
-        return stretch_spans(outcome.times, outcome.weights > 0, outcome.iteration_s, layers, buckets, detailed)
+        return window_spans(outcome.times, outcome.weights > 0, outcome.iteration_s, layers, buckets, detailed)
     iteration = outcome.times.end_s.shape[1] - 1
     slowest = int(outcome.times.computed_s[:, iteration].argmax())
     return iteration_spans(outcome.times, iteration, layers, buckets, {*detailed, slowest})

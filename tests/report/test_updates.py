@@ -9,7 +9,7 @@ from clustersim.report.clocks import clocks_data
 from clustersim.report.staleness_time import draw_staleness_time, staleness_time_data
 from clustersim.report.versions import draw_versions, versions_data
 from clustersim.results import Cycles
-from clustersim.results.reads import read_times
+from clustersim.results.read_times import read_times
 from tests.report.cycles import add, alone, in_lockstep, round_robin, run_of, sweep_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustersim.results import ALL_WORKERS, NO_RANK, Cycles, Timesheet, Update, UpdateLog, stretch_spans
+from clustersim.results import ALL_WORKERS, NO_RANK, Cycles, Timesheet, Update, UpdateLog, window_spans
 
 
 def test_a_gradient_takes_less_than_100_bytes():
@@ -55,7 +55,7 @@ def test_cycles_come_in_the_order_in_which_they_began_and_say_who_was_awaited():
 
 def test_a_stretch_shows_all_that_reaches_into_it():
     times = out_of_step()
-    spans = stretch_spans(times, ~np.isnan(times.end_s), 0.5, [], ["all"], set())
+    spans = window_spans(times, ~np.isnan(times.end_s), 0.5, [], ["all"], set())
     waiting = [row for row in spans.rows() if row[0] == "waiting"]
     assert [(row[1], row[3], row[4]) for row in waiting] == [(1, 2.0, 2.5)]
     assert "waited for rank 0" in waiting[0][6]
@@ -66,7 +66,7 @@ def test_a_stretch_shows_all_that_reaches_into_it():
 def test_a_timesheet_grows_with_the_worker_who_is_ahead():
     times = Timesheet.blank(2, 1, 1)
     times.begin_s[0, 0] = 0.0
-    times.make_room(5)
+    times.extend_to(5)
     times.begin_s[0, 5] = 9.0
     assert times.begin_s[0, 0] == 0.0
     assert times.num_begun == 6
