@@ -49,7 +49,7 @@ class TestCollective:
         [
             ("8 Gb", "write Gbit or GB"),
             ("0B..8B", "above zero"),
-            ("9B..8B", "not smaller"),
+            ("9B..8B", "the smaller one first"),
             ("8B..", "expected a size"),
         ],
     )
@@ -117,8 +117,8 @@ class TestTopology:
         assert main(command) == 3
         out, err = capsys.readouterr()
         errors = json.loads(out)["errors"]
-        told = [(each["file"], each["line"], each["column"], each["key"], each["got"]) for each in errors]
-        assert told == [
+        found = [(each["file"], each["line"], each["column"], each["key"], each["got"]) for each in errors]
+        assert found == [
             ("bad.yaml", 3, 7, "link", "10 Gb/s"),
             ("bad.yaml", 4, 8, "host.gpus", "gpus"),
             ("bad.yaml", 5, 1, "bogus", "bogus"),

@@ -82,7 +82,7 @@ class TestExitStatus:
 
         monkeypatch.setattr("clustersim.data.shipped_files", interrupt)
         assert main(["copy", "x"]) == 130
-        assert capsys.readouterr() == ("", "interrupted: a file that was not finished has not been written\n")
+        assert capsys.readouterr() == ("", "interrupted: unfinished files were not written\n")
 
     def test_no_arguments_show_the_help(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([]) == 2
@@ -194,9 +194,9 @@ sys.exit(main(["copy", "x"]))
 class TestProgress:
     def test_a_log_is_told_once_a_second_and_tenth_at_most(self, capsys: pytest.CaptureFixture[str]) -> None:
         times = iter([0.0, 0.4, 1.1, 1.5, 2.2, 3.3, 4.4])
-        tell = _lines(clock=lambda: next(times))
+        on_progress = _lines(clock=lambda: next(times))
         for share in (0.25, 0.5, 0.75, 0.875, 0.9, 1.0):
-            tell(share, "num_gpus 2")
+            on_progress(share, "num_gpus 2")
         said = [f"simulated {share} (num_gpus 2)" for share in ("50%", "88%", "100%")]
         assert capsys.readouterr().err.splitlines() == said
 

@@ -52,7 +52,7 @@ def test_a_model_that_fits_nowhere_ends_with_status_3_and_the_nearest(capsys: py
 def test_the_table_says_how_many_there_were_and_why_others_lose(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", file, "--gpus", "2,4", "--objective", "cost", "--workers", "1", "--quiet"]) == 0
     printed = capsys.readouterr().out
-    assert "(the best)" in printed
+    assert "(best)" in printed
     assert "layouts, " in printed
     assert "$ / 1,000" in printed
 
