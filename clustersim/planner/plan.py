@@ -25,7 +25,7 @@ from clustersim.planner.space import Choice
 from clustersim.planner.tune import tuned
 from clustersim.scenario import Scenario
 from clustersim.simulate import Workloads
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 
 PLAN_SCHEMA = "clustersim.plan/1"
 Progress = Callable[[float, str], None]
@@ -165,7 +165,7 @@ class _Planning:
         if not ranked:
             raise self._question.scenario.located(self._nowhere())
         try:
-            with Pool(workers) as pool:
+            with ProcessPool(workers) as pool:
                 self._simulate(ranked, pool)
         except KeyboardInterrupt:
             if not self._search.played:
@@ -192,7 +192,7 @@ class _Planning:
             stopped=stopped,
         )
 
-    def _simulate(self, ranked: Sequence[Ranked], pool: Pool) -> None:
+    def _simulate(self, ranked: Sequence[Ranked], pool: ProcessPool) -> None:
         """Simulate what may be among the best, and then other ways of the best of these."""
         point, objective, search = self._question.point, self._objective, self._search
         bounded = self._in_hosts(best_bound_first(ranked, objective, self._least_s))

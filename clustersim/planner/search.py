@@ -16,7 +16,7 @@ from clustersim.planner.objective import Objective
 from clustersim.planner.space import Choice
 from clustersim.scenario import Point
 from clustersim.simulate import Workloads, forecast
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 
 _ROUND = 4
 """How many are simulated before it is asked again whether others can still be better: the same for any number of
@@ -98,7 +98,7 @@ def play_best_first(
     bounded: Iterator[Ranked],
     objective: Objective,
     top: int,
-    pool: Pool,
+    pool: ProcessPool,
     tell: OnProgress,
     search: Search,
     journal: Journal | None = None,
@@ -124,7 +124,7 @@ def play_best_first(
 
 
 def play_all(
-    point: Point, ranked: Sequence[Ranked], pool: Pool, journal: Journal | None = None
+    point: Point, ranked: Sequence[Ranked], pool: ProcessPool, journal: Journal | None = None
 ) -> tuple[list[Played], list[tuple[Choice, str]]]:
     """Return what was simulated of some choices, in their order, and what could not be with the reason.
 

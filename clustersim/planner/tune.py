@@ -11,7 +11,7 @@ from clustersim.planner.objective import Objective
 from clustersim.planner.search import Played, Ranked, play_all
 from clustersim.planner.space import Choice
 from clustersim.scenario import Point
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 
 ALGORITHMS = ("auto", "ring", "double-tree")
 BUCKETS = ("100 MiB", "whole")
@@ -30,7 +30,7 @@ def tuned(
     best: Sequence[Played],
     objective: Objective,
     ranked_of: Callable[[Choice], Ranked | None],
-    pool: Pool,
+    pool: ProcessPool,
     journal: Journal | None = None,
 ) -> list[Played]:
     """Return what other ways of the best layouts make of these, for better or worse.

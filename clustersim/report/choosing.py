@@ -15,7 +15,7 @@ MAX_ROWS = 32
 
 
 @dataclass(frozen=True)
-class Choice:
+class StrategyRow:
     """One setting at the largest size. `dropped` is a share of all gradients; pairs are intervals over seeds."""
 
     label: str
@@ -33,7 +33,7 @@ class Choosing:
 
     title: str
     num_gpus: int
-    choices: tuple[Choice, ...]
+    choices: tuple[StrategyRow, ...]
     level: float | None
     note: str
 
@@ -56,12 +56,12 @@ def choosing_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Choosing | None:
     return Choosing(_title(choices), runs[0].num_gpus, tuple(choices[:max_rows]), max(levels, default=None), note)
 
 
-def _choice(run: Run, label: str) -> Choice:
+def _choice(run: Run, label: str) -> StrategyRow:
     pair = run.interval.samples_per_s if run.interval else None
     updates = 1.0 / run.update_s
     scaled = None if pair is None else (updates * pair[0] / run.samples_per_s, updates * pair[1] / run.samples_per_s)
     total = sum(run.gradients.values())
-    return Choice(
+    return StrategyRow(
         label=label,
         samples_per_s=run.samples_per_s,
         samples_interval=pair,
@@ -72,7 +72,7 @@ def _choice(run: Run, label: str) -> Choice:
     )
 
 
-def _title(choices: list[Choice]) -> str:
+def _title(choices: list[StrategyRow]) -> str:
     fastest = choices[0]
     fresh = [choice for choice in choices if choice.staleness < 0.05]
     what = f"{fastest.label[:1].upper()}{fastest.label[1:]} trains the most samples per second"

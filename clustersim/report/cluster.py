@@ -42,7 +42,7 @@ class Cable:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterDrawing:
     """The figure in numbers: the cables, the position of each node, the box of each host."""
 
     title: str
@@ -58,7 +58,7 @@ def write_topology(topology: Topology, path: str | Path) -> Path:
     return write_atomically(path, page(f"{topology.name}: cluster", __version__, [panel.html()], [panel]))
 
 
-def cluster_data(topology: Topology, max_nodes: int = MAX_NODES) -> Cluster:
+def cluster_data(topology: Topology, max_nodes: int = MAX_NODES) -> ClusterDrawing:
     """Return the figure data: the whole cluster, or two distant hosts of a large one and the routes between them."""
     num_nodes = len(topology.node_names)
     whole = num_nodes <= max_nodes
@@ -69,7 +69,7 @@ def cluster_data(topology: Topology, max_nodes: int = MAX_NODES) -> Cluster:
     note = "" if whole else f"Two of {hosts} are drawn, with the routes between their first GPUs in both directions."
     between = int((topology.links.src != topology.links.dst).sum())  # a memory is a link to itself
     title = f"{topology.name}: {gpus(topology.num_gpus)} in {hosts}, {count(between)} directed links"
-    return Cluster(title, cables, places, boxes, note)
+    return ClusterDrawing(title, cables, places, boxes, note)
 
 
 def _far_pair(topology: Topology) -> np.ndarray:
@@ -104,7 +104,7 @@ def _cables(topology: Topology, nodes: np.ndarray) -> tuple[Cable, ...]:
     )
 
 
-def draw_cluster(data: Cluster) -> Figure:
+def draw_cluster(data: ClusterDrawing) -> Figure:
     """Draw each kind of link in its own colour and dash, the rate in the legend, and the names of nodes."""
     kinds = sorted({cable.kind for cable in data.cables})
     traces = [_lines(data, kind, number) for number, kind in enumerate(kinds)]
@@ -126,7 +126,7 @@ def draw_cluster(data: Cluster) -> Figure:
     return Figure(data.title, under, traces, drawn, {"height": 460}, note=data.note)
 
 
-def _lines(data: Cluster, kind: str, number: int) -> Json:
+def _lines(data: ClusterDrawing, kind: str, number: int) -> Json:
     xs: list[float | None] = []
     ys: list[float | None] = []
     members = [cable for cable in data.cables if cable.kind == kind]
@@ -147,7 +147,7 @@ def _lines(data: Cluster, kind: str, number: int) -> Json:
     }
 
 
-def _handles(data: Cluster) -> Json:
+def _handles(data: ClusterDrawing) -> Json:
     """Return invisible markers in the middle of each line, which carry the hover texts."""
     middles = [_middle(_path(data, cable)) for cable in data.cables]
     return {
@@ -168,7 +168,7 @@ def _hover(cable: Cable) -> str:
     return f"{ends}<br>{kind}, {links}<br>{format_rate(cable.bytes_per_s)}, {format_duration(cable.latency_s)}"
 
 
-def _nodes(data: Cluster) -> Json:
+def _nodes(data: ClusterDrawing) -> Json:
     names = list(data.places)
     return {
         "type": "scatter",
@@ -190,7 +190,7 @@ def _label_side(node: str) -> str:
     return "bottom center" if node.rpartition("/")[2].startswith("memory") else "top center"
 
 
-def _ranges(data: Cluster) -> tuple[list[float], list[float]]:
+def _ranges(data: ClusterDrawing) -> tuple[list[float], list[float]]:
     xs = [*_edges(data.boxes.values(), 0), *(x for x, _ in data.places.values())]
     ys = [*_edges(data.boxes.values(), 1), *(y for _, y in data.places.values())]
     return [min(xs) - 0.7, max(xs) + 0.7], [min(ys) - 0.6, max(ys) + 0.9]
@@ -218,7 +218,7 @@ def _host_name(host: str, box: Box) -> Json:
     }
 
 
-def _path(data: Cluster, cable: Cable) -> list[Place]:
+def _path(data: ClusterDrawing, cable: Cable) -> list[Place]:
     """Return the points of a line: straight, or an arc over the nodes between two ends in the same row of a host."""
     (x0, y0), (x1, y1) = data.places[cable.a], data.places[cable.b]
     host = host_of(cable.a)

@@ -31,7 +31,7 @@ class LayerBar:
 
 
 @dataclass(frozen=True)
-class Layers:
+class LayerBars:
     """The figure in numbers: the layers with the longest time, longest first, and the sum of those not drawn."""
 
     title: str
@@ -41,14 +41,14 @@ class Layers:
     total_s: float
 
 
-def layers_data(sweep: Sweep, run: Run, max_layers: int = MAX_LAYERS) -> Layers | None:
+def layers_data(sweep: Sweep, run: Run, max_layers: int = MAX_LAYERS) -> LayerBars | None:
     """Return the layers by compute time; None where the run has none that take time."""
     bars = sorted((LayerBar(*row) for row in run.layers), key=lambda bar: -bar.total_s)
     total = sum(bar.total_s for bar in bars)
     if not total:
         return None
     shown, rest = bars[:max_layers], bars[max_layers:]
-    return Layers(_title(bars, total), run_label(sweep, run), tuple(shown), _sum(rest) if rest else None, total)
+    return LayerBars(_title(bars, total), run_label(sweep, run), tuple(shown), _sum(rest) if rest else None, total)
 
 
 def _sum(bars: list[LayerBar]) -> LayerBar:
@@ -72,7 +72,7 @@ def _title(bars: list[LayerBar], total: float) -> str:
     )
 
 
-def draw_layers(data: Layers) -> Figure:
+def draw_layers(data: LayerBars) -> Figure:
     """Draw one stacked bar per layer, hatched by provenance."""
     unit, factor = time_unit(max(bar.total_s for bar in data.bars))
     traces = [_trace(data, kind, factor) for kind in ("forward", "backward")]
@@ -100,7 +100,7 @@ def draw_layers(data: Layers) -> Figure:
     return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=_note(data))
 
 
-def _note(data: Layers) -> str:
+def _note(data: LayerBars) -> str:
     if data.rest is None:
         return ""
     share = percent(data.rest.total_s / data.total_s)
@@ -114,7 +114,7 @@ _PATTERN_WORDS = {
 }
 
 
-def _trace(data: Layers, kind: str, factor: float) -> Json:
+def _trace(data: LayerBars, kind: str, factor: float) -> Json:
     seconds = [getattr(bar, f"{kind}_s") for bar in data.bars]
     hover = [
         f"<b>{plot_text(bar.name)}</b> {plot_text(bar.op)}<br>{LABELS[kind]} {duration(value)} ({bar.provenance})"

@@ -11,11 +11,11 @@ from clustersim.report.words import count, percent, plural
 from clustersim.results import LinkLoad, Run, Sweep
 
 MAX_LINKS = 28
-"""Links drawn at most; fewer where their names would cover each other."""
+"""Links drawn at most; fewer where their names would overlap."""
 
 
 @dataclass(frozen=True)
-class Links:
+class BusyLinks:
     """The figure in numbers: the busiest links with their positions, for a desktop and for a phone."""
 
     title: str
@@ -25,7 +25,7 @@ class Links:
     note: str
 
 
-def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> Links | None:
+def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> BusyLinks | None:
     """Return the busiest links and the position of each of their nodes; None where nothing was sent."""
     busy = sorted((link for link in run.links if link.num_bytes > 0), key=lambda link: (-link.utilisation, link.name))
     if not busy:
@@ -36,7 +36,7 @@ def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> Links | No
     num_used = max(len(busy), sum(one.num_used for one in run.link_classes))
     shown = len(wide.links)
     note = f"The {shown} busiest of {count(num_used)} used links are drawn ({len(narrow.links)} on a narrow screen)."
-    return Links(
+    return BusyLinks(
         title=_title(most),
         run=run_label(sweep, run),
         wide=wide,
@@ -53,7 +53,7 @@ def _title(links: tuple[LinkLoad, ...]) -> str:
     return f"The busiest link is {what}{also}: at full rate for {percent(worst.utilisation)} of the iteration"
 
 
-def draw_links(data: Links) -> Figure:
+def draw_links(data: BusyLinks) -> Figure:
     """Draw every link as a line whose width and colour show its utilisation, and label the bottleneck."""
     traces, drawn = draw_picture(data.wide)
     narrow_traces, narrow = draw_picture(data.narrow)

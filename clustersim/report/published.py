@@ -8,7 +8,7 @@ from statistics import median
 from clustersim.report.figure import Figure, Json, axis, layout
 from clustersim.report.series import run_label
 from clustersim.report.words import THIN, count, percent, plot_text, times
-from clustersim.results import Published, Run, Sweep
+from clustersim.results import PublishedFigure, Run, Sweep
 
 METRICS = {"hours": "time to train", "speedup": "speedup", "samples_per_s": "samples/s", "efficiency": "efficiency"}
 """Label of each metric of a published point."""
@@ -62,7 +62,7 @@ def comparisons(sweep: Sweep) -> tuple[Comparison, ...]:
     return tuple(row for run in sweep.runs for point in run.published if (row := compare(sweep, run, point)))
 
 
-def compare(sweep: Sweep, run: Run, point: Published) -> Comparison | None:
+def compare(sweep: Sweep, run: Run, point: PublishedFigure) -> Comparison | None:
     """Compare a run with one published point; None where the run forecasts no such metric."""
     forecast = forecast_of(run, point.metric)
     if not forecast or point.value <= 0:

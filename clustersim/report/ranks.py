@@ -17,7 +17,7 @@ MAX_BARS = 512
 
 
 @dataclass(frozen=True)
-class Ranks:
+class RankBars:
     """The figure in numbers: `parts_s[part]` is [num_bars] mean seconds of an iteration."""
 
     title: str
@@ -27,7 +27,7 @@ class Ranks:
     ranks_per_bar: int
 
 
-def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> Ranks | None:
+def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> RankBars | None:
     """Return each rank's breakdown; None where the ranks differ by less than 1 % of an iteration."""
     rows = run.worker_breakdown_s
     if len(rows) < 2 or not _differ(run):
@@ -37,7 +37,7 @@ def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> Ranks | None
     parts = {
         part: [sum(rows[rank].get(part, 0.0) for rank in group) / len(group) for group in groups] for part in BREAKDOWN
     }
-    return Ranks(
+    return RankBars(
         title=_title(run),
         run=run_label(sweep, run),
         labels=[_label(run, group) for group in groups],
@@ -83,7 +83,7 @@ def _label(run: Run, group: range) -> str:
     return f"rank {group[0]} ({name})" if name else f"rank {group[0]}"
 
 
-def draw_ranks(data: Ranks) -> Figure:
+def draw_ranks(data: RankBars) -> Figure:
     """Draw one thin stacked bar per rank, side by side."""
     number = len(data.labels)
     totals = [sum(seconds[place] for seconds in data.parts_s.values()) for place in range(number)]

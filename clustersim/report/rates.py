@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.palette import series_colour, series_marker
-from clustersim.report.scaling import Line, Scaling
+from clustersim.report.scaling import Scaling, ScalingLine
 from clustersim.report.words import count, gpus, percent, plot_text, shortened, times
 
 
@@ -33,7 +33,7 @@ def draw_rates(data: Scaling) -> Figure:
     return Figure(data.title, under, traces, drawn, {**narrow, "height": 110 + 42 * len(lines)})
 
 
-def _marker(data: Scaling, line: Line, place: int) -> Json:
+def _marker(data: Scaling, line: ScalingLine, place: int) -> Json:
     rate, low, high = line.rate[0], line.low[0], line.high[0]
     text = times(rate) if data.metric == "speedup" else f"{count(rate)} samples/s"
     bars: Json = {"visible": False}
@@ -52,7 +52,7 @@ def _marker(data: Scaling, line: Line, place: int) -> Json:
     }
 
 
-def _published(data: Scaling, lines: list[Line]) -> Json:
+def _published(data: Scaling, lines: list[ScalingLine]) -> Json:
     places = {line.label: place for place, line in enumerate(lines)}
     return {
         "type": "scatter",

@@ -20,7 +20,7 @@ NARROW_WIDTH_PX = 260.0
 
 
 @dataclass(frozen=True)
-class Line:
+class ScalingLine:
     """One forecast line: [num_points] GPUs, speedup (or samples/s), its interval, efficiency and iteration."""
 
     label: str
@@ -33,7 +33,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Point:
+class PublishedPoint:
     """One published figure on the same axis, the label of its line, and its hover text in its own unit."""
 
     label: str
@@ -51,8 +51,8 @@ class Scaling:
 
     metric: str  # speedup or samples_per_s
     title: str
-    lines: tuple[Line, ...]
-    points: tuple[Point, ...]
+    lines: tuple[ScalingLine, ...]
+    points: tuple[PublishedPoint, ...]
     ideal: tuple[float, ...]
     one_size: bool
     basis: str
@@ -97,9 +97,9 @@ def scaling_title(sweep: Sweep) -> str:
     return f"{gpus(run.num_gpus)} give {what}, at {percent(run.efficiency)} efficiency"
 
 
-def _line(one: Series, metric: str) -> Line:
+def _line(one: Series, metric: str) -> ScalingLine:
     intervals = [getattr(run.interval, metric) if run.interval else None for run in one.runs]
-    return Line(
+    return ScalingLine(
         label=one.label,
         num_gpus=[run.num_gpus for run in one.runs],
         rate=[float(getattr(run, metric)) for run in one.runs],
@@ -110,7 +110,7 @@ def _line(one: Series, metric: str) -> Line:
     )
 
 
-def _points(sweep: Sweep, run: Run, label: str, metric: str) -> list[Point]:
+def _points(sweep: Sweep, run: Run, label: str, metric: str) -> list[PublishedPoint]:
     points = []
     for published in run.published:
         row = compare(sweep, run, published)
@@ -118,11 +118,13 @@ def _points(sweep: Sweep, run: Run, label: str, metric: str) -> list[Point]:
             text = f"published {METRICS[row.metric]} {in_unit(row.metric, row.published)}"
             forecast = f"forecast {row.forecast_text()}, error {percent(row.error, signed=True)}"
             words = [f"<b>{plot_text(row.run)}</b>", text, forecast, plot_text(row.source), plot_text(row.note)]
-            points.append(Point(label, run.num_gpus, getattr(run, metric) * row.gain, "<br>".join(filter(None, words))))
+            points.append(
+                PublishedPoint(label, run.num_gpus, getattr(run, metric) * row.gain, "<br>".join(filter(None, words)))
+            )
     return points
 
 
-def _ideal(lines: tuple[Line, ...]) -> tuple[float, ...]:
+def _ideal(lines: tuple[ScalingLine, ...]) -> tuple[float, ...]:
     slopes: list[float] = []
     for line in lines:
         for number, rate, efficiency in zip(line.num_gpus, line.rate, line.efficiency, strict=True):
@@ -228,7 +230,7 @@ def _covers(data: Scaling, number: int) -> bool:
     )
 
 
-def _line_traces(data: Scaling, line: Line, number: int) -> list[Json]:
+def _line_traces(data: Scaling, line: ScalingLine, number: int) -> list[Json]:
     """Return a line with its band and its efficiency; dashed with open markers where it covers another."""
     covers = _covers(data, number)
     name = plot_text(line.label) or "forecast"
@@ -252,7 +254,7 @@ def _line_traces(data: Scaling, line: Line, number: int) -> list[Json]:
     ]
 
 
-def _band(line: Line, name: str, colour: str) -> list[Json]:
+def _band(line: ScalingLine, name: str, colour: str) -> list[Json]:
     known = [
         (number, low, high)
         for number, low, high in zip(line.num_gpus, line.low, line.high, strict=True)
@@ -279,7 +281,7 @@ def _band(line: Line, name: str, colour: str) -> list[Json]:
     ]
 
 
-def _published_trace(points: tuple[Point, ...]) -> Json:
+def _published_trace(points: tuple[PublishedPoint, ...]) -> Json:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -292,7 +294,7 @@ def _published_trace(points: tuple[Point, ...]) -> Json:
     }
 
 
-def _hover(data: Scaling, line: Line, place: int) -> str:
+def _hover(data: Scaling, line: ScalingLine, place: int) -> str:
     rate = line.rate[place]
     what = f"speedup {times(rate)}" if data.metric == "speedup" else f"{count(rate)} samples/s"
     words = [f"<b>{', '.join(filter(None, (gpus(line.num_gpus[place]), plot_text(line.label))))}</b>", what]

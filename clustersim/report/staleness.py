@@ -11,7 +11,7 @@ from clustersim.results import Run, Sweep
 
 
 @dataclass(frozen=True)
-class Staleness:
+class StalenessHistogram:
     """The figure in numbers: the number of applied gradients by staleness, in versions of the model."""
 
     title: str
@@ -22,7 +22,7 @@ class Staleness:
     p99: float
 
 
-def staleness_data(sweep: Sweep, run: Run) -> Staleness | None:
+def staleness_data(sweep: Sweep, run: Run) -> StalenessHistogram | None:
     """Return the histogram of staleness; None where every gradient was fresh."""
     if not run.staleness.get("max"):
         return None
@@ -30,10 +30,12 @@ def staleness_data(sweep: Sweep, run: Run) -> Staleness | None:
     mean, p99 = float(run.staleness["mean"]), float(run.staleness["p99"])
     older = "none is" if run.staleness["max"] <= p99 else "1 % are"
     title = f"Gradients are {mean:.1f} versions old on average when applied; {older} older than {count(p99)}"
-    return Staleness(title, run_label(sweep, run), [row[0] for row in rows], [row[1] for row in rows], mean, p99)
+    return StalenessHistogram(
+        title, run_label(sweep, run), [row[0] for row in rows], [row[1] for row in rows], mean, p99
+    )
 
 
-def draw_staleness(data: Staleness) -> Figure:
+def draw_staleness(data: StalenessHistogram) -> Figure:
     """Draw one bar per staleness, with the mean and the 99th percentile marked."""
     total = sum(data.num_gradients)
     hover = [

@@ -15,7 +15,7 @@ from clustersim.report.palette import LABELS, PARTS
 from clustersim.report.rank_names import host_names, rank_name
 from clustersim.report.series import run_label
 from clustersim.report.words import count, duration, percent, plot_text, plural, time_unit
-from clustersim.results import NO_RANK, Cycle, Run, Sweep
+from clustersim.results import NO_RANK, Run, Sweep, WorkerIteration
 
 MAX_LANES = 24
 """GPUs whose lanes fit a screen; of more, those that explain the waiting are shown."""
@@ -89,7 +89,7 @@ def _busy_s(run: Run) -> float:
     return sum(run.cycles.end_s) - sum(run.cycles.begin_s)
 
 
-def _window(run: Run, found: IterationTable) -> list[Cycle]:
+def _window(run: Run, found: IterationTable) -> list[WorkerIteration]:
     """Return the last iterations: a fixed number in lockstep, otherwise those in a time span of the same length."""
     rows = list(run.cycles.rows())
     if found.in_lockstep:
@@ -101,7 +101,7 @@ def _window(run: Run, found: IterationTable) -> list[Cycle]:
     return [row for row in rows if row.end_s > latest_s - MAX_ITERATIONS / 2 * mean_s]
 
 
-def _lanes(run: Run, cycles: list[Cycle], last_ranks: list[LastRank], limit: int) -> list[int]:
+def _lanes(run: Run, cycles: list[WorkerIteration], last_ranks: list[LastRank], limit: int) -> list[int]:
     """Return the ranks that are shown, in order: awaited ones, those that wait longest, and others evenly spaced."""
     every = sorted({cycle.rank for cycle in cycles})
     if len(every) <= limit:
@@ -115,7 +115,7 @@ def _lanes(run: Run, cycles: list[Cycle], last_ranks: list[LastRank], limit: int
     return sorted(list(wanted)[:limit])
 
 
-def _bars(cycle: Cycle, origin_s: float, last: LastRank | None) -> list[Bar]:
+def _bars(cycle: WorkerIteration, origin_s: float, last: LastRank | None) -> list[Bar]:
     """Return the spans of one iteration: compute, waiting, communication, update."""
     waited_s = cycle.computed_s + cycle.waiting_s
     edges = [
@@ -131,7 +131,7 @@ def _bars(cycle: Cycle, origin_s: float, last: LastRank | None) -> list[Bar]:
     ]
 
 
-def _why(cycle: Cycle, last: LastRank | None) -> str:
+def _why(cycle: WorkerIteration, last: LastRank | None) -> str:
     if cycle.awaited_rank == NO_RANK:
         return ""
     text = f"longest for rank {cycle.awaited_rank}"

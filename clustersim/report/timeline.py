@@ -31,7 +31,7 @@ _SHIFTED = 0.02
 
 
 @dataclass(frozen=True)
-class Lane:
+class TimelineLane:
     """One rank: its number, its GPU, whether it is the awaited one, and its position in a layout."""
 
     rank: int
@@ -41,7 +41,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class TimelineData:
     """The figure in numbers: `marks` have seconds from the start of the iteration, which may have no number.
 
     Where ranks are not `in_lockstep` it shows several iterations.
@@ -50,7 +50,7 @@ class Timeline:
     title: str
     run: str
     iteration: int | None
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimelineLane, ...]
     marks: tuple[Mark, ...]
     length_s: float
     note: str
@@ -68,17 +68,18 @@ class Timeline:
         return len({mark.name.partition(MICRO_BATCH)[2] for mark in self.marks if mark.kind in _COMPUTED} - {""}) > 1
 
 
-def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timeline | None:
+def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> TimelineData | None:
     """Return one iteration of a run as marks in lanes; None where the run recorded no spans."""
     chosen = select_marks(run, max_marks)
     if chosen is None:
         return None
-    return Timeline(
+    return TimelineData(
         title=timeline_title(run, chosen),
         run=run_label(sweep, run),
         iteration=chosen.iteration if chosen.in_lockstep and not chosen.laid_out else None,
         lanes=tuple(
-            Lane(rank, rank_name(run, rank), rank == chosen.last, place_name(run, rank)) for rank in chosen.ranks
+            TimelineLane(rank, rank_name(run, rank), rank == chosen.last, place_name(run, rank))
+            for rank in chosen.ranks
         ),
         marks=tuple(chosen.marks),
         length_s=chosen.length_s,
@@ -134,7 +135,7 @@ def _stretch_title(run: Run, chosen: Selection) -> str:
     return f"Asynchronous ranks wait {' and '.join(waits)} in {whole}"
 
 
-def draw_timeline(data: Timeline) -> Figure:
+def draw_timeline(data: TimelineData) -> Figure:
     """Draw one bar per mark: the upper bar of a lane is the rank's compute, the thin lower one its communication."""
     unit, factor = time_unit(data.length_s)
     place = {lane.rank: number for number, lane in enumerate(data.lanes)}
@@ -173,7 +174,7 @@ def draw_timeline(data: Timeline) -> Figure:
     )  # fmt: skip
 
 
-def _subtitle(data: Timeline, unit: str) -> str:
+def _subtitle(data: TimelineData, unit: str) -> str:
     what = "One iteration" if data.in_lockstep else "A few iterations of each worker"
     words = [f"{what} of {data.run} over time ({unit})."]
     if any(mark.kind in COMMUNICATION for mark in data.marks):
@@ -189,7 +190,7 @@ def _subtitle(data: Timeline, unit: str) -> str:
     return " ".join(words)
 
 
-def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, data: Timeline) -> Json:
+def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, data: TimelineData) -> Json:
     thin = kind in COMMUNICATION
     names = {lane.rank: ", ".join(filter(None, (lane.place, lane.name))) for lane in data.lanes}
     return {
@@ -215,7 +216,7 @@ def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, d
     }
 
 
-def _numbers(kind: str, marks: list[Mark], data: Timeline) -> Json:
+def _numbers(kind: str, marks: list[Mark], data: TimelineData) -> Json:
     """Return the micro-batch numbers of bars that are wide enough for them."""
     text = [_micro_batch(mark, data) for mark in marks]
     if not any(text):
@@ -236,7 +237,7 @@ def _with_few_numbers(trace: Json, length: float) -> Json:
     return {**trace, "text": [text if fits else "" for text, fits in zip(trace["text"], wide, strict=True)]}
 
 
-def _micro_batch(mark: Mark, data: Timeline) -> str:
+def _micro_batch(mark: Mark, data: TimelineData) -> str:
     """Return the number of a bar's micro-batch if there are several and the bar is wide enough, else an empty text."""
     if not data.has_micro_batches:
         return ""
@@ -245,7 +246,7 @@ def _micro_batch(mark: Mark, data: Timeline) -> str:
     return mark.name.partition(MICRO_BATCH)[2]
 
 
-def _edge(mark: Mark, data: Timeline) -> float:
+def _edge(mark: Mark, data: TimelineData) -> float:
     """Return the width of the line around a bar: 0 where the bar itself is hardly wider."""
     return 0.5 if mark.end_s - mark.start_s > data.length_s / 150 else 0.0
 
@@ -260,7 +261,7 @@ def _hover(mark: Mark, name: str) -> str:
     return "<br>".join([*words, plot_text(mark.cause)] if mark.cause else words)
 
 
-def _label(lane: Lane, long: bool) -> str:
+def _label(lane: TimelineLane, long: bool) -> str:
     name = lane.place or plot_text(lane.name)
     text = f"{lane.rank} · {name}" if long and name else str(lane.rank)
     return f"<b>{'awaited ▸ ' if long else '▸ '}{text}</b>" if lane.last else text

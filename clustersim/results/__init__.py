@@ -3,7 +3,6 @@
 No clock, no hardware and no drawing: a result can be saved, read and drawn again without simulating.
 """
 
-from clustersim.results.cycles import NO_RANK, Cycle, Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.metrics import (
@@ -21,7 +20,7 @@ from clustersim.results.run import (
     LinkClass,
     LinkLoad,
     MemoryLine,
-    Published,
+    PublishedFigure,
     Run,
     Sweep,
     mean_jobs,
@@ -29,6 +28,7 @@ from clustersim.results.run import (
 from clustersim.results.synchronous import add_exchange, iteration_spans, parts, window_spans
 from clustersim.results.trace import DURATION_COLUMNS, Spans, Timesheet
 from clustersim.results.updates import ALL_WORKERS, Update, UpdateLog
+from clustersim.results.worker_iterations import NO_RANK, WorkerIteration, WorkerIterations
 
 __all__ = [
     "ALL_WORKERS",
@@ -36,21 +36,21 @@ __all__ = [
     "DURATION_COLUMNS",
     "NO_RANK",
     "WEIGHT_VERSIONS",
-    "Cycle",
-    "Cycles",
     "FailureTimes",
     "Interval",
     "JobRun",
     "LinkClass",
     "LinkLoad",
     "MemoryLine",
-    "Published",
+    "PublishedFigure",
     "Run",
     "Spans",
     "Sweep",
     "Timesheet",
     "Update",
     "UpdateLog",
+    "WorkerIteration",
+    "WorkerIterations",
     "add_exchange",
     "breakdown",
     "busiest_links",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustersim.results.cycles import Cycles
 from clustersim.results.updates import UpdateLog
+from clustersim.results.worker_iterations import WorkerIterations
 
 _ROUNDED_S = 2e-9
 """Tolerance: iterations are rounded to the nanosecond, the update log is not."""
 
 
-def read_times(updates: UpdateLog, cycles: Cycles, stashes: bool = False) -> np.ndarray:
+def read_times(updates: UpdateLog, cycles: WorkerIterations, stashes: bool = False) -> np.ndarray:
     """Return the start time of each gradient's computation in seconds [num_gradients]; NaN where unknown.
 
     A worker that stashes weights has several gradients in flight. It starts each one when it has made the version that
@@ -27,7 +27,7 @@ def _written_times(updates: UpdateLog) -> np.ndarray:
     return np.array([since_s.get(where, np.nan) for where in read])
 
 
-def _begin_times(updates: UpdateLog, cycles: Cycles) -> np.ndarray:
+def _begin_times(updates: UpdateLog, cycles: WorkerIterations) -> np.ndarray:
     """Return the start time of the iteration of each gradient.
 
     A worker's gradients are applied in the order of its iterations, none before its backward pass has ended, and at

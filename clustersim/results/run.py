@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.results.cycles import Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
+from clustersim.results.worker_iterations import WorkerIterations
 
 RESULT_SCHEMA = "clustersim.result/1"
 
@@ -124,7 +124,7 @@ class MemoryLine:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedFigure:
     """A published figure to compare with the forecast, of one metric."""
 
     num_gpus: int
@@ -171,7 +171,7 @@ class Run:
     memory_bytes: float
     memory_parts: Mapping[str, float]
     provenance: Mapping[str, float]
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedFigure, ...] = ()
     iterations_s: tuple[float, ...] = ()
     worker_breakdown_s: tuple[Mapping[str, float], ...] = ()
     layers: tuple[tuple[str, str, float, float, str, float], ...] = ()
@@ -188,7 +188,7 @@ class Run:
     worker_staleness: tuple[float | None, ...] = ()
     updates: UpdateLog = field(default_factory=UpdateLog, repr=False)
     more_updates: tuple[UpdateLog, ...] = field(default=(), repr=False)
-    cycles: Cycles = field(default_factory=Cycles, repr=False)
+    cycles: WorkerIterations = field(default_factory=WorkerIterations, repr=False)
     spans: Spans = field(default_factory=Spans, repr=False)
     gpu_memory_bytes: float | None = None
     iteration_dollars: float | None = None
@@ -230,7 +230,7 @@ class Run:
             values["interval"] = Interval.from_dict(values["interval"])
         if values.get("adapters") is not None:
             values["adapters"] = tuple(values["adapters"])
-        values["published"] = tuple(Published(**row) for row in values.get("published", ()))
+        values["published"] = tuple(PublishedFigure(**row) for row in values.get("published", ()))
         values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))
         if values.get("failures") is not None:
@@ -240,7 +240,7 @@ class Run:
         values["spans"] = Spans(**values.get("spans", {}))
         values["updates"] = UpdateLog.from_dict(values.get("updates", {}))
         values["more_updates"] = tuple(UpdateLog.from_dict(log) for log in values.get("more_updates", ()))
-        values["cycles"] = Cycles.from_dict(values.get("cycles", {}))
+        values["cycles"] = WorkerIterations.from_dict(values.get("cycles", {}))
         for key in ("layers", "buckets"):
             values[key] = tuple(tuple(row) for row in values.get(key, ()))
         for key in ("worker_breakdown_s", "rank_names", "iterations_s", "worker_staleness"):

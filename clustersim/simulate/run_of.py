@@ -11,11 +11,11 @@ import numpy as np
 
 from clustersim.hardware import load_gpu
 from clustersim.results import (
-    Cycles,
     Interval,
-    Published,
+    PublishedFigure,
     Run,
     Spans,
+    WorkerIterations,
     breakdown,
     busiest_links,
     confidence_interval,
@@ -67,7 +67,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         memory_parts=fullest,
         provenance=setup.reference.provenance(),
         published=tuple(
-            Published(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
+            PublishedFigure(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
             for figure in point.published
             if figure.num_gpus == point.num_gpus
         ),
@@ -109,7 +109,7 @@ def _with_detail(run: Run, setup: Setup, outcomes: list[Outcome]) -> Run:
         worker_staleness=first.worker_staleness(),
         updates=first.updates,
         more_updates=tuple(outcome.updates for outcome in outcomes[1:]),
-        cycles=Cycles.of(first.times, first.weights > 0),
+        cycles=WorkerIterations.of(first.times, first.weights > 0),
         layers=_layers(setup),
         spans=_spans(setup, first),
         memory_lines=() if setup.laid_out is None or first.spans is None else memory_lines(setup.laid_out, first.spans),

@@ -11,7 +11,7 @@ from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
 from clustersim.scenario import Point, Scenario, SweepPoint, at_points, load_scenario
 from clustersim.simulate import Forecast, Workloads, forecast
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 
 Progress = Callable[[float, str], None]
 """Told which share of the sweep is done, 0 to 1, and which point is being played."""
@@ -70,7 +70,7 @@ def _side_by_side(
     def done(number: int, how_many: int) -> None:
         progress(how_many / len(points), labels[number])
 
-    with Pool(workers) as pool:
+    with ProcessPool(workers) as pool:
         asked = [(axes, point, exact) for axes, point in points]
         order = sorted(range(len(points)), key=lambda number: -points[number].point.num_gpus)
         return pool.map(_forecast, asked, done, order)

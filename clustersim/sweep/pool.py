@@ -15,13 +15,13 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class Pool:
+class ProcessPool:
     """Processes that are started when they are first needed, and end with the `with` block.
 
     `workers` is how many there are at most, as many as there are cores where it is 0. With one, the work is done in
     this process. What they are asked must be a function of a module, and it and its items must pickle.
 
-    >>> with Pool(1) as pool:
+    >>> with ProcessPool(1) as pool:
     ...     pool.map(abs, [-2, 1])
     [2, 1]
     """

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from clustersim.results import NO_RANK, Cycles, Run, Spans, Sweep, Update, UpdateLog, staleness_summary
+from clustersim.results import NO_RANK, Run, Spans, Sweep, Update, UpdateLog, WorkerIterations, staleness_summary
 from tests.report.synthetic import make_run, make_sweep
 
 COMMUNICATION_S = 0.1
 
 
-def in_lockstep(compute_s, begin_late_s=None) -> Cycles:
+def in_lockstep(compute_s, begin_late_s=None) -> WorkerIterations:
     """Return the iterations of synchronous workers; `compute_s` is [num_iterations][num_ranks] seconds."""
-    cycles, start_s = Cycles(), 0.0
+    cycles, start_s = WorkerIterations(), 0.0
     for iteration, row in enumerate(compute_s):
         late = begin_late_s[iteration] if begin_late_s is not None else [0.0] * len(row)
         ready = [start_s + late_s + seconds for late_s, seconds in zip(late, row, strict=True)]
@@ -28,12 +28,12 @@ def in_lockstep(compute_s, begin_late_s=None) -> Cycles:
     return cycles
 
 
-def alone(compute_s, num_iterations) -> Cycles:
+def alone(compute_s, num_iterations) -> WorkerIterations:
     """Return the iterations of workers without any exchange; `compute_s` [num_ranks] is the time of one iteration."""
     rows = sorted(
         (number * seconds, rank, number) for rank, seconds in enumerate(compute_s) for number in range(num_iterations)
     )
-    cycles = Cycles()
+    cycles = WorkerIterations()
     for begin_s, rank, number in rows:
         end_s = begin_s + compute_s[rank]
         add(cycles, rank, number, begin_s, end_s, end_s, 0.0, NO_RANK)
@@ -64,7 +64,7 @@ def sweep_of(*runs, **parts) -> Sweep:
 
 def round_robin(num_workers, num_rounds, compute_s=1.0):
     """Return cycles and updates of workers that start one after the other and then take turns: staleness n - 1."""
-    cycles, updates, version = Cycles(), [], 0
+    cycles, updates, version = WorkerIterations(), [], 0
     read = [0] * num_workers
     begin_s = [0.0] * num_workers
     for number in range(num_rounds):

@@ -9,7 +9,7 @@ import pytest
 from clustersim.report.answer import answer, rows, tiles, time_rows
 from clustersim.report.published import compare, comparisons, draw_published, error_summary, in_unit
 from clustersim.report.words import THIN
-from clustersim.results import Published
+from clustersim.results import PublishedFigure
 from tests.report.synthetic import make_comparison, make_run, make_sweep
 
 
@@ -19,13 +19,13 @@ from tests.report.synthetic import make_comparison, make_run, make_sweep
 )
 def test_the_error_is_forecast_over_published_less_one(metric, forecast, gain):
     run = replace(make_run(8), time_to_train_s=72000.0, speedup=20.0, samples_per_s=20.0, efficiency=0.2)
-    row = compare(make_sweep((8,)), run, Published(8, metric, forecast / 2, "A. Author, 2016"))
+    row = compare(make_sweep((8,)), run, PublishedFigure(8, metric, forecast / 2, "A. Author, 2016"))
     assert row.error == pytest.approx(1.0)
     assert row.gain == pytest.approx(gain)
 
 
 def test_what_is_not_forecast_is_not_compared():
-    run = replace(make_run(8), time_to_train_s=None, published=(Published(8, "hours", 10.0),))
+    run = replace(make_run(8), time_to_train_s=None, published=(PublishedFigure(8, "hours", 10.0),))
     assert comparisons(replace(make_sweep((8,)), runs=(run,))) == ()
 
 

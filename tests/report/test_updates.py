@@ -8,7 +8,7 @@ import pytest
 from clustersim.report.clocks import clocks_data
 from clustersim.report.staleness_time import draw_staleness_time, staleness_time_data
 from clustersim.report.versions import draw_versions, versions_data
-from clustersim.results import Cycles
+from clustersim.results import WorkerIterations
 from clustersim.results.read_times import read_times
 from tests.report.cycles import add, alone, in_lockstep, round_robin, run_of, sweep_of
 
@@ -62,7 +62,7 @@ def test_each_gradient_is_read_when_its_iteration_began():
 
 
 def test_a_gradient_that_waits_for_others_is_that_of_the_iteration_before():
-    cycles = Cycles()
+    cycles = WorkerIterations()
     for number in range(3):
         add(cycles, 0, number, float(number), number + 1.0, number + 1.0, 0.0, -1)
     updates = [(1.5, 0, 0, 1, 1.0, True), (2.5, 0, 0, 2, 1.0, True), (3.0, 0, 1, 3, 1.0, True)]
@@ -71,7 +71,7 @@ def test_a_gradient_that_waits_for_others_is_that_of_the_iteration_before():
 
 def test_gradients_of_iterations_that_were_not_kept_have_no_time():
     cycles, updates = round_robin(2, 4)
-    late = Cycles(*(column[4:] for column in vars(cycles).values()))
+    late = WorkerIterations(*(column[4:] for column in vars(cycles).values()))
     times = read_times(run_of(cycles, updates).updates, late)
     assert np.isnan(times[:4]).all()
     assert not np.isnan(times[4:]).any()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustersim.results import ALL_WORKERS, NO_RANK, Cycles, Timesheet, Update, UpdateLog, window_spans
+from clustersim.results import ALL_WORKERS, NO_RANK, Timesheet, Update, UpdateLog, WorkerIterations, window_spans
 
 
 def test_a_gradient_takes_less_than_100_bytes():
@@ -44,13 +44,13 @@ def out_of_step() -> Timesheet:
 
 def test_cycles_come_in_the_order_in_which_they_began_and_say_who_was_awaited():
     times = out_of_step()
-    cycles = Cycles.of(times, ~np.isnan(times.end_s))
+    cycles = WorkerIterations.of(times, ~np.isnan(times.end_s))
     rows = list(cycles.rows())
     assert [(row.rank, row.iteration) for row in rows] == [(0, 0), (1, 0), (0, 1), (0, 2)]
     assert [row.waiting_s for row in rows] == [0.0, 0.5, 0.0, 0.0]
     assert [row.awaited_rank for row in rows] == [NO_RANK, 0, NO_RANK, NO_RANK]
-    assert Cycles.from_dict(cycles.to_dict()) == cycles
-    assert len(Cycles.of(times, ~np.isnan(times.end_s), limit=2)) == 2
+    assert WorkerIterations.from_dict(cycles.to_dict()) == cycles
+    assert len(WorkerIterations.of(times, ~np.isnan(times.end_s), limit=2)) == 2
 
 
 def test_a_stretch_shows_all_that_reaches_into_it():

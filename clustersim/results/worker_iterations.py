@@ -14,11 +14,11 @@ from clustersim.results.trace import Timesheet
 NO_RANK = -1
 """Value of the awaited rank where a worker did not wait."""
 
-MOST_CYCLES = 20_000
+MAX_ITERATIONS = 20_000
 """Iterations kept of a run; of more, the last ones are kept."""
 
 
-class Cycle(NamedTuple):
+class WorkerIteration(NamedTuple):
     """One iteration of one worker: its start, the end of compute, the end of its exchange, and its end.
 
     The worker waited `waiting_s` for others, longest for `awaited_rank`.
@@ -35,8 +35,8 @@ class Cycle(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cycles:
-    """Columns of `Cycle`, in the order in which the iterations began; seconds to the nanosecond."""
+class WorkerIterations:
+    """Columns of `WorkerIteration`, in the order in which the iterations began; seconds to the nanosecond."""
 
     rank: list[int] = field(default_factory=list)
     iteration: list[int] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Cycles:
     awaited_rank: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, times: Timesheet, counts: np.ndarray, limit: int = MOST_CYCLES) -> Cycles:
+    def of(cls, times: Timesheet, counts: np.ndarray, limit: int = MAX_ITERATIONS) -> WorkerIterations:
         """Return the last `limit` iterations of a timesheet selected by `counts` [num_ranks, num_iterations]."""
         ranks, iterations = np.nonzero(counts)
         order = np.lexsort((iterations, ranks, times.begin_s[counts]))[-limit:]
@@ -69,9 +69,9 @@ class Cycles:
             awaited_rank=awaited_ranks(times)[chosen].tolist(),
         )
 
-    def rows(self) -> Iterator[Cycle]:
+    def rows(self) -> Iterator[WorkerIteration]:
         """Yield the iterations one by one."""
-        return map(Cycle._make, zip(*vars(self).values(), strict=True))
+        return map(WorkerIteration._make, zip(*vars(self).values(), strict=True))
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -81,7 +81,7 @@ class Cycles:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Cycles:
+    def from_dict(cls, document: Mapping[str, Any]) -> WorkerIterations:
         """Return the columns of a JSON document."""
         return cls(**document)
 
