@@ -44,9 +44,9 @@ def test_a_model_that_fits_nowhere_ends_with_status_3_and_the_nearest(capsys: py
     settings = ["parallelism.offload=none", "batch.per_gpu=1", "model=megatron-8.3b"]
     given = [part for setting in settings for part in ("--set", setting)]
     assert main(["plan", "offload", "--gpus", "1", "--workers", "1", "--quiet", *given]) == 3
-    told = capsys.readouterr().err
-    assert "no layout fits" in told
-    assert "on 8 GPUs it would fit with pipeline 8" in told
+    error = capsys.readouterr().err
+    assert "no layout fits" in error
+    assert "on 8 GPUs it would fit with pipeline 8" in error
 
 
 def test_the_table_says_how_many_there_were_and_why_others_lose(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +63,7 @@ def test_a_plan_that_is_stopped_is_printed_and_ends_with_status_130(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.planner.tune.play_all", stopped)
+    monkeypatch.setattr("clustersim.planner.tune.simulate_all", stopped)
     assert main(["plan", file, "--gpus", "2", "--top", "1", "--workers", "1", "--json"]) == 130
     printed = capsys.readouterr()
     assert json.loads(printed.out)["stopped"] is True

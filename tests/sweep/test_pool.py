@@ -23,7 +23,7 @@ def late(seconds: float) -> float:
     return seconds
 
 
-def who(number: int) -> int:
+def process_id(number: int) -> int:
     return os.getpid()
 
 
@@ -36,10 +36,10 @@ def fail(number: int) -> int:
 
 
 def test_answers_come_in_the_order_of_the_items_whoever_is_done_first():
-    told: list[int] = []
+    calls: list[int] = []
     with ProcessPool(2) as pool:
-        assert pool.map(late, [0.3, 0.0, 0.1], lambda number, how_many: told.append(how_many)) == [0.3, 0.0, 0.1]
-    assert told == [1, 2, 3]
+        assert pool.map(late, [0.3, 0.0, 0.1], lambda number, num_done: calls.append(num_done)) == [0.3, 0.0, 0.1]
+    assert calls == [1, 2, 3]
 
 
 def test_workers_look_for_garbage_more_seldom_than_the_command():
@@ -50,14 +50,14 @@ def test_workers_look_for_garbage_more_seldom_than_the_command():
 
 def test_one_process_or_one_item_is_done_here():
     with ProcessPool(1) as pool:
-        assert pool.map(who, [1, 2]) == [os.getpid()] * 2
+        assert pool.map(process_id, [1, 2]) == [os.getpid()] * 2
     with ProcessPool(2) as pool:
-        assert pool.map(who, [1]) == [os.getpid()]
+        assert pool.map(process_id, [1]) == [os.getpid()]
 
 
 def test_the_processes_serve_several_rounds():
     with ProcessPool(2) as pool:
-        first, second = set(pool.map(who, range(8))), set(pool.map(who, range(8)))
+        first, second = set(pool.map(process_id, range(8))), set(pool.map(process_id, range(8)))
     assert os.getpid() not in first | second
     assert len(first | second) <= 2
 
