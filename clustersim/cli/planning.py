@@ -119,7 +119,7 @@ def _print(found: Plan) -> None:
         typer.echo("\n".join(lines(found, console.width)))
     else:
         console.print(_table(found))
-    others = ". Of the others:" if found.discarded else ""
+    others = ". Discarded:" if found.discarded else ""
     typer.echo(f"{found.num_layouts:,} layouts, {found.num_simulated} simulated{others}")
     for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
         typer.echo(f"  {num:,}: {why}")

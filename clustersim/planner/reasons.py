@@ -56,7 +56,7 @@ def _computes(choice: Choice, best: Choice) -> Sequence[str]:
     if choice.layout.recompute != best.layout.recompute and choice.layout.recompute != "none":
         causes.append(f"recomputes activations ({choice.layout.recompute})")
     if choice.micro_batch < best.micro_batch:
-        causes.append(f"smaller micro-batches ({choice.micro_batch} for {best.micro_batch})")
+        causes.append(f"smaller micro-batches ({choice.micro_batch} instead of {best.micro_batch})")
     if choice.grid.tensor > best.grid.tensor:
         causes.append(f"smaller kernels (tensor {choice.grid.tensor})")
     if choice.grid.context > best.grid.context:

@@ -56,11 +56,11 @@ def breakdown_title(sweep: Sweep) -> str:
             f"{of_model(sweep)}"
         )
     last = rivals[-1]
-    shares = [
-        f"{percent(one.breakdown_s.get(part, 0.0) / one.iteration_s)} {what}with {setting(sweep, one)}"
-        for one, what in ((run, f"{LABELS[part]} "), (last, ""))
-    ]
-    return f"{_where(run)}, each iteration is {' and '.join(shares)}"
+    shares = [percent(one.breakdown_s.get(part, 0.0) / one.iteration_s) for one in (run, last)]
+    return (
+        f"{_where(run)}, {LABELS[part]} takes {shares[0]} of each iteration with {setting(sweep, run)}, "
+        f"and {shares[1]} with {setting(sweep, last)}"
+    )
 
 
 def _all_computing(sweep: Sweep, run: Run, last: Run) -> str:

@@ -80,7 +80,7 @@ def draw_checkpoint_interval(data: CheckpointInterval) -> Figure:
         legend=legend(),
     )
     closed = "; dashed: expected value for exponential failures" if any(data.expected_s) else ""
-    under = f"Total training time of {data.run} ({unit}) against the checkpoint interval{closed}."
+    under = f"Total training time ({unit}) against the checkpoint interval: {data.run}{closed}."
     return Figure(data.title, under, traces, drawn, {"xaxis": _time_ticks(data.interval_s, 5)}, label=data.run)
 
 

@@ -110,7 +110,7 @@ def draw_choosing(data: Choosing) -> Figure:
     )
     band = f"; whiskers: {percent(data.level)} interval over seeds" if data.level else ""
     means = " and ".join(["staleness"] * stale + ["dropped gradients"] * dropped)
-    rest = f"{means} are means" if means else "all gradients are fresh when applied, and none is dropped"
+    rest = f"{means}: means" if means else "all gradients are fresh when applied, and none is dropped"
     under = f"At {gpus(data.num_gpus)}, one row per setting{band}; {rest}."
     traces = [_trace(data, column, number) for number, column in enumerate(columns)]
     narrow, narrow_traces = _narrow(data, columns)

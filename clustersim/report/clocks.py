@@ -156,7 +156,7 @@ def draw_clocks(data: Clocks) -> Figure:
         showlegend=True,
         legend=legend(),
     )
-    under = f"Iterations begun by each worker of {data.run} minus those of the slowest, over time ({unit}). " + (
+    under = f"Iterations begun by each worker minus those of the slowest, over time ({unit}): {data.run}. " + (
         "Lines are shifted slightly so that they do not overlap." if data.label_is_rank else ""
     )
     return Figure(data.title, under, [band, *lines], drawn, {"xaxis": {"nticks": 5}}, label=data.run)

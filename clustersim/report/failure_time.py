@@ -129,7 +129,7 @@ def draw_failure_time(data: FailureTime) -> Figure:
         showlegend=True,
         legend=legend(),
     )
-    under = f"One whole training of {data.run} ({unit}): shares of each {duration(data.bin_s)} (%); ticks: failures."
+    under = f"One whole training ({unit}), shares of each {duration(data.bin_s)} (%): {data.run}. Ticks: failures."
     return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=data.note)
 
 

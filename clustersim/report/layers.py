@@ -79,7 +79,7 @@ def draw_layers(data: LayerBars) -> Figure:
     number = len(data.bars)
     origins = sorted({bar.provenance for bar in data.bars})
     keys = [_PATTERN_WORDS[name] for name in origins if name in _PATTERN_WORDS]
-    under = f"One iteration of {data.run} on a GPU with the whole model ({unit}), longest first; {', '.join(keys)}."
+    under = f"One iteration on a GPU with the whole model ({unit}), longest first: {data.run}; {', '.join(keys)}."
     drawn = layout(
         90 + 24 * number,
         barmode="stack",

@@ -59,7 +59,7 @@ def draw_link_classes(data: LinkClasses) -> Figure:
     height = 70 + 42 * len(places)
     return Figure(
         data.title,
-        f"Utilisation of the busiest link of each class (% of the iteration at full rate) in {data.run}.",
+        f"Utilisation of the busiest link of each class (% of the iteration at full rate): {data.run}.",
         [trace],
         layout(
             height,

@@ -57,7 +57,5 @@ def draw_links(data: BusyLinks) -> Figure:
     """Draw every link as a line whose width and colour show its utilisation, and label the bottleneck."""
     traces, drawn = draw_picture(data.wide)
     narrow_traces, narrow = draw_picture(data.narrow)
-    under = (
-        f"Busiest links of {data.run}; width and colour: utilisation (% of the iteration at full rate); boxes: hosts."
-    )
+    under = f"Busiest links: {data.run}. Width and colour: utilisation (% of the iteration at full rate); boxes: hosts."
     return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note, narrow_traces=narrow_traces)

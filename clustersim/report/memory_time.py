@@ -109,7 +109,7 @@ def draw_memory_time(data: MemoryTime) -> Figure:
         xaxis=axis(f"time ({unit})", showgrid=False),
         yaxis=axis("memory (GB)", rangemode="tozero"),
     )
-    under = f"Memory in use on a GPU of each stage over an iteration of {data.run} (GB); dashed: the GPU's memory."
+    under = f"Memory in use on a GPU of each stage over an iteration (GB): {data.run}. Dashed: the GPU's memory."
     left_out = data.num_stages - len(data.names)
     note = f"{len(data.names)} of {data.num_stages} stages are drawn." if left_out else ""
     return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=note)

@@ -106,7 +106,7 @@ def draw_ranks(data: RankBars) -> Figure:
     averaged = f"; each bar is the mean of {count(data.ranks_per_bar)} neighbours" if data.ranks_per_bar > 1 else ""
     return Figure(
         data.title,
-        f"Mean iteration of each rank of {data.run} ({unit}), split into its parts{averaged}.",
+        f"Mean iteration of each rank ({unit}), split into its parts{averaged}: {data.run}.",
         traces,
         layout(
             340,

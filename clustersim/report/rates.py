@@ -16,7 +16,7 @@ def draw_rates(data: Scaling) -> Figure:
     ideal = [slope * number for slope in data.ideal]
     points = [point.rate for point in data.points]
     longest = max([line.high[0] or line.rate[0] for line in lines] + ideal + points)
-    what = f"speedup over {data.basis}" if data.metric == "speedup" else "samples/s"
+    what, baseline = ("Speedup", f"; baseline: {data.basis}") if data.metric == "speedup" else ("Samples/s", "")
     band = f"; whiskers are the {percent(data.level)} interval of the mean" if data.level else ""
     drawn = layout(
         110 + 34 * len(lines),
@@ -28,7 +28,7 @@ def draw_rates(data: Scaling) -> Figure:
     )
     traces = [_marker(data, line, place) for place, line in enumerate(lines)]
     traces += [_published(data, lines)] if points else []
-    under = f"{what[0].upper()}{what[1:]} at {gpus(number)}, one row per setting{band}; dashed: ideal."
+    under = f"{what} at {gpus(number)}, one row per setting{baseline}{band}; dashed: ideal."
     narrow = {**names_over([line.label or gpus(number) for line in lines]), "xaxis": {"nticks": 5}}
     return Figure(data.title, under, traces, drawn, {**narrow, "height": 110 + 42 * len(lines)})
 

@@ -171,10 +171,11 @@ def _frame(slope: float, width_px: float) -> Json:
 
 
 def _subtitle(data: Scaling) -> str:
-    what = f"Speedup over {data.basis}" if data.metric == "speedup" else "Training samples per second"
+    is_speedup = data.metric == "speedup"
+    what, baseline = ("Speedup", f"; baseline: {data.basis}") if is_speedup else ("Training samples per second", "")
     band = f"; the band is the {percent(data.level)} interval of the mean" if data.level else ""
     points = "; outlined diamonds: published, offset from the line by the error of its metric" if data.points else ""
-    return f"{what}, against GPUs, both logarithmic{band}{points}. Below: efficiency."
+    return f"{what} against GPUs, both logarithmic{baseline}{band}{points}. Below: efficiency."
 
 
 def _top(data: Scaling) -> float:

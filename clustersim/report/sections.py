@@ -85,7 +85,7 @@ def provenance(run: Run, label: str) -> str:
     share = "All" if known[most] > 0.9999 else percent(known[most])
     return card(
         f"{share} of the compute time {_PROVENANCE[most]}",
-        f"Provenance of the compute time of {label}.",
+        f"Provenance of the compute time: {label}.",
         f'<div class="bar">{bar}</div><ul class="keys">{words}</ul>',
     )
 
@@ -97,7 +97,7 @@ def memory(run: Run, label: str) -> str:
         return ""
     title = f"The GPU that holds most uses {size(run.memory_bytes)}; the largest part is {parts[0][0]}"
     body = [[part, size(value), percent(value / run.memory_bytes)] for part, value in parts]
-    return card(title, f"Memory of {label} by its contents.", grid(["what", "memory", "share"], body, _WORDS))
+    return card(title, f"Memory by its contents: {label}.", grid(["what", "memory", "share"], body, _WORDS))
 
 
 def nearest(sweep: Sweep, run: Run) -> str:
@@ -105,7 +105,7 @@ def nearest(sweep: Sweep, run: Run) -> str:
     found = similar_case_error(sweep, run)
     if found is None:
         return card("No similar validated case", no_similar_case(sweep, run), "")
-    under = "Published measurements that validate clustersim; the command clustersim validate reruns them."
+    under = "Cases with published measurements; clustersim validate repeats the comparison."
     return card(error_sentence(found), under, bullets(found.cases))
 
 

@@ -162,7 +162,7 @@ def basis(sweep: Sweep) -> str:
     """Return the text for the baseline of speedups; where each run has its own, where to find it."""
     if has_one_baseline(sweep):
         return headline(sweep).speedup_basis
-    return "each run's own baseline (see the table of all runs)"
+    return "each run's own (see the table of all runs)"
 
 
 def run_label(sweep: Sweep, run: Run) -> str:

@@ -56,7 +56,7 @@ def draw_staleness(data: StalenessHistogram) -> Figure:
     ]
     return Figure(
         data.title,
-        f"Gradients applied in {data.run} (%) by staleness: versions between the read of the weights and the update.",
+        f"Applied gradients (%) by staleness, in versions between the read of the weights and the update: {data.run}.",
         [{**bars, "marker": {"color": "@series0"}}],
         layout(
             320,

@@ -110,7 +110,7 @@ def draw_staleness_time(data: StalenessTime) -> Figure:
         parts["yaxis2"] = axis("learning rate", range=[0, 1.05], domain=[0.0, 0.36], anchor="x2")
     below = "; below: learning rate relative to the configured one" if data.rate else ""
     per_point = plural(max(1, data.num_gradients // len(data.time_s)), "gradient")
-    under = f"Staleness of the gradients applied in {data.run} over time ({unit}), {per_point} per point{below}."
+    under = f"Staleness of applied gradients over time ({unit}), {per_point} per point{below}: {data.run}."
     height = 420 if data.rate else 320
     drawn = layout(height, showlegend=True, legend=legend(), **parts)
     return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run)

@@ -149,7 +149,7 @@ def draw_straggler_causes(data: StragglerCauses) -> Figure:
     )
     averaged = f", the slowest of {count(data.ranks_per_row)} neighbours per row" if data.ranks_per_row > 1 else ""
     under = (
-        f"Compute time of each rank of {data.run} above the median (%){averaged}; diamonds: the awaited rank. "
+        f"Compute time of each rank above the median (%){averaged}: {data.run}. Diamonds: the awaited rank. "
         f"Below: causes of its delay against the median ({unit})."
     )
     traces = [_heat(data), _marks(data), *(_causes(data, number, factor) for number in range(len(CAUSES)))]

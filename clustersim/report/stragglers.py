@@ -188,8 +188,8 @@ def draw_stragglers(data: Stragglers) -> Figure:
         legend=legend(),
     )
     under = (
-        f"The last iterations of {data.run} over time ({unit}), one lane per GPU; diamonds: when the awaited rank was "
-        "ready. Waiting is drawn before communication."
+        f"The last iterations over time ({unit}), one lane per GPU: {data.run}. Diamonds: the awaited rank is ready. "
+        "Waiting is drawn before communication."
     )
     narrow = {"yaxis": {"ticktext": [str(rank) for rank in data.ranks]}, "xaxis": {"nticks": 5}}
     return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note)

@@ -176,7 +176,7 @@ def draw_timeline(data: TimelineData) -> Figure:
 
 def _subtitle(data: TimelineData, unit: str) -> str:
     what = "One iteration" if data.in_lockstep else "A few iterations of each worker"
-    words = [f"{what} of {data.run} over time ({unit})."]
+    words = [f"{what} over time ({unit}): {data.run}."]
     if any(mark.kind in COMMUNICATION for mark in data.marks):
         words.append("Thick bars: activity of the GPU; thin bars: its buckets in flight.")
     numbers = [_micro_batch(mark, data) for mark in data.marks]
@@ -257,7 +257,8 @@ def _short(value: float) -> float:
 
 def _hover(mark: Mark, name: str) -> str:
     rank = f"rank {mark.rank} ({plot_text(name)})" if name else f"rank {mark.rank}"
-    words = [f"<b>{rank}</b>", f"{LABELS[mark.kind]} {plot_text(mark.name)}: {duration(mark.end_s - mark.start_s)}"]
+    label = " ".join(filter(None, (LABELS[mark.kind], plot_text(mark.name))))
+    words = [f"<b>{rank}</b>", f"{label}: {duration(mark.end_s - mark.start_s)}"]
     return "<br>".join([*words, plot_text(mark.cause)] if mark.cause else words)
 
 

@@ -124,7 +124,8 @@ def _title(arrows: tuple[Arrow, ...]) -> str:
     applied = [arrow for arrow in arrows if arrow.accepted]
     dropped = len(arrows) - len(applied)
     if dropped:
-        return f"{count(dropped)} of the last {plural(len(arrows), 'gradient')} are too late and dropped"
+        verb = "is" if dropped == 1 else "are"
+        return f"{count(dropped)} of the last {plural(len(arrows), 'gradient')} {verb} too late and dropped"
     oldest = max(applied, key=lambda arrow: arrow.staleness)
     return (
         f"The gradient that worker {oldest.worker} computes on W_{oldest.read} produces W_{oldest.written}: its "
@@ -157,7 +158,7 @@ def draw_versions(data: Versions) -> Figure:
     which = "version" if data.every == 1 else f"{count(data.every)}th version"
     counted = "; an arrow crosses as many as its staleness" if data.every == 1 else ""
     under = (
-        f"Gradients of {data.run} from reading the weights to the update, over time ({unit}); labels: version read → "
+        f"Gradients from reading the weights to the update, over time ({unit}): {data.run}. Labels: version read → "
         f"version produced. Vertical lines: a new {which}{counted}."
     )
     names = [*_version_names(data, factor, apart=0.2), *_arrow_names(data, place, factor, least=0.22)]

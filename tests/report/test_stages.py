@@ -45,7 +45,7 @@ def test_stages_are_in_step_and_the_title_says_how_long_they_wait_for_one_anothe
     )
     assert not any(lane.last for lane in data.lanes)
     figure = draw_timeline(data)
-    assert figure.subtitle.startswith("One iteration of ")
+    assert figure.subtitle.startswith("One iteration over time ")
     assert figure.layout["xaxis"]["title"]["text"] == "time (s)"
     more = timeline_data(sweep, stages(exposed_s=0.01))
     assert more.title.endswith(" for communication")
