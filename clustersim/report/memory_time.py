@@ -20,14 +20,14 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class MemoryTime:
-    """The figure in numbers: for each stage its name, times in seconds and bytes; `room_bytes` is the GPU's memory."""
+    """The figure in numbers: for each stage its name, times in seconds and bytes; `gpu_bytes` is the GPU's memory."""
 
     title: str
     run: str
     names: list[str]
     times_s: list[list[float]]
     held_bytes: list[list[float]]
-    room_bytes: float | None
+    gpu_bytes: float | None
     num_stages: int
 
 
@@ -49,7 +49,7 @@ def memory_time_data(sweep: Sweep, run: Run, max_stages: int = MAX_STAGES) -> Me
         names=[f"{part_word(run)} {lines[number].stage}" for number in shown],
         times_s=[[time_s - begin_s for time_s in each] for each in times_s],
         held_bytes=held,
-        room_bytes=run.gpu_memory_bytes,
+        gpu_bytes=run.gpu_memory_bytes,
         num_stages=len(lines),
     )
 
@@ -100,8 +100,8 @@ def draw_memory_time(data: MemoryTime) -> Figure:
             zip(data.names, data.times_s, data.held_bytes, strict=True)
         )
     ]
-    if data.room_bytes:
-        traces.append(_room(data.room_bytes, max(times_s[-1] for times_s in data.times_s) / factor))
+    if data.gpu_bytes:
+        traces.append(_gpu_memory(data.gpu_bytes, max(times_s[-1] for times_s in data.times_s) / factor))
     drawn = layout(
         360,
         showlegend=True,
@@ -115,7 +115,7 @@ def draw_memory_time(data: MemoryTime) -> Figure:
     return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=note)
 
 
-def _room(num_bytes: float, end: float) -> Json:
+def _gpu_memory(num_bytes: float, end: float) -> Json:
     return {
         "type": "scatter",
         "mode": "lines",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clustersim.interchange import write_perfetto
-from tests.report.cycles import round_robin, run_of, spans_of
+from tests.report.worker_runs import round_robin, run_of, spans_of
 from tests.report.synthetic import make_run
 
 pytestmark = pytest.mark.browser

@@ -78,7 +78,7 @@ class TestRun:
             (["stragglers: [{kind: gamma, cv: 1, of: []}]"], "stragglers.0.of", 7),
         ],
     )
-    def test_what_cannot_be_played_is_told_at_its_line_before_anything_runs(
+    def test_invalid_values_are_reported_with_their_line_before_a_run(
         self, changes: list[str], key: str, line: int, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         again = {change.partition(":")[0] for change in changes}

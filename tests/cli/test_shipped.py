@@ -1,4 +1,4 @@
-"""`list`, `copy` and `schema`: what comes with clustersim."""
+"""`list`, `copy` and `schema`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from clustersim.interchange import trace_events
-from tests.report.cycles import round_robin, run_of, spans_of
+from tests.report.worker_runs import round_robin, run_of, spans_of
 from tests.report.synthetic import make_run
 
 

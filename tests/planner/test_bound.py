@@ -1,4 +1,4 @@
-"""No layout is simulated in less than its bound, and what it holds is what a layout that is worked out holds."""
+"""Bounds of layouts are at most the simulated times; their peak memory equals that of simulated layouts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def simulated_s(point: Point, choice: Choice) -> float:
 
 
 def checked_bound_s(of: LayoutCosts, choice: Choice) -> float | None:
-    """Return the bound of a choice, which its simulated time keeps; None where both refuse the choice."""
+    """Return the bound of a choice after a check against its simulated time; None if both refuse the choice."""
     try:
         least_s = min_iteration_s(of, choice)
     except InputError:
@@ -80,7 +80,7 @@ def checked_bound_s(of: LayoutCosts, choice: Choice) -> float | None:
 
 
 def check_bounded_and_held(of: LayoutCosts, choice: Choice) -> None:
-    """Check that a choice is bounded by its simulated time and holds what that does, or that both refuse it."""
+    """Check bound and memory of a choice against its simulation, or that both refuse it."""
     if checked_bound_s(of, choice) is None:
         return
     setup = Setup(point_of(of.point, choice))
@@ -110,9 +110,7 @@ def test_no_layout_is_simulated_in_less_than_its_bound(
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("copies", ["pytorch", "pytorch-view", "horovod"])
 @pytest.mark.parametrize("sharding", [None, "zero-1", "zero-2", "zero-3"])
-def test_copies_that_are_asked_for_are_bounded_where_gradients_are_copied(
-    sharding: str | None, copies: str, overlap: bool
-) -> None:
+def test_gradient_copies_are_bounded(sharding: str | None, copies: str, overlap: bool) -> None:
     """Sharded gradients are not copied."""
     of = costs("NVLink in a host", overlap=overlap, copies=copies)
     choice = next(
@@ -142,7 +140,7 @@ def hybrid_choices() -> list[Choice]:
     overlap=st.booleans(),
     number=st.integers(0, 10_000),
 )
-def test_copies_that_share_out_in_groups_are_bounded_and_held_as_they_are_simulated(
+def test_sharding_groups_are_bounded_and_held_as_simulated(
     cluster: str, transport: str, overlap: bool, number: int
 ) -> None:
     of = costs(cluster, transport, overlap)
@@ -164,7 +162,7 @@ def offloading_choices() -> list[Choice]:
     overlap=st.booleans(),
     number=st.integers(0, 10_000),
 )
-def test_what_lies_in_hosts_is_bounded_and_held_as_it_is_simulated(cluster: str, overlap: bool, number: int) -> None:
+def test_offloading_is_bounded_and_held_as_simulated(cluster: str, overlap: bool, number: int) -> None:
     of = costs(cluster, overlap=overlap)
     choice = offloading_choices()[number % len(offloading_choices())]
     check_bounded_and_held(of, choice)
@@ -195,7 +193,7 @@ def divided_choices() -> list[Choice]:
     algorithm=st.sampled_from(["auto", "ring"]),
     number=st.integers(0, 10_000),
 )
-def test_divided_experts_and_tokens_are_bounded_and_held_as_they_are_simulated(
+def test_divided_experts_and_tokens_are_bounded_and_held_as_simulated(
     experts: str, cluster: str, algorithm: str, number: int
 ) -> None:
     of = costs(cluster, model=experts, algorithm=algorithm)
@@ -204,10 +202,10 @@ def test_divided_experts_and_tokens_are_bounded_and_held_as_they_are_simulated(
 
 
 @pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
-def test_what_copies_share_out_is_bounded_by_the_algorithm_of_the_scenario(
+def test_sharding_is_bounded_by_the_algorithm_of_the_scenario(
     sharding: str,
 ) -> None:
-    """A name that no collective has is refused by every one of them."""
+    """An unknown name is refused by every collective."""
     shared = next(choice for choice in choices() if choice.layout.sharding == sharding and choice.grid.data == 4)
     of = costs("one GPU a host")
     assert min_iteration_s(of, shared) > 0
@@ -252,7 +250,7 @@ def test_alone_the_bound_is_what_the_gpu_computes() -> None:
     assert min_iteration_s(of, alone) == pytest.approx(work.compute_s, rel=1e-12)
 
 
-def test_a_bound_of_copies_is_exact_where_they_meet_once_at_the_end() -> None:
+def test_the_bound_of_replicas_is_exact_for_one_exchange_at_the_end() -> None:
     of = costs("one GPU a host", "ideal", overlap=False)
     copies = next(choice for choice in choices() if choice.layout.data == NUM_GPUS)
     assert copies.layout.micro_batches == 1

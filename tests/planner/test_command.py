@@ -1,4 +1,4 @@
-"""`clustersim plan` prints a table, JSON or CSV, and refuses as every command does."""
+"""`clustersim plan` prints a table, JSON or CSV, and has the usual error statuses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_model_that_fits_nowhere_ends_with_status_3_and_the_nearest(capsys: py
     assert "on 8 GPUs it would fit with pipeline 8" in error
 
 
-def test_the_table_says_how_many_there_were_and_why_others_lose(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_the_number_of_layouts_and_reasons(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", file, "--gpus", "2,4", "--objective", "cost", "--workers", "1", "--quiet"]) == 0
     printed = capsys.readouterr().out
     assert "(best)" in printed
@@ -90,7 +90,7 @@ def test_csv_has_a_row_for_each_layout(file: str, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("text", ["", "0", "8,", "many", "-1"])
-def test_a_number_of_gpus_is_one(file: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_number_of_gpus_is_a_usage_error(file: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", file, "--gpus", text]) == 2
     assert "is not a number such as 64" in " ".join(capsys.readouterr().err.split())
 

@@ -78,7 +78,7 @@ def test_what_could_not_be_simulated_is_kept_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"precision": "amp-fp16"}, {"transport": "ideal"}, {"model": "alexnet"}])
-def test_the_file_of_another_question_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_the_journal_of_another_request_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     plan(NARROW, [2], workers=1, resume=path)
     before = path.read_text()
@@ -88,7 +88,7 @@ def test_the_file_of_another_question_is_refused(changes: dict[str, Any], tmp_pa
     assert path.read_text() == before
 
 
-def test_a_file_that_is_none_of_a_search_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a journal\n")
     with pytest.raises(InputError, match="name another file"):

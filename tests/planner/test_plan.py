@@ -1,4 +1,4 @@
-"""A plan finds what simulating every layout finds, says what became of the others, and refuses what it cannot plan."""
+"""A plan equals the simulation of every layout, accounts for all layouts, and refuses unsupported requests."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_layout_is_accounted_for(found: Any) -> None:
     assert all(0 < entry.mfu < 1 for entry in found.best)
 
 
-def test_the_first_has_nothing_to_lose_by_and_the_others_do(found: Any) -> None:
+def test_all_layouts_but_the_best_have_a_reason(found: Any) -> None:
     assert found.best[0].reason == ""
     assert all(entry.reason for entry in found.best[1:])
 
@@ -171,7 +171,7 @@ def test_what_collectives_take_of_gpus_that_compute_is_communications_cost() -> 
     assert reasons == ["communication +20.0%", ""]
 
 
-def test_the_best_layouts_that_split_layers_are_tried_with_products_beside_messages() -> None:
+def test_the_best_layouts_that_split_layers_are_tried_with_tensor_overlap() -> None:
     one = {"tensor": 2, "pipeline": 1, "micro_batches": 1, "sequence_parallel": True, "recompute": "none"}
     scenario = {**SCENARIO, "model": "gpt2-small", "batch": {"global": 2}, "precision": "amp-fp16"}
     best = plan({**scenario, "parallelism": one}, [2], top=3, workers=1).best
@@ -180,7 +180,7 @@ def test_the_best_layouts_that_split_layers_are_tried_with_products_beside_messa
     assert best[0].least_s <= best[0].iteration_s * (1 + 1e-9)
 
 
-def test_products_beside_messages_are_tried_of_split_tokens_unless_it_is_given_or_nobody_waits() -> None:
+def test_tensor_overlap_is_tried_for_sequence_parallel_layouts_that_wait() -> None:
     point = load_scenario(SCENARIO).points()[0].point
     every = [family[0] for family in Space({4: [8]}, 4, {"tensor": 4}).families({})]
     simulated = [played_with(choice, 0.2) for choice in every]
@@ -198,7 +198,7 @@ def refusal(scenario: dict[str, Any], gpus: list[int], **options: Any) -> InputE
     return caught.value
 
 
-def test_where_nothing_fits_it_is_told_what_is_missing_and_where_it_would_fit() -> None:
+def test_the_error_of_no_fit_has_the_missing_memory_and_a_layout_that_fits() -> None:
     topology = {"kind": "star", "num_hosts": 8, "gpu": "gtx-580", "link": "10 Gbit/s"}
     scenario = {**SCENARIO, "model": "gpt2-medium", "optimizer": "adam", "topology": topology}
     error = refusal({**scenario, "parallelism": {"pipeline": 1}}, [2])
@@ -208,7 +208,7 @@ def test_where_nothing_fits_it_is_told_what_is_missing_and_where_it_would_fit() 
     assert "on 4 GPUs it would fit with data 4, 2 micro-batches, zero-3, recompute full" in message
 
 
-def test_what_the_plan_itself_refuses_is_told_with_its_place_in_the_file(tmp_path: Path) -> None:
+def test_errors_of_the_plan_have_their_place_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
     small = {"kind": "star", "num_hosts": 8, "gpu": "gtx-580", "link": "10 Gbit/s", "hop": "1 us"}
     written = {**SCENARIO, "model": "gpt2-medium", "optimizer": "adam", "topology": small}
@@ -221,7 +221,7 @@ def test_what_the_plan_itself_refuses_is_told_with_its_place_in_the_file(tmp_pat
         assert {(each.file, each.line) for each in caught.value.mistakes} == {(str(file), last)}
 
 
-def test_where_nothing_fits_more_gpus_than_the_cluster_has_are_told_as_such() -> None:
+def test_the_error_of_no_fit_marks_more_gpus_than_the_cluster_has() -> None:
     topology = {"kind": "star", "num_hosts": 1, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"}
     scenario = {**SCENARIO, "model": "megatron-8.3b", "precision": "amp-fp16", "optimizer": "adam"}
     scenario |= {"topology": topology, "batch": {"global": 1}, "parallelism": {"tensor": 8, "recompute": "full"}}
@@ -245,9 +245,7 @@ def test_where_nothing_fits_the_nearest_layout_is_one_that_runs_there() -> None:
         ("resnet152", 64, {"offload": "optimizer+activations", "recompute": "none"}),
     ],
 )
-def test_where_nothing_fits_what_would_have_to_lie_in_the_hosts_is_told_and_fits(
-    model: str, batch: int, way: dict[str, str]
-) -> None:
+def test_the_error_of_no_fit_names_offloading_that_fits(model: str, batch: int, way: dict[str, str]) -> None:
     host = {"template": "dual-socket", "gpu": "gtx-580", "num_gpus": 1}
     topology = {"kind": "star", "num_hosts": 1, "host": host, "link": "1 GB/s"}
     given = {"data": 1, "tensor": 1, "pipeline": 1, "micro_batches": 1}
@@ -260,16 +258,16 @@ def test_where_nothing_fits_what_would_have_to_lie_in_the_hosts_is_told_and_fits
     assert load_scenario({**scenario, "parallelism": {**given, "recompute": "full", **way}}).points()
 
 
-def test_fixed_degrees_that_do_not_make_the_gpus_are_told_with_the_nearest() -> None:
+def test_invalid_fixed_degrees_are_reported() -> None:
     assert "the nearest" in str(refusal({**SCENARIO, "parallelism": {"tensor": 3}}, [4]))
 
 
-def test_a_batch_that_no_fixed_layout_divides_is_told() -> None:
+def test_an_indivisible_batch_is_reported() -> None:
     error = refusal({**SCENARIO, "batch": {"global": 7}, "parallelism": {"data": 4}}, [4])
     assert "does not divide" in str(error)
 
 
-def test_more_stages_than_layers_are_told_with_the_most() -> None:
+def test_more_stages_than_layers_are_reported() -> None:
     layout = {"pipeline": 16, "schedule": "interleaved", "chunks": 4, "micro_batches": 16}
     error = refusal({**SCENARIO, "parallelism": layout, "batch": {"global": 16}}, [16])
     assert error.mistakes[0].key == "parallelism.chunks"
@@ -291,7 +289,7 @@ def test_what_disturbs_a_cluster_is_left_out_of_a_plan(key: str, value: Any) -> 
     assert f"leave {key} out" in str(error)
 
 
-def test_copies_meet_in_all_reduces() -> None:
+def test_replicas_exchange_by_all_reduce() -> None:
     error = refusal({**SCENARIO, "strategy": {"kind": "async", "servers": {"on": "workers"}}}, [4])
     assert error.mistakes[0].key == "strategy.kind"
 
@@ -301,7 +299,7 @@ def test_a_plan_is_of_degrees() -> None:
     assert "run one-weird-trick beside the best of these" in str(error)
 
 
-def test_a_sweep_is_no_question_for_a_plan() -> None:
+def test_a_sweep_cannot_be_planned() -> None:
     assert "one training" in str(refusal({**SCENARIO, "precision": ["fp32", "amp-fp16"]}, [4]))
 
 
@@ -321,7 +319,7 @@ def test_there_are_as_many_gpus_as_the_cluster_has() -> None:
     assert "--set" not in str(error)
 
 
-def test_what_lies_in_the_hosts_memory_is_compared_where_that_is_asked() -> None:
+def test_offloading_is_compared_on_request() -> None:
     """GPT-2 XL on one V100 of 16 GB: 16 bytes a parameter of 1.56 G do not fit, and without state and all gradients it
     does.
     """
@@ -362,7 +360,7 @@ HYBRID = {
 }
 
 
-def test_groups_of_copies_that_share_out_are_compared_where_that_is_asked_and_win_between_slow_hosts() -> None:
+def test_sharding_groups_are_compared_on_request_and_win_between_slow_hosts() -> None:
     """Weights are gathered over NVLink within a DGX-1; only shards of gradients use 10 Gbit/s."""
     all_copies = plan(HYBRID, [16], workers=1)
     assert all(entry.choice.layout.sharding_over is None for entry in all_copies.best)
@@ -375,7 +373,7 @@ def test_groups_of_copies_that_share_out_are_compared_where_that_is_asked_and_wi
     assert best.memory_bytes > all_copies.best[0].memory_bytes
 
 
-def test_a_number_of_copies_that_share_out_may_be_given() -> None:
+def test_the_size_of_sharding_groups_may_be_given() -> None:
     given = {"sharding": "zero-2", "sharding_over": 4, "tensor": 1, "pipeline": 1}
     found = plan({**HYBRID, "parallelism": given}, [16], workers=1)
     assert {entry.choice.layout.sharding_over for entry in found.best} == {4}
@@ -384,7 +382,7 @@ def test_a_number_of_copies_that_share_out_may_be_given() -> None:
     assert "sharding_over" in str(refusal({**HYBRID, "parallelism": {**given, "sharding_over": 3}}, [16]))
 
 
-def test_what_is_not_compared_on_request_is_told_with_what_is() -> None:
+def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:
     assert "known: offload, sharding_over" in str(refusal(SCENARIO, [4], also=["sharding_by"]))
 
 

@@ -1,4 +1,4 @@
-"""Where the time goes: bars that add up, titles that say the largest part."""
+"""Time breakdown: sums of bars, and titles with the largest part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_parts_of_each_bar_sum_to_the_iteration():
         assert sum(seconds[number] for seconds in data.parts_s.values()) == pytest.approx(total, rel=1e-9)
 
 
-def test_parts_that_nobody_has_are_left_out():
+def test_parts_that_are_always_zero_are_left_out():
     assert set(breakdown_data(make_sweep()).parts_s) == {"compute", "communication_exposed", "waiting"}
 
 

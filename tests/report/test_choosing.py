@@ -10,8 +10,8 @@ from clustersim.report.backups import backups_data
 from clustersim.report.choosing import choosing_data, draw_choosing
 from clustersim.report.series import short_labels
 from clustersim.results import Interval
-from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
+from tests.report.worker_runs import sweep_of
 
 
 def strategy(kind, rate, update_s, staleness=0.0, dropped=0, size=8, interval=None):
@@ -26,7 +26,7 @@ def strategy(kind, rate, update_s, staleness=0.0, dropped=0, size=8, interval=No
     )
 
 
-def test_strategies_stand_side_by_side_the_fastest_first():
+def test_strategies_are_sorted_the_fastest_first():
     spread = Interval(0.95, (0.9, 1.1), (180.0, 220.0), None)
     data = choosing_data(
         sweep_of(strategy("all-reduce", 100.0, 0.5), strategy("async", 200.0, 0.05, 7.0, 0, 8, spread),
@@ -82,7 +82,7 @@ def test_what_no_strategy_has_gets_no_column(staleness, dropped, titles):
     assert len(figure.narrow_traces) == 2
 
 
-def test_words_that_tell_nothing_apart_are_left_out():
+def test_words_that_do_not_distinguish_labels_are_left_out():
     assert short_labels(["gossip graph=ring", "gossip graph=ring asynchronous=true"]) == [
         "gossip",
         "gossip asynchronous",

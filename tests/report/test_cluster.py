@@ -25,7 +25,7 @@ def test_a_small_cluster_is_drawn_whole() -> None:
 
 
 @pytest.mark.parametrize("name", ["titan", "dgx-h100-ndr", "big-basin-50g", "ec2-p2-16xlarge"])
-def test_of_a_large_cluster_two_hosts_and_both_ways_between_them_are_drawn(name: str) -> None:
+def test_of_a_large_cluster_two_hosts_and_the_routes_between_them_are_drawn(name: str) -> None:
     topology = load_topology(name)
     assert len(topology.node_names) > MAX_NODES
     data = cluster_data(topology)

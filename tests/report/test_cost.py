@@ -1,4 +1,4 @@
-"""The first screen says what a training costs, or a million samples, where the sheets have prices."""
+"""The first screen has the cost of a training, or of a million samples, if the sheets have prices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from clustersim.report.answer import tiles
 from clustersim.report.words import THIN
 from clustersim.results import Run
-from tests.report.cycles import alone, run_of, sweep_of
+from tests.report.worker_runs import alone, run_of, sweep_of
 
 
 def cost_of(run: Run) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""A long training over time, and how often to save it."""
+"""Figures of a long training over time, and of its checkpoint interval."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from clustersim.report.checkpoints import checkpoint_interval_data, draw_checkpoint_interval
 from clustersim.report.failure_time import STATES, draw_failure_time, failure_time_data
 from clustersim.results import FailureTimes
-from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
+from tests.report.worker_runs import sweep_of
 
 DAY = 86_400.0
 TIMES = FailureTimes(
@@ -38,13 +38,13 @@ def data_of(times=TIMES, **parts):
     return failure_time_data(sweep_of(run), run, **parts)
 
 
-def test_the_shares_of_every_stretch_sum_to_one():
+def test_the_shares_of_every_bin_sum_to_one():
     data = data_of()
     total = np.sum([data.share[state] for state in STATES], axis=0)
     assert total == pytest.approx(1.0)
 
 
-def test_summed_up_the_stretches_give_the_whole_training():
+def test_the_bins_sum_to_the_whole_training():
     data = data_of()
     assert data.length_s == pytest.approx(10 * DAY)
     seconds = {state: sum(data.share[state]) * data.bin_s for state in STATES}

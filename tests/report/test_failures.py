@@ -1,4 +1,4 @@
-"""The table of failures says where a long training goes, and how often to save."""
+"""The table of failures has time shares and checkpoint intervals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMES = FailureTimes(
 )
 
 
-def test_shares_are_of_the_whole_training_and_intervals_stand_side_by_side() -> None:
+def test_shares_are_of_the_whole_training_and_rows_have_all_intervals() -> None:
     sweep = make_sweep()
     failing = replace(sweep, runs=(*sweep.runs[:1], replace(sweep.runs[1], failures=TIMES)))
     headings, rows = failure_rows(failing)

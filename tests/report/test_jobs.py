@@ -1,4 +1,4 @@
-"""The table and the figure of jobs have a row for each, and are not there where a run has one job only."""
+"""The table and the figure of jobs have one row per job, and are absent for runs with one job."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import clustersim
 from clustersim.report.jobs import draw_jobs, job_rows, job_table, jobs_data
 from clustersim.results import JobRun
-from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
+from tests.report.worker_runs import sweep_of
 
 SCENARIO = {
     "model": "squeezenet-1.0",

@@ -1,4 +1,4 @@
-"""What a report says of its own error comes from validated forecasts like it."""
+"""The error in a report is that of similar validated forecasts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_layout_and_origin_of_the_layer_times_are_those_of_the_run() -> None:
     assert (kind.layout, kind.compute) == ("stages", "estimated")
 
 
-def test_a_layout_that_nobody_measured_says_what_the_nearest_case_differs_in() -> None:
+def test_a_layout_without_measurements_has_the_differences_to_the_nearest_case() -> None:
     run = replace(make_run(8), layout={"kind": "paths", "pipeline": 4, "data": 2})
     sweep = asking(strategy={"kind": "all-reduce"}, transport="nccl", model="resnet50")
     assert similar_case_error(sweep, run) is None
@@ -80,7 +80,7 @@ def test_the_page_names_the_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(f"<li>{case}</li>" in html for case in FOUND.cases)
 
 
-def test_no_validated_forecast_is_like_one_whose_network_adapters_stand_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_with_idle_network_adapters_have_no_known_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_error, "known_error", lambda kind: FOUND)
     sweep = asking(strategy={"kind": "all-reduce"})
     run = sweep.runs[0]

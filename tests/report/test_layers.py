@@ -1,4 +1,4 @@
-"""Layers, ranks and staleness: sums kept, findings right, nothing drawn where nothing is to be seen."""
+"""Figures of layers, ranks and staleness: sums, titles, and no figure without data."""
 
 from __future__ import annotations
 

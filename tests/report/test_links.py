@@ -31,7 +31,7 @@ def test_a_triangle_is_equilateral():
     assert sides == pytest.approx([1.0, 1.0, 1.0], abs=1e-6)
 
 
-def test_pieces_are_what_hangs_together():
+def test_connected_components_are_found():
     assert connected_components(list("abcde"), {("a", "c"), ("e", "c"), ("b", "d")}) == [["a", "c", "e"], ["b", "d"]]
 
 

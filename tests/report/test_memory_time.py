@@ -11,7 +11,7 @@ from clustersim.report.timeline import timeline_data
 from clustersim.report.words import THIN
 from clustersim.results import MemoryLine, Run, Spans
 from clustersim.results.run import WEIGHT_VERSIONS
-from tests.report.cycles import alone, run_of, sweep_of
+from tests.report.worker_runs import alone, run_of, sweep_of
 
 
 def holding(num_stages: int) -> Run:
@@ -58,7 +58,7 @@ def test_it_begins_and_ends_with_the_timeline() -> None:
     assert data.times_s[0][1] == 0.5
 
 
-def test_where_iterations_overlap_it_is_as_long_as_one_and_what_comes_after_came_before() -> None:
+def test_overlapping_iterations_are_wrapped_into_one() -> None:
     run = replace(holding(3), iteration_s=2.5, facts={WEIGHT_VERSIONS: 3})
     data = memory_time_data(sweep_of(run), run)
     assert data is not None

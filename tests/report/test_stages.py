@@ -1,4 +1,4 @@
-"""The timeline of a model laid over several GPUs: stages, micro-batches, and what is too short to see of them."""
+"""The timeline of a layout over several GPUs: stages, micro-batches, and merged short spans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim.report.marks import Mark, group_short_marks
 from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.words import THIN
 from clustersim.results import Run, Spans
-from tests.report.cycles import alone, run_of, sweep_of
+from tests.report.worker_runs import alone, run_of, sweep_of
 
 KINDS = ("forward", "recompute", "backward", "weights", "exposed", "waiting")
 
@@ -36,7 +36,7 @@ def stages(num_micro: int = 4, piece_s: float = 0.1, exposed_s: float = 0.0) -> 
     return replace(run_of(alone([1.0, 1.0], 4)), spans=spans, iteration_s=time_s + 1.0)
 
 
-def test_stages_are_in_step_and_the_title_says_how_long_they_wait_for_one_another() -> None:
+def test_stages_are_in_lockstep_and_the_title_has_their_waiting() -> None:
     run = stages()
     sweep = sweep_of(run)
     data = timeline_data(sweep, run)
@@ -66,7 +66,7 @@ def test_every_kind_of_a_layout_is_drawn_and_its_time_adds_up() -> None:
     assert "pattern" not in traces["forward"]["marker"]
 
 
-def test_a_bar_with_room_has_the_number_of_its_micro_batch() -> None:
+def test_a_wide_bar_has_the_number_of_its_micro_batch() -> None:
     run = stages()
     figure = draw_timeline(timeline_data(sweep_of(run), run))
     traces = {trace["name"]: trace for trace in figure.traces}
@@ -76,7 +76,7 @@ def test_a_bar_with_room_has_the_number_of_its_micro_batch() -> None:
     assert "micro-batch 0" in traces["weight gradients, deferred"]["hovertext"][0]
 
 
-def test_on_a_narrow_screen_only_wide_bars_have_numbers_and_the_legend_has_its_room() -> None:
+def test_on_a_narrow_screen_only_wide_bars_have_numbers_and_the_legend_fits() -> None:
     run = stages(num_micro=8)
     figure = draw_timeline(timeline_data(sweep_of(run), run))
     wide, narrow = (

@@ -10,7 +10,7 @@ import pytest
 from clustersim.report.lateness import find_last_ranks, iteration_table
 from clustersim.report.straggler_causes import cause_shares, draw_straggler_causes, straggler_causes_data
 from clustersim.report.stragglers import draw_stragglers, stragglers_data
-from tests.report.cycles import alone, in_lockstep, run_of, sweep_of
+from tests.report.worker_runs import alone, in_lockstep, run_of, sweep_of
 
 STEADY = [[1.0, 1.0, 1.5, 1.0]] * 6
 """Rank 2 is half as slow again in each of six iterations."""
@@ -82,7 +82,7 @@ def test_shares_of_causes_sum_to_one_and_weigh_the_waiting():
     assert mixed["jitter"] == pytest.approx(6.0 / (6.0 + 6 * 1.5))
 
 
-def test_nobody_is_the_last_of_all_where_each_waits_for_a_neighbour():
+def test_there_is_no_last_rank_where_each_waits_for_a_neighbour():
     many = in_lockstep([[1.0] * 8] * 3)
     many.awaited_rank[:] = [(rank + 1) % 8 for rank in many.rank]
     many.waiting_s[:] = [1.0] * len(many)
@@ -92,7 +92,7 @@ def test_nobody_is_the_last_of_all_where_each_waits_for_a_neighbour():
     assert stragglers_data(sweep_of(run), run).title.startswith("No single straggler")
 
 
-def test_bars_of_an_iteration_fill_it_and_waiting_names_whom_and_why():
+def test_bars_of_an_iteration_fill_it_and_waiting_has_its_rank_and_cause():
     run = run_of(in_lockstep(STEADY))
     data = stragglers_data(sweep_of(run), run)
     for rank in range(4):
@@ -112,7 +112,7 @@ def test_the_last_rank_is_marked_when_it_is_ready():
     assert [ready_s for _, ready_s in data.last_ranks] == pytest.approx([1.5 + 1.6 * number for number in range(6)])
 
 
-def test_ranks_that_are_last_by_turns_are_no_straggler():
+def test_alternating_last_ranks_are_no_straggler():
     compute_s = [[1.5 if rank == number % 4 else 1.0 for rank in range(4)] for number in range(8)]
     run = run_of(in_lockstep(compute_s))
     assert "No single straggler: 4 different ranks" in stragglers_data(sweep_of(run), run).title
@@ -139,7 +139,7 @@ def test_of_many_ranks_those_that_explain_are_shown():
     assert figure.layout["height"] < 800
 
 
-def test_workers_that_meet_nobody_have_no_straggler_timeline():
+def test_workers_without_exchange_have_no_straggler_timeline():
     run = run_of(alone([1.0, 1.3, 1.0], 10))
     assert stragglers_data(sweep_of(run), run) is None
     assert straggler_causes_data(sweep_of(run), run) is None

@@ -1,4 +1,4 @@
-"""The table of runs in a terminal: nothing of it is cut, and speedups say what they are over."""
+"""The table of runs in a terminal: nothing is cut, and speedups have their baseline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def printed(sweep: Sweep, columns: int) -> list[str]:
     return capture.get().splitlines()
 
 
-def test_what_does_not_fit_is_told_in_a_second_table_and_nothing_is_cut() -> None:
+def test_a_second_table_has_what_does_not_fit_and_nothing_is_cut() -> None:
     lines = printed(of_two_axes(), 80)
     text = "\n".join(lines)
     assert max(map(len, lines)) <= 80

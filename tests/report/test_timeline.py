@@ -15,8 +15,8 @@ from clustersim.report.marks import Mark, merge_short_marks, merge_touching_mark
 from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.words import THIN
 from clustersim.results import Spans
-from tests.report.cycles import alone, run_of, sweep_of
 from tests.report.synthetic import make_run, make_sweep
+from tests.report.worker_runs import alone, run_of, sweep_of
 
 
 def test_marks_of_a_small_run_are_its_spans_of_one_iteration():
@@ -47,7 +47,7 @@ def test_joining_short_marks_loses_no_time_and_makes_none_longer_than_can_be_see
     assert all(mark.end_s - mark.start_s < least_s for mark in joined if mark.num_spans > 1)
 
 
-def test_a_stretch_of_workers_out_of_step_is_told_by_their_own_iterations():
+def test_asynchronous_workers_show_several_iterations():
     cycles = alone([1.0, 1.5], 4)
     spans = Spans()
     for row in cycles.rows():
@@ -125,7 +125,7 @@ def test_ranks_that_are_ready_together_have_no_last_one():
     assert last_rank({0: 1.0, 1: 1.1}) == 1
 
 
-def test_nobody_is_called_late_for_less_than_the_others_notice():
+def test_negligible_waiting_marks_no_rank_as_late():
     spans = Spans()
     for rank, ready in enumerate((1.0, 1.001)):
         spans.add("backward", rank, 0, 0.0, ready)
@@ -166,7 +166,7 @@ def test_hidden_communication_is_called_hidden():
     assert "communication is hidden" in timeline_data(sweep, replace(sweep.runs[0], spans=spans)).title
 
 
-def test_hovering_says_who_waited_how_long_and_why():
+def test_hover_texts_have_rank_time_and_cause_of_waiting():
     sweep = make_sweep((32,))
     traces = {trace["name"]: trace for trace in draw_timeline(timeline_data(sweep, sweep.runs[0])).traces}
     text = traces["waiting for other ranks"]["hovertext"][0]
@@ -217,7 +217,7 @@ def test_ranks_that_are_drawn_as_one_lane_still_wait_for_one_another():
     assert data.title.endswith(" of the iteration, for communication")
 
 
-def test_the_title_of_one_gpu_alone_says_that_there_is_nobody_else():
+def test_the_title_of_one_gpu_says_that_it_has_no_communication():
     run = make_run(1)
     title = timeline_data(make_sweep((1,)), run).title
     assert title.startswith("One GPU, without communication: ")

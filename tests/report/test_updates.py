@@ -10,7 +10,7 @@ from clustersim.report.staleness_time import draw_staleness_time, staleness_time
 from clustersim.report.versions import draw_versions, versions_data
 from clustersim.results import WorkerIterations
 from clustersim.results.read_times import read_times
-from tests.report.cycles import add, alone, in_lockstep, round_robin, run_of, sweep_of
+from tests.report.worker_runs import add, alone, in_lockstep, round_robin, run_of, sweep_of
 
 
 def test_a_worker_twice_as_fast_gets_ahead_by_one_each_turn():
@@ -30,12 +30,12 @@ def test_the_mean_lead_is_over_time():
     assert data.most == lead.max()
 
 
-def test_workers_in_step_have_no_clocks_to_show():
+def test_workers_in_lockstep_have_no_clock_figure():
     run = run_of(in_lockstep([[1.0, 1.5]] * 5))
     assert clocks_data(sweep_of(run), run) is None
 
 
-def test_many_workers_are_told_by_quarters():
+def test_many_workers_are_shown_by_quartiles():
     run = run_of(alone(np.linspace(1.0, 2.0, 40).tolist(), 12))
     data = clocks_data(sweep_of(run), run)
     assert len(data.labels) == len(data.lead) == 3
@@ -126,7 +126,7 @@ def test_staleness_over_time_has_the_mean_of_each_stretch():
     assert "Staleness is steady" in data.title
 
 
-def test_growing_staleness_is_said():
+def test_growing_staleness_is_in_the_title():
     cycles, updates = round_robin(2, 50)
     older = [(*row[:2], max(0, row[2] - number // 10), *row[3:]) for number, row in enumerate(updates)]
     run = run_of(cycles, older)

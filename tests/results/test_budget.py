@@ -66,7 +66,7 @@ def test_what_is_unlike_every_case_has_no_known_error() -> None:
     assert known_error(RING, []) is None
 
 
-def test_the_nearest_case_is_told_with_what_it_differs_in() -> None:
+def test_the_nearest_case_has_its_differences() -> None:
     points = [BudgetPoint("far", replace(RING, strategy="gossip"), 0.1), BudgetPoint("near", RING, 0.2)]
     asked = replace(RING, num_gpus=4, compute="estimated")
     assert nearest_case(asked, points) == ("near", ("origin of the layer times", "number of GPUs"))
@@ -79,7 +79,7 @@ def test_no_layout_of_paths_or_tiles_quotes_the_errors_of_whole_copies() -> None
         assert known is None or not set(known.cases) & {"hkbu-ddl-benchmarks", "tensorflow-dgx-1", "nvidia-dgx"}
 
 
-def test_a_few_points_are_no_ground_for_a_statement() -> None:
+def test_too_few_points_give_no_known_error() -> None:
     point = BudgetPoint("case", RING, 0.1)
     assert known_error(RING, [point] * (MIN_POINTS - 1)) is None
     assert known_error(RING, [point] * MIN_POINTS) is not None

@@ -1,4 +1,4 @@
-"""Results come back from disk as they were, and a broken file is named."""
+"""Saved results are read back unchanged, and errors name the broken file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run and a sweep show themselves in a notebook."""
+"""HTML of a run and of a sweep for notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The update log is small, and says what happened to every gradient."""
+"""The update log is small and has every gradient."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def out_of_step() -> Timesheet:
     return times
 
 
-def test_cycles_come_in_the_order_in_which_they_began_and_say_who_was_awaited():
+def test_worker_iterations_are_in_order_of_start_and_have_the_awaited_rank():
     times = out_of_step()
     cycles = WorkerIterations.of(times, ~np.isnan(times.end_s))
     rows = list(cycles.rows())
@@ -53,7 +53,7 @@ def test_cycles_come_in_the_order_in_which_they_began_and_say_who_was_awaited():
     assert len(WorkerIterations.of(times, ~np.isnan(times.end_s), limit=2)) == 2
 
 
-def test_a_stretch_shows_all_that_reaches_into_it():
+def test_a_window_shows_all_iterations_that_overlap_with_it():
     times = out_of_step()
     spans = window_spans(times, ~np.isnan(times.end_s), 0.5, [], ["all"], set())
     waiting = [row for row in spans.rows() if row[0] == "waiting"]
@@ -63,7 +63,7 @@ def test_a_stretch_shows_all_that_reaches_into_it():
     assert max(row[4] for row in spans.rows()) == 3.0
 
 
-def test_a_timesheet_grows_with_the_worker_who_is_ahead():
+def test_a_timesheet_grows_with_the_worker_ahead():
     times = Timesheet.blank(2, 1, 1)
     times.begin_s[0, 0] = 0.0
     times.extend_to(5)

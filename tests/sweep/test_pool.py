@@ -1,4 +1,4 @@
-"""A pool gives what one process gives, in the order of what it was asked."""
+"""A pool returns the same results as one process, in the order of the items."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fail(number: int) -> int:
     raise ValueError(f"no {number}")
 
 
-def test_answers_come_in_the_order_of_the_items_whoever_is_done_first():
+def test_results_are_in_the_order_of_the_items():
     calls: list[int] = []
     with ProcessPool(2) as pool:
         assert pool.map(late, [0.3, 0.0, 0.1], lambda number, num_done: calls.append(num_done)) == [0.3, 0.0, 0.1]
@@ -62,7 +62,7 @@ def test_the_processes_serve_several_rounds():
     assert len(first | second) <= 2
 
 
-def test_what_goes_wrong_in_a_process_goes_wrong_here():
+def test_an_error_in_a_process_is_raised_here():
     with pytest.raises(ValueError, match=r"no [12]"), ProcessPool(2) as pool:
         pool.map(fail, [1, 2])
 

@@ -1,4 +1,4 @@
-"""A sweep has a run for every point, in the order of the file, and says which points a warning is about."""
+"""A sweep has one run per point in the order of the file; warnings name their points."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def test_several_processes_give_what_one_gives():
     assert calls == [0.25, 0.5, 0.75, 1.0]
 
 
-def test_the_processes_of_a_sweep_are_counted_from_nought():
+def test_a_negative_number_of_processes_is_refused():
     with pytest.raises(clustersim.errors.InputError, match="workers must be a whole number of at least 0"):
         clustersim.sweep(SCENARIO, workers=-1)

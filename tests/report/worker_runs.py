@@ -63,7 +63,7 @@ def sweep_of(*runs, **parts) -> Sweep:
 
 
 def round_robin(num_workers, num_rounds, compute_s=1.0):
-    """Return cycles and updates of workers that start one after the other and then take turns: staleness n - 1."""
+    """Return iterations and updates of workers in round-robin order: staleness n - 1."""
     cycles, updates, version = WorkerIterations(), [], 0
     read = [0] * num_workers
     begin_s = [0.0] * num_workers
