@@ -14,9 +14,9 @@ def main() -> int:
         return run()
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        from clustersim.cli.failure import tell_interrupt
+        from clustersim.cli.failure import report_interrupt
 
-        return tell_interrupt(as_json="--json" in sys.argv)
+        return report_interrupt(as_json="--json" in sys.argv)
 
 
 if __name__ == "__main__":

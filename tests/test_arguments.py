@@ -89,7 +89,7 @@ def test_what_is_no_cluster_and_no_scenario_is_refused(call: Callable[[Any], Any
 
 @pytest.mark.parametrize("value", [value for value in WRONG if not isinstance(value, str)])
 def test_a_report_is_that_of_a_sweep_and_goes_to_a_file(value: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="what is reported must be a Sweep"):
+    with pytest.raises(InputError, match="sweep must be a Sweep"):
         clustersim.write_report(value, tmp_path / "report.html")
     sweep = object.__new__(clustersim.Sweep)
     with pytest.raises(InputError, match="path must be a file to write"):

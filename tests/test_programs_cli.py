@@ -83,7 +83,7 @@ def test_an_export_as_a_document_says_where_it_is(scenario: str, capsys: pytest.
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["program", "layout.yaml", "--rank", "8"], "there is no rank 8 of 8"),
+        (["program", "layout.yaml", "--rank", "8"], "rank 8 does not exist; there are 8 ranks"),
         (["program", "overlap-10gbe"], "set num_gpus, strategy.overlap (--set)"),
         (["program", "layout.yaml", "--export-chakra", "."], "exists already and is not empty"),
         (["play", "nowhere", "--topology", "dgx-1"], "nowhere: there is no folder of this name"),

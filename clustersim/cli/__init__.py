@@ -1,7 +1,7 @@
-"""The command line: arguments to library calls to exit status. It computes nothing.
+"""Command line: maps arguments to library calls, and errors to exit statuses. It computes nothing.
 
-Rooms are imported inside the commands, so that `clustersim --help` stays light. Exit status: 0 done, 1 the
-simulation failed, 2 usage, 3 the scenario or another input file is wrong, 4 outside the tolerance asked for, 130
+Packages are imported inside the commands, so that `clustersim --help` starts fast. Exit status: 0 success, 1 the
+simulation failed, 2 usage error, 3 error in the scenario or another input file, 4 above the requested tolerance, 130
 interrupted.
 """
 
@@ -17,7 +17,7 @@ from clustersim import __version__
 from clustersim.cli.calibration import calibrate
 from clustersim.cli.clusters import topology
 from clustersim.cli.collectives import collective
-from clustersim.cli.failure import INTERRUPTED, tell_failure, tell_interrupt
+from clustersim.cli.failure import INTERRUPTED, report_failure, report_interrupt
 from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
 from clustersim.cli.importing import importing
@@ -31,7 +31,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="clustersim",
-    help="Forecast how a deep-learning model will train on a GPU cluster, and why not faster.",
+    help="Forecast the training speed of a deep-learning model on a GPU cluster, and what limits it.",
     epilog="Start with: clustersim run firecaffe-googlenet",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -55,7 +55,7 @@ app.command()(copy)
 app.command()(schema)
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"clustersim {__version__}")
         raise typer.Exit
@@ -64,27 +64,27 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options that stand before the command."""
+    """Options before the command."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command line and return its exit status; `arguments` are those of the process where none are given.
+    """Run one command line and return its exit status; `arguments` default to those of the process.
 
-    What goes wrong is told on stderr, and with `--json` as one `clustersim.error/1` document on stdout too.
+    Errors are printed on stderr, and with `--json` also as one `clustersim.error/1` document on stdout.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a character gets a question mark
+            stream.reconfigure(errors="replace")  # unsupported characters become question marks
     try:
         status = app(arguments, prog_name="clustersim", standalone_mode=False)
     except Exception as error:
-        return tell_failure(error, as_json="--json" in arguments)
-    except SystemExit as exit:  # typer's own: the reader of a pipe went away, or a shell asked for completions
+        return report_failure(error, as_json="--json" in arguments)
+    except SystemExit as exit:  # from typer: closed pipe, or shell completion
         return exit.code if isinstance(exit.code, int) else 0
     if status == INTERRUPTED:
-        return tell_interrupt(as_json="--json" in arguments)
+        return report_interrupt(as_json="--json" in arguments)
     return status if isinstance(status, int) else 0

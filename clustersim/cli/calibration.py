@@ -1,4 +1,4 @@
-"""`clustersim calibrate`: constants of a transport from what was measured."""
+"""`clustersim calibrate`: fit the constants of a transport to measurements."""
 
 from __future__ import annotations
 
@@ -16,50 +16,48 @@ def calibrate(
         list[Path] | None,
         typer.Argument(
             metavar="[LOG]...",
-            help="Output of nccl-tests, OSU, nvbandwidth or p2pBandwidthLatencyTest; all shipped cases where none is.",
+            help="Output of nccl-tests, OSU, nvbandwidth or p2pBandwidthLatencyTest; default: all shipped cases.",
         ),
     ] = None,
-    topology: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="The cluster that the logs are of.")] = None,
+    topology: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="The cluster of the logs.")] = None,
     transport: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="The transport to begin with, such as nccl.")
+        str | None, typer.Option(metavar="NAME|FILE", help="The initial transport, such as nccl.")
     ] = None,
     gpus: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Ranks of a log that does not say how many took part (OSU's)."),
+        typer.Option(metavar="N", min=1, help="Number of ranks, for logs that do not state it (OSU)."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write a transport sheet (.yaml) for scenarios to name."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write a transport sheet (.yaml) for use in scenarios."),
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with what is left over (HTML).")
-    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with the residuals (HTML).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
     store: Annotated[
-        bool, typer.Option("--store", help="Without logs: put what is determined into the shipped sheets.")
+        bool, typer.Option("--store", help="Without logs: store the fitted constants in the shipped sheets.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Fit a transport's constants to measured collectives and copies.
 
-    With logs, to those of one cluster. Without, to the microbenchmarks of all shipped cases, to see what they say of
-    the shipped transports; figures that are scored take no part. Each constant is told with its standard error.
+    With logs: to the logs of one cluster. Without: to the microbenchmarks of all shipped cases, to check the shipped
+    transports; scored figures are excluded. Each constant is printed with its standard error.
     """
     _check_options(logs, topology, transport, output, store)
     from clustersim.cli.progress import progress
-    from clustersim.validation import calibration as room
+    from clustersim.validation import calibration
 
-    with progress(quiet) as tell:
+    with progress(quiet) as on_progress:
         if logs:
-            found = [room.calibrate(logs, topology or "", transport or "", gpus, tell)]
+            found = [calibration.calibrate(logs, topology or "", transport or "", gpus, on_progress)]
         else:
             from clustersim.validation import load_cases
 
-            fits = room.fit_shipped(load_cases(), transport, tell)
-            found = room.calibrate_shipped(fits)
+            fits = calibration.fit_shipped(load_cases(), transport, on_progress)
+            found = calibration.calibrate_shipped(fits)
     written = _write(found, output, report)
     if store:
-        written += [("stored", path) for fit in fits for path in room.store(fit)]
+        written += [("stored", path) for fit in fits for path in calibration.store(fit)]
     _print(found, json)
     for kind, path in written:
         typer.echo(f"{kind}: {path}", err=json)
@@ -68,23 +66,21 @@ def calibrate(
 def _check_options(
     logs: list[Path] | None, topology: str | None, transport: str | None, output: Path | None, store: bool
 ) -> None:
-    """Refuse options that do not go together."""
+    """Raise an error for options that exclude each other."""
     if logs:
         for name, value in (("--topology", topology), ("--transport", transport)):
             if value is None:
-                raise typer.BadParameter(
-                    "logs are of a cluster and of a transport on it; say which", param_hint=f"'{name}'"
-                )
+                raise typer.BadParameter("logs need --topology and --transport", param_hint=f"'{name}'")
         if store:
-            raise typer.BadParameter("a user's logs go into a sheet of their own, with -o", param_hint="'--store'")
+            raise typer.BadParameter("with logs, write a sheet of your own with -o", param_hint="'--store'")
         return
     for name, given in (("--topology", topology), ("--output", output)):
         if given is not None:
-            raise typer.BadParameter("belongs to logs, and none is given", param_hint=f"'{name}'")
+            raise typer.BadParameter("only valid with logs", param_hint=f"'{name}'")
 
 
 def _write(found: list[Calibration], output: Path | None, report: Path | None) -> list[tuple[str, Path]]:
-    """Write the files that were asked for; return what each is and where."""
+    """Write the requested files; return the kind and path of each."""
     from clustersim.results import write_atomically
     from clustersim.validation.calibration import sheet_name, sheet_text
 

@@ -1,4 +1,4 @@
-"""`clustersim topology`: what a cluster looks like to the network."""
+"""`clustersim topology`: describe, draw or export a cluster."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _Name = Annotated[
 def show(
     name: _Name,
     route: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="Show the way between two GPUs or nodes.")
+        tuple[str, str] | None, typer.Option(metavar="A B", help="Show the route between two GPUs or nodes.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     report: Annotated[
         Path | None,
-        typer.Option("--report", "-o", metavar="FILE", help="Where to draw it; runs/NAME/topology.html if absent."),
+        typer.Option("--report", "-o", metavar="FILE", help="Drawing to write; default: runs/NAME/topology.html."),
     ] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Draw nothing.")] = False,
 ) -> None:
-    """Draw a cluster, and print how big it is, how well it is connected, and the way between two of its GPUs.
+    """Draw a cluster; print its size, its bisection bandwidth and diameter, and a route between two of its GPUs.
 
-    With --json nothing is drawn unless --report asks for it.
+    With --json nothing is drawn without --report.
     """
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
@@ -62,11 +62,11 @@ def show(
 def export(
     name: _Name,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; stdout if absent.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; default: stdout.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Node-link JSON; there is no other form yet.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Node-link JSON, the only format.")] = True,
 ) -> None:
-    """Write a cluster as a graph, as networkx and other tools read it (node-link JSON)."""
+    """Write a cluster as a graph for networkx and other tools (node-link JSON)."""
     from clustersim.results.files import to_json, write_atomically
     from clustersim.topology import export as node_link
     from clustersim.topology import load_topology
@@ -79,7 +79,7 @@ def export(
 
 
 def description(document: Mapping[str, Any]) -> str:
-    """Return a `clustersim.topology/1` document in words and units, one fact a line."""
+    """Return a `clustersim.topology/1` document as text with units, one fact per line."""
     from clustersim.units import format_rate
 
     lines = [
@@ -87,7 +87,7 @@ def description(document: Mapping[str, Any]) -> str:
         f"GPUs       {document['num_gpus']}",
         f"links      {document['num_links']} (directed)",
         f"bisection  {_or_dash(document['bisection_bytes_per_s'], format_rate)} between the halves of rank order",
-        f"diameter   {document['diameter_hops']} links between the GPUs that are furthest apart",
+        f"diameter   {document['diameter_hops']} links between the most distant GPUs",
     ]
     route = document.get("route")
     if route:
@@ -109,5 +109,5 @@ def _or_dash(value: float | None, write: Any) -> str:
 
 
 def _end(text: str) -> str | int:
-    """Return a GPU's number, or a node's name as it stands."""
+    """Return a GPU's number, or a node's name unchanged."""
     return int(text) if text.isdecimal() else text

@@ -1,4 +1,4 @@
-"""`clustersim collective`: how long a collective takes, as nccl-tests would print it."""
+"""`clustersim collective`: time of a collective, in the format of nccl-tests."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ def collective(
         str, typer.Argument(metavar="OP", help="Such as all-reduce or broadcast (clustersim list collectives).")
     ],
     topology: Annotated[str, typer.Option(metavar="NAME|FILE", help="A shipped cluster, or a topology file.")],
-    gpus: Annotated[int, typer.Option(metavar="N", help="How many GPUs take part, filling host after host.", min=1)],
+    gpus: Annotated[int, typer.Option(metavar="N", help="Number of GPUs, placed host after host.", min=1)],
     sizes: Annotated[str, typer.Option("--bytes", metavar="SIZE[..SIZE]", help="One size, or doubling: '8B..1GiB'.")],
     algorithm: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Such as ring or tree; auto is what the transport's own library takes, "
-            "nccl-1, nccl-2.4, open-mpi-4.0 and open-mpi-4.1 what these did.",
+            help="Such as ring or tree; auto is the choice of the transport's own library, "
+            "nccl-1, nccl-2.4, open-mpi-4.0 and open-mpi-4.1 the choice of these libraries.",
         ),
     ] = "auto",
     transport: Annotated[
         str, typer.Option(metavar="NAME", help="Such as nccl or mpi (clustersim list transports).")
     ] = "ideal",
     exact: Annotated[
-        bool, typer.Option("--exact", help="Take no shortcut, such as multiplying steps that repeat.")
+        bool, typer.Option("--exact", help="Take no shortcut, such as extrapolating repeated steps.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
 ) -> None:
-    """Time a collective on a cluster that does nothing else.
+    """Time a collective on an otherwise idle cluster.
 
-    Sizes, times and bandwidths are those of nccl-tests: algbw is size / time, busbw is algbw times the share
-    of the size that the busiest GPU sends, so that it compares with the rate of a link.
+    Sizes, times and bandwidths are defined as in nccl-tests: algbw is size / time; busbw is algbw times the share of
+    the size that the busiest GPU sends, and is comparable with the rate of a link.
     """
     num_bytes = parse_sizes(sizes)
     from clustersim.cli.progress import progress
     from clustersim.simulate import time_collective
 
-    with progress() as tell:
+    with progress() as on_progress:
         document = time_collective(
-            op, topology, algorithm, gpus, num_bytes, transport, exact, lambda share: tell(share, op)
+            op, topology, algorithm, gpus, num_bytes, transport, exact, lambda share: on_progress(share, op)
         )
     if json:
         from clustersim.results.files import to_json
@@ -55,9 +55,9 @@ def collective(
 
 
 def parse_sizes(text: str) -> list[float]:
-    """Return the sizes in bytes that `--bytes` names, doubling from the first to at most the last.
+    """Return the sizes of `--bytes` in bytes, doubling from the first up to at most the last.
 
-    A bare number is bytes, as the option's name says.
+    A number without a unit is in bytes.
 
     >>> parse_sizes("8B..20B"), parse_sizes("1MiB"), parse_sizes("4096")
     ([8.0, 16.0], [1048576.0], [4096.0])
@@ -73,7 +73,7 @@ def parse_sizes(text: str) -> list[float]:
         raise typer.BadParameter(str(error), param_hint="'--bytes'") from None
     if dots and not 0 < first <= last:
         raise typer.BadParameter(
-            f"'{text}' must double from a size above zero to one that is not smaller, such as 8B..1GiB",
+            f"'{text}' must be two sizes above zero, the smaller one first, such as 8B..1GiB",
             param_hint="'--bytes'",
         )
     sizes = [first]

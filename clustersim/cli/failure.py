@@ -1,4 +1,4 @@
-"""What the command line says when something goes wrong, for people on stderr and for scripts on stdout."""
+"""Error output of the command line: text on stderr, and a JSON document on stdout for scripts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ INTERRUPTED = 130
 _KEYS = ("file", "line", "column", "key", "got", "allowed", "message")
 
 
-def tell_failure(error: Exception, as_json: bool) -> int:
-    """Tell what went wrong and return the exit status.
+def report_failure(error: Exception, as_json: bool) -> int:
+    """Print an error and return its exit status.
 
-    A `ClustersimError` is told by its message and brings its status, a usage error (2) comes with the usage
-    line; anything else is a bug of ours and is told with its traceback (1).
+    A `ClustersimError` is printed by its message and has its own status; a usage error (2) comes with the usage line.
+    Anything else is a bug and is printed with its traceback (1).
     """
     if isinstance(error, ClustersimError):
         status, mistakes = error.exit_status, _mistakes(error)
@@ -31,20 +31,20 @@ def tell_failure(error: Exception, as_json: bool) -> int:
     else:
         status, mistakes = 1, (Mistake(f"a bug in clustersim: {type(error).__name__}: {error}"),)
         traceback.print_exception(error)
-    _tell_scripts(mistakes, as_json)
+    _print_error_document(mistakes, as_json)
     return status
 
 
-def tell_interrupt(as_json: bool) -> int:
-    """Tell that somebody has stopped the command, and return the exit status for it."""
-    message = "interrupted: a file that was not finished has not been written"
+def report_interrupt(as_json: bool) -> int:
+    """Print that the command was interrupted, and return the exit status for it."""
+    message = "interrupted: unfinished files were not written"
     typer.echo(message, err=True)
-    _tell_scripts((Mistake(message),), as_json)
+    _print_error_document((Mistake(message),), as_json)
     return INTERRUPTED
 
 
-def _tell_scripts(mistakes: tuple[Mistake, ...], as_json: bool) -> None:
-    if sys.stdout is not None:  # which it is where the process was started with its output closed
+def _print_error_document(mistakes: tuple[Mistake, ...], as_json: bool) -> None:
+    if sys.stdout is not None:  # None if the process was started with closed output
         if as_json:
             typer.echo(json.dumps(error_document(mistakes), ensure_ascii=False, indent=2))
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`clustersim copy` and `clustersim schema`: what a user needs to write a scenario of their own."""
+"""`clustersim copy` and `clustersim schema`: help for writing a scenario."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def copy(
         str, typer.Argument(metavar="SCENARIO", help="The name of a shipped scenario (clustersim list scenarios).")
     ],
     destination: Annotated[
-        Path | None, typer.Argument(metavar="DEST", help="A file or a folder; the working folder if absent.")
+        Path | None, typer.Argument(metavar="DEST", help="A file or a folder; default: the working folder.")
     ] = None,
 ) -> None:
-    """Copy a shipped scenario, to start from it. No file is overwritten."""
+    """Copy a shipped scenario as a starting point. No file is overwritten."""
     from clustersim.data import shipped_files
     from clustersim.errors import InputError, unknown_name
 
@@ -30,14 +30,14 @@ def copy(
         with target.open("xb") as file:
             file.write(shipped[scenario].read_bytes())
     except FileExistsError:
-        raise InputError(f"{target} exists already; name another file", got=str(target)) from None
+        raise InputError(f"{target} already exists; name another file", got=str(target)) from None
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}", got=str(target)) from None
     typer.echo(f"scenario: {target}")
 
 
 def schema() -> None:
-    """Print the JSON Schema of a scenario, with which an editor completes and checks."""
+    """Print the JSON Schema of a scenario, for completion and checks in an editor."""
     from clustersim.results.files import to_json
     from clustersim.scenario import json_schema
 

@@ -1,4 +1,4 @@
-"""`clustersim run` and `clustersim report`: a forecast, and its page drawn again."""
+"""`clustersim run` and `clustersim report`: a forecast and its report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clustersim.results import Sweep
 
 _MADE_BY, _HEAD_BYTES = b'<meta name="generator" content="clustersim', 4096  # in the head of a report
-_PIPED_WIDTH = 140  # columns of the table where no terminal says how wide it is
+_PIPED_WIDTH = 140  # columns of the table if there is no terminal
 
 
 def run(
@@ -25,26 +25,26 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario, such as 'batch.per_gpu=32'."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of everything random.", min=0)] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, however sure.")] = False,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of all random streams.", min=0)] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, simulate every event.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row a run.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row per run.")] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto (.json or .json.gz).")
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the report.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="The report to write.")] = None,
     no_report: Annotated[
-        bool, typer.Option("--no-report", help="Draw no report, and keep none of an earlier run.")
+        bool, typer.Option("--no-report", help="Write no report, and remove that of an earlier run.")
     ] = False,
     workers: Annotated[
-        int, typer.Option(metavar="N", help="Processes for the points of a sweep; one a core if 0.", min=0)
+        int, typer.Option(metavar="N", help="Processes for the points of a sweep; 0: one per core.", min=0)
     ] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Forecast a scenario: print a table, write a report.
 
     The report goes to runs/NAME/report.html and the result to runs/NAME/result.json, from which `clustersim
-    report` draws it again. With --json, one document on stdout and no file that was not asked for.
+    report` makes it again. With --json: one document on stdout, and only the requested files.
     """
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
@@ -54,8 +54,8 @@ def run(
 
     overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
     loaded = load_scenario(scenario, overrides=overrides)
-    with progress(quiet) as tell:
-        result = sweep(loaded, progress=tell, exact=exact, workers=workers)
+    with progress(quiet) as on_progress:
+        result = sweep(loaded, progress=on_progress, exact=exact, workers=workers)
     if not json:
         _print_table(result)
     folder = Path("runs") / folder_name(result.name)
@@ -63,7 +63,7 @@ def run(
         report = folder / "report.html"
     if not json and report != folder / "report.html":
         _remove_older(folder / "report.html")
-    _write_files(result, folder=None if json else folder, report=report, csv=csv, trace=trace, tell=not json)
+    _write_files(result, folder=None if json else folder, report=report, csv=csv, trace=trace, verbose=not json)
     if json:
         _print_json(result)
 
@@ -71,14 +71,15 @@ def run(
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A saved run: its folder, or its result.json.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; beside the run if absent.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write; default: beside the run."),
     ] = None,
     updates: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the update log instead: W_101 = W_100 - lr * dW_97 ..., or .csv."),
     ] = None,
 ) -> None:
-    """Draw the report of a saved run again, without simulating."""
+    """Write the report of a saved run, without simulating."""
     from clustersim.report import write_report
     from clustersim.results import read_sweep
 
@@ -105,8 +106,8 @@ def _print_table(result: Sweep) -> None:
     from clustersim.report.failures import failure_table
     from clustersim.report.jobs import job_table
 
-    is_told = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(width=None if is_told else _PIPED_WIDTH)
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(width=None if is_known else _PIPED_WIDTH)
     for part in (*tables(result, console.width), job_table(result), failure_table(result)):
         if part is not None:
             console.print(part)
@@ -115,9 +116,9 @@ def _print_table(result: Sweep) -> None:
 
 
 def _write_files(
-    result: Sweep, folder: Path | None, report: Path | None, csv: Path | None, trace: Path | None, tell: bool
+    result: Sweep, folder: Path | None, report: Path | None, csv: Path | None, trace: Path | None, verbose: bool
 ) -> None:
-    """Write what was asked for and, where somebody reads along, say where each file is."""
+    """Write the requested files; if `verbose`, print the path of each."""
     written: dict[str, Path] = {}
     if report is not None:
         from clustersim.report import write_report
@@ -135,12 +136,12 @@ def _write_files(
         from clustersim.interchange import write_perfetto
 
         written["trace"] = write_perfetto(result, trace)
-    for kind, path in written.items() if tell else ():
+    for kind, path in written.items() if verbose else ():
         typer.echo(f"{kind}: {path}")
 
 
 def _remove_older(report: Path) -> None:
-    """Remove the report of an earlier run, which would be taken for that of the result beside it; no other file."""
+    """Remove the report of an earlier run, which would not match the new result beside it; no other file."""
     try:
         with report.open("rb") as file:
             is_ours = _MADE_BY in file.read(_HEAD_BYTES)
@@ -149,11 +150,11 @@ def _remove_older(report: Path) -> None:
     except OSError:
         return
     if is_ours:
-        typer.echo(f"removed: {report}, of an earlier run; clustersim report {report.parent} draws it again")
+        typer.echo(f"removed: {report} of an earlier run; clustersim report {report.parent} makes a new one")
 
 
 def folder_name(name: str) -> str:
-    """Return a name that is one plain folder, whatever the scenario is called.
+    """Return a scenario's name as a valid folder name.
 
     >>> folder_name("../GoogLeNet on Titan")
     'GoogLeNet-on-Titan'

@@ -1,4 +1,4 @@
-"""`clustersim import`: models from other tools' files, as workload files."""
+"""`clustersim import`: workload files from the models of other tools."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ if TYPE_CHECKING:
 
 importing = typer.Typer(
     name="import",
-    help="Make workloads and profiles of what other tools have.",
+    help="Make workloads and profiles from files of other tools.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 _Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="The workload file to write (.yaml); stdout if absent."),
+    typer.Option("--output", "-o", metavar="FILE", help="The workload file to write (.yaml); default: stdout."),
 ]
-_Name = Annotated[str | None, typer.Option(metavar="NAME", help="What the model is called in forecasts.")]
+_Name = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the model in forecasts.")]
 
 
 @importing.command("torch")
 def torch_model(
     target: Annotated[
         str,
-        typer.Argument(metavar="MODULE:NAME", help="Where the model is built: my_module:build, or my/file.py:build."),
+        typer.Argument(metavar="MODULE:NAME", help="What builds the model: my_module:build, or my/file.py:build."),
     ],
     inputs: Annotated[
         list[str],
         typer.Option(
             "--input",
             metavar="SHAPE[:DTYPE]",
-            help="One sample's input, such as 3,224,224 or 128:int64; once for each. N: the batch is not first.",
+            help="Shape of one sample's input, such as 3,224,224 or 128:int64; one option per input. N: "
+            "the batch is not first.",
         ),
     ],
     output: _Output = None,
@@ -44,8 +45,8 @@ def torch_model(
 ) -> None:
     """Trace any torch module into a workload.
 
-    It runs on tensors without numbers, so no weights and no GPU are needed. NAME is a function or class that takes
-    no arguments, or a module. A scenario takes the file as its model.
+    It runs on tensors without data, so neither weights nor a GPU are needed. NAME is a function or class without
+    arguments, or a module. A scenario may use the file as its model.
     """
     from clustersim.interchange.torch_model import import_torch, parse_input
 
@@ -60,14 +61,14 @@ def hf_config(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A Hugging Face config.json.")],
     tokens: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Tokens of one sample; as many as fit, up to 1024, if absent."),
+        typer.Option(metavar="N", min=1, help="Tokens of one sample; default: as many as fit, up to 1024."),
     ] = None,
     output: _Output = None,
     name: _Name = None,
 ) -> None:
-    """Make a workload of a Hugging Face config.json.
+    """Make a workload from a Hugging Face config.json.
 
-    No weights and no network are needed. A model_type that is not known is told with those that are.
+    Neither weights nor a network are needed. The error for an unknown model_type lists the known ones.
     """
     from clustersim.interchange.hf_config import import_hf
 
@@ -80,21 +81,23 @@ def onnx_model(
     sizes: Annotated[
         list[str] | None,
         typer.Option(
-            "--dim", metavar="NAME=SIZE", help="How long a dimension is that the file leaves open; the batch need not."
+            "--dim",
+            metavar="NAME=SIZE",
+            help="Size of an open dimension of the file; not needed for the batch.",
         ),
     ] = None,
     batch: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Samples that the file works on; the first dimension of its first input if absent."
+            metavar="N", min=1, help="Batch of the file, in samples; default: the first dimension of its first input."
         ),
     ] = None,
     output: _Output = None,
     name: _Name = None,
 ) -> None:
-    """Make a workload of an ONNX file.
+    """Make a workload from an ONNX file.
 
-    Export it in training mode, or what only training has is missing.
+    Export the file in training mode; otherwise layers used only in training are missing.
     """
     from clustersim.interchange.onnx_model import import_onnx, parse_sizes
 
@@ -106,7 +109,7 @@ def _stem(output: Path | None) -> str | None:
 
 
 def _write(imported: Imported, output: Path | None) -> None:
-    """Write a workload file; what a user should know goes to stderr, the text alone to stdout."""
+    """Write a workload file, or its text to stdout; notes go to stderr."""
     from clustersim.model.write_workload import workload_text, write_workload_file
 
     if output is None:
@@ -114,7 +117,7 @@ def _write(imported: Imported, output: Path | None) -> None:
     else:
         typer.echo(f"workload: {write_workload_file(imported.model, output)}")
     typer.echo(imported.summary(), err=output is None)
-    twin = imported.twin()
-    same = f"the catalogue's {twin} has the same parameters and FLOP, and published rates where there are any"
-    for note in (*imported.notes, *([same] if twin else [])):
-        typer.echo(f"note: {note}", err=True)
+    same = imported.twin()
+    note = f"the catalogue's {same} has the same parameters and FLOP, and published rates if there are any"
+    for text in (*imported.notes, *([note] if same else [])):
+        typer.echo(f"note: {text}", err=True)

@@ -1,4 +1,4 @@
-"""`clustersim list`: every name that a scenario may use, with one line each."""
+"""`clustersim list`: all names that a scenario may use, with one line each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from clustersim.errors import unknown_name
 
 def list_names(
     what: Annotated[
-        str | None, typer.Argument(metavar="WHAT", help="One section only, such as models or scenarios.")
+        str | None, typer.Argument(metavar="WHAT", help="Only one section, such as models or scenarios.")
     ] = None,
 ) -> None:
-    """List every kind, model, device, cluster and scenario, with one line each."""
+    """List all kinds, models, devices, clusters and scenarios, with one line each."""
     if what is not None and what not in SECTIONS:
         raise unknown_name("section of the list", what, SECTIONS)
     typer.echo("\n\n".join(section(name) for name in ([what] if what else SECTIONS)))
@@ -158,7 +158,7 @@ def _summaries(members: Mapping[str, object]) -> dict[str, str]:
 
 
 def first_comment(path: Path) -> str:
-    """Return the first comment line of a YAML file that speaks to people, not to an editor."""
+    """Return the first comment line of a YAML file that is not an editor directive."""
     return _first_line_of(
         line.lstrip("# ").strip()
         for line in path.read_text(encoding="utf-8").splitlines()

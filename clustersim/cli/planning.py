@@ -1,4 +1,4 @@
-"""`clustersim plan`: the best layouts of a model on so many GPUs."""
+"""`clustersim plan`: the best layouts of a model on a number of GPUs."""
 
 from __future__ import annotations
 
@@ -14,51 +14,52 @@ if TYPE_CHECKING:
 
     from clustersim.planner import Entry, Plan
 
-_PIPED_WIDTH = 180  # columns of the table where no terminal says how wide it is
-_TABLE_WIDTH = 110  # columns that the table needs for words to stay whole
+_PIPED_WIDTH = 180  # columns of the table if there is no terminal
+_TABLE_WIDTH = 110  # minimum columns of the table without broken words
 
 
 def plan(
     scenario: Annotated[
         str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of a shipped one (clustersim list).")
     ],
-    gpus: Annotated[str, typer.Option(metavar="N[,N]...", help="How many GPUs; several numbers are compared.")],
+    gpus: Annotated[str, typer.Option(metavar="N[,N]...", help="Number of GPUs; several numbers are compared.")],
     objective: Annotated[
-        str, typer.Option(metavar="NAME", help="What is to be best: samples_per_s, cost or energy of a sample.")
+        str, typer.Option(metavar="NAME", help="What to optimize: samples_per_s, or the cost or energy of a sample.")
     ] = "samples_per_s",
-    top: Annotated[int, typer.Option(metavar="N", help="How many layouts to show.", min=1)] = 10,
+    top: Annotated[int, typer.Option(metavar="N", help="Number of layouts to show.", min=1)] = 10,
     batch: Annotated[
-        str | None, typer.Option(metavar="N[,N]...", help="Samples over all GPUs to try; the scenario's if absent.")
+        str | None,
+        typer.Option(metavar="N[,N]...", help="Global batch sizes to try; default: the scenario's."),
     ] = None,
     also: Annotated[
         str | None,
-        typer.Option(metavar="KEY[,KEY]...", help="Compare these too: sharding_over, offload."),
+        typer.Option(metavar="KEY[,KEY]...", help="Also compare these keys: sharding_over, offload."),
     ] = None,
     across_hosts: Annotated[
-        bool, typer.Option("--across-hosts", help="Let GPUs of several hosts split a layer.")
+        bool, typer.Option("--across-hosts", help="Allow GPUs of several hosts to split a layer.")
     ] = False,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key; 'parallelism.tensor=8' fixes one."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key; 'parallelism.tensor=8' fixes a degree."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row a layout.")] = None,
-    workers: Annotated[int, typer.Option(metavar="N", help="Processes; one a core if 0.", min=0)] = 0,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row per layout.")] = None,
+    workers: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0: one per core.", min=0)] = 0,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep what is simulated in a file, and simulate nothing that is in it."),
+        typer.Option(metavar="FILE", help="Save simulated layouts in this file; do not simulate those in it again."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Find the best layouts of a scenario's model: degrees, micro-batches, schedule, sharding, recomputation.
 
-    Every layout is bounded in closed form; those with the best bounds are simulated until no other can be among the
-    best. What the scenario says under `parallelism`, or of the strategy's algorithm and buckets, stays as it is.
+    Every layout gets a bound in closed form. Those with the best bounds are simulated, until no other layout can be
+    among the best. Values that the scenario gives under `parallelism`, and its algorithm and buckets, do not change.
     """
     from clustersim.cli.progress import progress
     from clustersim.planner import plan as find
 
-    with progress(quiet) as tell:
+    with progress(quiet) as on_progress:
         found = find(
             scenario,
             _numbers(gpus, "--gpus"),
@@ -70,8 +71,13 @@ def plan(
             also=[] if also is None else [part.strip() for part in also.split(",")],
             workers=workers,
             resume=resume,
-            progress=tell,
+            progress=on_progress,
         )
+    _output(found, json, csv, resume)
+
+
+def _output(found: Plan, json: bool, csv: Path | None, resume: Path | None) -> None:
+    """Print a plan and write its CSV file; raise SystemExit if the search was interrupted."""
     if csv is not None:
         _write_csv(found, csv)
     if json:
@@ -83,9 +89,9 @@ def plan(
         if csv is not None:
             typer.echo(f"csv: {csv}")
     if found.stopped:
-        typer.echo(f"interrupted: the best of {found.num_simulated} layouts that had been simulated", err=True)
+        typer.echo(f"interrupted: the best of the {found.num_simulated} layouts simulated so far", err=True)
         if resume is not None:
-            typer.echo(f"the same command goes on from {resume}", err=True)
+            typer.echo(f"the same command continues from {resume}", err=True)
         raise SystemExit(INTERRUPTED)
 
 
@@ -97,7 +103,9 @@ def _numbers(text: str, option: str) -> list[int]:
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise typer.BadParameter(f"'{text}' is not a number such as 64, or several as 32,64", param_hint=f"'{option}'")
+        raise typer.BadParameter(
+            f"'{text}' is not a number such as 64 or a list such as 32,64", param_hint=f"'{option}'"
+        )
     return [int(part) for part in parts]
 
 
@@ -111,7 +119,7 @@ def _print(found: Plan) -> None:
         typer.echo("\n".join(lines(found, console.width)))
     else:
         console.print(_table(found))
-    others = ". Of the others:" if found.discarded else ""
+    others = ". Discarded:" if found.discarded else ""
     typer.echo(f"{found.num_layouts:,} layouts, {found.num_simulated} simulated{others}")
     for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
         typer.echo(f"  {num:,}: {why}")
@@ -121,25 +129,25 @@ def _table(found: Plan) -> Table:
     from rich.table import Table
 
     table = Table(title=_title(found))
-    for name in ("layout", *_columns(found), "loses by"):
-        table.add_column(name, justify="left" if name in ("layout", "loses by") else "right", overflow="fold")
+    for name in ("layout", *_columns(found), "why it is slower"):
+        table.add_column(name, justify="left" if name in ("layout", "why it is slower") else "right", overflow="fold")
     for entry in found.best:
-        table.add_row(_layout(found, entry), *_figures(found, entry), entry.reason or "(the best)")
+        table.add_row(_layout(found, entry), *_figures(found, entry), entry.reason or "(best)")
     return table
 
 
 def lines(found: Plan, width: int) -> list[str]:
-    """Return what the table says for a terminal that is too narrow for it: a layout, its figures, what it loses by."""
+    """Return the plan as lines for a terminal too narrow for the table: layout, figures, and why it is slower."""
     from textwrap import wrap
 
-    told = [_title(found), ""]
+    found_lines = [_title(found), ""]
     for number, entry in enumerate(found.best, start=1):
         figures = ", ".join(map(" ".join, zip(_columns(found), _figures(found, entry), strict=True)))
-        loses = f"loses by {entry.reason}" if entry.reason else "(the best)"
-        told += wrap(f"{number}. {_layout(found, entry)}", width, subsequent_indent="   ")
-        for text in (figures, loses):
-            told += wrap(text, width, initial_indent="   ", subsequent_indent="   ")
-    return told
+        slower = f"slower: {entry.reason}" if entry.reason else "(best)"
+        found_lines += wrap(f"{number}. {_layout(found, entry)}", width, subsequent_indent="   ")
+        for text in (figures, slower):
+            found_lines += wrap(text, width, initial_indent="   ", subsequent_indent="   ")
+    return found_lines
 
 
 def _are_several(found: Plan) -> bool:
@@ -191,10 +199,10 @@ def _write_csv(found: Plan, path: Path) -> None:
 
     rows = []
     for entry in found.best:
-        told = entry.to_dict()
-        breakdown, layout, strategy = told.pop("breakdown_s"), told.pop("parallelism"), told.pop("strategy")
-        reason = told.pop("reason")
-        rows.append({"layout": entry.choice.text(), **layout, **strategy, **told, **breakdown, "reason": reason})
+        values = entry.to_dict()
+        breakdown, layout, strategy = values.pop("breakdown_s"), values.pop("parallelism"), values.pop("strategy")
+        reason = values.pop("reason")
+        rows.append({"layout": entry.choice.text(), **layout, **strategy, **values, **breakdown, "reason": reason})
     names = list(dict.fromkeys(name for row in rows for name in row))
     stream = StringIO()
     writer = csv.DictWriter(stream, names, lineterminator="\n")

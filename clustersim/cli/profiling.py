@@ -1,4 +1,4 @@
-"""`clustersim profile` and `clustersim import kineto`: what every layer of a model takes, measured."""
+"""`clustersim profile` and `clustersim import kineto`: measured times of every layer of a model."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from typing import Annotated
 
 import typer
 
-_MaxSeconds = Annotated[float | None, typer.Option(metavar="S", help="Stop after this time; the next call goes on.")]
-_Check = Annotated[
-    str | None, typer.Option(metavar="LIST", help="Batches to time whole iterations at, without their layers.")
-]
-_Rounds = Annotated[
-    int, typer.Option(metavar="N", help="Measure everything so often: for a machine whose speed drifts.")
-]
+_MaxSeconds = Annotated[float | None, typer.Option(metavar="S", help="Stop after this time; the next call continues.")]
+_Check = Annotated[str | None, typer.Option(metavar="LIST", help="Batches at which only whole iterations are timed.")]
+_Rounds = Annotated[int, typer.Option(metavar="N", help="Number of repetitions, for a machine whose speed drifts.")]
 _Script = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the profiler as one file for a node that has only torch, and stop."),
+    typer.Option(metavar="FILE", help="Write the profiler as one file, for a node with only torch, and exit."),
 ]
 
 
@@ -26,26 +22,26 @@ def profile(
     ] = None,
     device: Annotated[str, typer.Option(metavar="D", help="cuda, cuda:1 or cpu.")] = "cuda",
     batch: Annotated[
-        str, typer.Option(metavar="LIST", help="Batches: 1,2,4 or 1..256, which doubles, or 1,2,4,...,256.")
+        str, typer.Option(metavar="LIST", help="Batches: 1,2,4 or 1..256 (doubling) or 1,2,4,...,256.")
     ] = "1,8,32,128",
-    precision: Annotated[str, typer.Option(metavar="LIST", help="Of fp32, tf32, amp-bf16, amp-fp16.")] = "fp32",
-    layout: Annotated[str, typer.Option(metavar="LIST", help="Of nchw, nhwc: the order of images in memory.")] = "nchw",
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where profiles are kept.")] = Path(
+    precision: Annotated[str, typer.Option(metavar="LIST", help="Any of fp32, tf32, amp-bf16, amp-fp16.")] = "fp32",
+    layout: Annotated[str, typer.Option(metavar="LIST", help="Any of nchw, nhwc: memory layout of images.")] = "nchw",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the profiles.")] = Path(
         "profiles"
     ),
-    autotune: Annotated[bool, typer.Option(help="Let cuDNN try its algorithms; each way has a profile.")] = True,
-    kernel_ms: Annotated[float, typer.Option(metavar="MS", help="Time that each kernel is given.")] = 20.0,
+    autotune: Annotated[bool, typer.Option(help="cuDNN autotuning; on and off have separate profiles.")] = True,
+    kernel_ms: Annotated[float, typer.Option(metavar="MS", help="Measuring time per kernel.")] = 20.0,
     max_seconds: _MaxSeconds = None,
     check: _Check = None,
     rounds: _Rounds = 1,
-    compact: Annotated[bool, typer.Option("--compact", help="Write one row for all layers of one shape.")] = False,
+    compact: Annotated[bool, typer.Option("--compact", help="Write one row for all layers of the same shape.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the profile.")] = False,
     write_script: _Script = None,
 ) -> None:
     """Measure every layer of a model on this device: forward, gradient of the data, gradient of the weights.
 
-    The profile goes to DIR/MODEL-DEVICE.json, for `compute: {profile: FILE}` of a scenario. Each measurement is
-    kept beside it at once, so that what was interrupted goes on with the next call.
+    The profile goes to DIR/MODEL-DEVICE.json, for `compute: {profile: FILE}` of a scenario. Each measurement is saved
+    at once, so that an interrupted profile continues with the next call.
     """
     if write_script is not None:
         _write_script(write_script, model)
@@ -76,7 +72,7 @@ def profile(
 
 def _write_script(path: Path, model: str | None) -> None:
     if model is not None:
-        raise typer.BadParameter("--write-script measures nothing; leave MODEL out", param_hint="'MODEL'")
+        raise typer.BadParameter("--write-script measures nothing; omit MODEL", param_hint="'MODEL'")
     from clustersim.errors import InputError
     from clustersim.profiling.pack import write_profiler
 
@@ -87,27 +83,23 @@ def _write_script(path: Path, model: str | None) -> None:
 
 
 def import_kineto(
-    trace: Annotated[Path, typer.Argument(metavar="FILE", help="What export_chrome_trace wrote: .json or .json.gz.")],
+    trace: Annotated[Path, typer.Argument(metavar="FILE", help="File from export_chrome_trace: .json or .json.gz.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The profile to write; stdout if absent.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The profile to write; default: stdout.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Give layers the names of this model of the catalogue.")
+        str | None, typer.Option(metavar="MODEL", help="Name the layers as in this model of the catalogue.")
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(metavar="N", help="The batch, where the trace has no shapes.", min=1)
+        int | None, typer.Option(metavar="N", help="The batch, if the trace has no shapes.", min=1)
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(metavar="P", help="The precision, where the trace has no types or it was tf32.")
+        str | None, typer.Option(metavar="P", help="The precision, if the trace has no types or if it is tf32.")
     ] = None,
-    layout: Annotated[
-        str | None, typer.Option(metavar="L", help="nchw or nhwc, where the trace has no strides.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The GPU, where the trace does not name it.")
-    ] = None,
+    layout: Annotated[str | None, typer.Option(metavar="L", help="nchw or nhwc, if the trace has no strides.")] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="The GPU, if the trace does not name it.")] = None,
 ) -> None:
-    """Make a layer profile of a torch.profiler trace (Kineto).
+    """Make a layer profile from a torch.profiler trace (Kineto).
 
     Profile training steps with record_shapes=True and prof.step() in the loop; with_stack=True, or a
     torch.profiler.record_function around each module, names the layers.

@@ -1,4 +1,4 @@
-"""`clustersim program` and `clustersim play`: what each rank does, shown and written down, and traces played."""
+"""`clustersim program` and `clustersim play`: print or export each rank's operations, and simulate traces."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def program(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario, such as 'num_gpus=8'."),
     ] = None,
-    rank: Annotated[int, typer.Option(metavar="R", help="Whose program is printed.", min=0)] = 0,
+    rank: Annotated[int, typer.Option(metavar="R", help="The rank whose program is printed.", min=0)] = 0,
     export_chakra: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write every rank's as a Chakra trace instead, which ASTRA-sim reads."),
+        typer.Option(metavar="DIR", help="Write the programs of all ranks as Chakra traces, for ASTRA-sim."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the text.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Show what a rank does in an iteration, operation by operation.
+    """Print the operations of a rank in one iteration.
 
-    Each operation begins when the one before it is done; what is sent or begun goes on beside those after it. With
-    --export-chakra a new folder gets a file NAME.RANK.et for each rank, and the groups of their collectives as
-    ASTRA-sim takes them. Times are those of GPUs that nothing slows down.
+    Each operation starts when the previous one ends; messages and collectives continue in the background. With
+    --export-chakra, a new folder gets one file NAME.RANK.et per rank, and their communicator groups in the format of
+    ASTRA-sim. Times are those of GPUs without slowdown.
     """
     from clustersim.cli.forecast import folder_name
     from clustersim.errors import InputError
@@ -45,7 +45,9 @@ def program(
     programs = programs_of(setup)
     num_ranks = programs.grid.num_ranks
     if rank >= num_ranks:
-        raise InputError(f"there is no rank {rank} of {num_ranks}", got=str(rank), allowed=f"0 to {num_ranks - 1}")
+        raise InputError(
+            f"rank {rank} does not exist; there are {num_ranks} ranks", got=str(rank), allowed=f"0 to {num_ranks - 1}"
+        )
     gpu_names = [setup.topology.node_names[node] for node in setup.topology.gpus[setup.gpus(0)].tolist()]
     if export_chakra is not None:
         _export(programs, export_chakra, folder_name(name), json, quiet)
@@ -65,24 +67,24 @@ def play(
     ] = "ideal",
     groups: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="ASTRA-sim's communicator groups; the JSON file in DIR if absent."),
+        typer.Option(metavar="FILE", help="ASTRA-sim's communicator groups; default: the JSON file in DIR."),
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, however sure.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, simulate every event.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Play Chakra execution traces on a cluster: those of `clustersim program`, or another tool's.
+    """Simulate Chakra execution traces on a cluster: those of `clustersim program`, or of another tool.
 
-    Rank 0 is the first GPU of the cluster. Compute takes the time that was recorded; messages and collectives go over
-    the cluster's links, the latter by the algorithm that the transport's own library would choose.
+    Rank 0 is the first GPU of the cluster. Compute takes the recorded time. Messages and collectives use the cluster's
+    links, the latter with the algorithm that the transport's own library would choose.
     """
     from clustersim.cli.progress import progress
     from clustersim.interchange.chakra import read_chakra
     from clustersim.simulate.traces import play_traces
 
-    with progress(quiet) as tell:
+    with progress(quiet) as on_progress:
         graphs = read_chakra(folder, groups)
-        document = play_traces(graphs, topology, transport, exact, lambda share: tell(share, folder.name))
+        document = play_traces(graphs, topology, transport, exact, lambda share: on_progress(share, folder.name))
     if json:
         from clustersim.results.files import to_json
 
@@ -98,9 +100,9 @@ def _export(programs: Programs, folder: Path, name: str, json: bool, quiet: bool
 
     grid = programs.grid
     stage_of = [grid.stage(rank) for rank in range(grid.num_ranks)]
-    with progress(quiet) as tell:
+    with progress(quiet) as on_progress:
         written = write_chakra(
-            folder, name, programs.tasks(), stage_of, programs.node, lambda share: tell(share, "traces")
+            folder, name, programs.tasks(), stage_of, programs.node, lambda share: on_progress(share, "traces")
         )
     if json:
         document = {
@@ -118,7 +120,7 @@ def _export(programs: Programs, folder: Path, name: str, json: bool, quiet: bool
 
 
 def _lines(programs: Programs, rank: int, gpu_name: str) -> list[str]:
-    """Return a rank's program as text, and before it who the rank is."""
+    """Return a rank's program as text, after its position and groups."""
     from clustersim.program.ops import Program
 
     stage = programs.grid.stage(rank)
@@ -132,13 +134,13 @@ def _lines(programs: Programs, rank: int, gpu_name: str) -> list[str]:
 
 
 def _groups(programs: Programs, rank: int) -> dict[str, tuple[int, ...]]:
-    """Return with whom a rank has collectives, by axis, where there is anybody."""
+    """Return the groups of a rank's collectives by axis, without groups of one rank."""
     groups = {axis: programs.group(rank, axis) for axis in ("tensor", "replicas")}
     return {axis: ranks for axis, ranks in groups.items() if len(ranks) > 1}
 
 
 _KINDS = {"HostUpdate": "host-update"}
-"""What operations are called in a document whose names are of several words."""
+"""JSON names of operations whose class name has several words."""
 
 
 def _document(programs: Programs, rank: int, gpu_name: str) -> dict[str, Any]:

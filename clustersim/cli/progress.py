@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar for people, a line now and then for logs, nothing for what is done at once."""
+"""Progress on stderr: a bar in a terminal, lines in a log, nothing for short tasks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-QUIET_S = 1.0
-"""How long a log is told nothing, and how often something at most."""
+INTERVAL_S = 1.0
+"""Minimum time before the first line of a log, and between two lines."""
 
 _STEP = 0.1
-"""How much more must be done before a log is told again."""
+"""Minimum progress between two lines of a log."""
 
 OnProgress = Callable[[float, str], None]
-"""Is told which share of the work is done, 0 to 1, and what is being worked on."""
+"""Takes the share of the work that is done, 0 to 1, and what is being worked on."""
 
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[OnProgress]:
-    """Yield what a sweep tells about its progress."""
+    """Yield a function that shows progress."""
     if quiet:
         yield lambda share, what: None
     elif sys.stderr.isatty():
-        with _bar() as tell:
-            yield tell
+        with _bar() as on_progress:
+            yield on_progress
     else:
         yield _lines()
 
@@ -43,12 +43,12 @@ def _bar() -> Iterator[OnProgress]:
 def _lines(clock: Callable[[], float] = time.monotonic) -> OnProgress:
     last_s, last_share = clock(), 0.0
 
-    def tell(share: float, what: str) -> None:
+    def on_progress(share: float, what: str) -> None:
         nonlocal last_s, last_share
         now_s = clock()
-        if now_s - last_s >= QUIET_S and share - last_share >= _STEP:
+        if now_s - last_s >= INTERVAL_S and share - last_share >= _STEP:
             last_s, last_share = now_s, share
             place = f" ({what})" if what else ""
             print(f"simulated {share:.0%}{place}", file=sys.stderr, flush=True)
 
-    return tell
+    return on_progress

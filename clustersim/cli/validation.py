@@ -1,4 +1,4 @@
-"""`clustersim validate`: published figures against the simulator."""
+"""`clustersim validate`: compare forecasts with published measurements."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def validate(
     cases: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[CASE]...", help="Names of shipped cases (clustersim list cases), or folders; all where none is."
+            metavar="[CASE]...", help="Names of shipped cases (clustersim list cases), or folders; default: all."
         ),
     ] = None,
     real: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Compare with a run on your own nodes: what the worker has written."),
+        typer.Option(metavar="FILE", help="Compare with a run on your own nodes: the file of the worker."),
     ] = None,
     max_error: Annotated[
         str | None,
-        typer.Option(metavar="P", help="End with status 4 where the median error of what is predicted is above '10%'."),
+        typer.Option(metavar="P", help="Exit with status 4 if the median error of predicted figures is above '10%'."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with figures (HTML).")] = None,
@@ -36,32 +36,33 @@ def validate(
     write_worker: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the worker for your own nodes as one file, for torchrun where only torch is."
+            metavar="FILE",
+            help="Write the worker for your own nodes as one file, for torchrun with only torch.",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(metavar="N", help="Processes; one a core if 0.", min=0)] = 0,
+    workers: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0: one per core.", min=0)] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> int:
-    """Forecast what others measured and print how far off the forecasts are, the worst case first.
+    """Compare forecasts with published measurements and print their errors, the worst case first.
 
-    Figures that calibrate a case stand apart and are never scored; nor are those that are only recalled. A case that
-    fails is told as skipped and makes the exit status 1.
+    Figures that calibrate a case are listed separately and never scored; nor are recalled figures. A case that fails
+    is listed as skipped, and the exit status is 1.
 
-    With --real, what was measured on your own nodes: the same jobs are simulated on a cluster built from what the
-    nodes say of themselves, and the report has both timelines, one above the other.
+    With --real: compare with measurements on your own nodes. The same jobs are simulated on a cluster built from the
+    data of the nodes, and the report has both timelines, one above the other.
     """
     if write_worker is not None:
         return _write_worker(write_worker)
     most = None if max_error is None else parse_share(max_error)
     if real is not None:
         if cases or markdown or budget:
-            raise typer.BadParameter("a run of your own is compared alone: name no cases, --markdown or --budget")
+            raise typer.BadParameter("--real excludes cases, --markdown and --budget")
         return _compare_real(real, most, json, report, quiet)
     from clustersim.cli.progress import progress
     from clustersim.validation import validate as compare
 
-    with progress(quiet) as tell:
-        verdict = compare(cases or (), tell, workers)
+    with progress(quiet) as on_progress:
+        verdict = compare(cases or (), on_progress, workers)
     written = _write(verdict, report, markdown, budget)
     _print(verdict, json)
     for kind, path in written.items():
@@ -70,12 +71,12 @@ def validate(
 
 
 def _compare_real(path: Path, most: float | None, json: bool, report: Path | None, quiet: bool) -> int:
-    """Compare a run on real nodes; what it lacks is told, and everything else compared."""
+    """Compare a run on real nodes; notes name the missing measurements."""
     from clustersim.cli.progress import progress
     from clustersim.validation.real import validate_real
 
-    with progress(quiet) as tell:
-        found = validate_real(path, tell)
+    with progress(quiet) as on_progress:
+        found = validate_real(path, on_progress)
     written = _write_real(found, report)
     _print(found.verdict, json)
     for note in found.notes:
@@ -105,7 +106,7 @@ def _write_worker(path: Path) -> int:
 
 
 def parse_share(text: str) -> float:
-    """Return the share that `--max-error` names.
+    """Return the share in `--max-error`.
 
     >>> parse_share("10%"), parse_share("0.08")
     (0.1, 0.08)
@@ -132,7 +133,7 @@ def _print(verdict: Verdict, json: bool) -> None:
 
 
 def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget: Path | None) -> dict[str, Path]:
-    """Write the files that were asked for; return where each is."""
+    """Write the requested files; return the path of each."""
     from clustersim.results.files import to_json, write_atomically
     from clustersim.validation.markdown import budget_points, validation_page
 
@@ -152,15 +153,15 @@ def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget:
 
 
 def _status(verdict: Verdict, most: float | None) -> int:
-    """Return 1 where something was skipped, 4 where the error is above what was asked for, else 0."""
+    """Return 1 if cases were skipped, 4 if the error is above the tolerance, else 0."""
     from clustersim.errors import SimulationError, ToleranceError
 
     if verdict.skipped:
-        typer.echo(f"{len(verdict.skipped)} could not be compared; see skipped", err=True)
+        typer.echo(f"{len(verdict.skipped)} skipped; see the list of skipped cases", err=True)
         return SimulationError.exit_status
     found = verdict.summary().median_abs_error
     if most is not None and (found is None or found > most):
-        shown = "unknown, as nothing is scored" if found is None else f"{found:.1%}"
-        typer.echo(f"the median error of what is predicted is {shown}; asked for at most {most:.1%}", err=True)
+        shown = "unknown: no figure is scored" if found is None else f"{found:.1%}"
+        typer.echo(f"the median error of predicted figures is {shown}; the tolerance is {most:.1%}", err=True)
         return ToleranceError.exit_status
     return 0

@@ -80,7 +80,7 @@ class FoldedLayoutExecutor(LayoutExecutor):
             progress.done.succeed()
             return
         times = job.times
-        times.make_room(iteration)
+        times.extend_to(iteration)
         times.begin_s[place, iteration] = times.forward_s[place, iteration] = self._env.now
         for number, bucket in enumerate(buckets):
             if not progress.ready[number].processed:

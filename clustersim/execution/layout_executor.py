@@ -170,7 +170,7 @@ class LayoutExecutor:
     def _begin(self, state: RankIteration) -> None:
         """Begin a rank's iteration."""
         job, place, iteration = state.job, state.place, state.iteration
-        job.times.make_room(iteration)
+        job.times.extend_to(iteration)
         job.times.begin_s[place, iteration] = job.times.forward_s[place, iteration] = self._env.now
         if job.input_stage is not None:
             job.times.fetched_s[place, iteration] = self._env.now

@@ -8,7 +8,7 @@ import simpy
 from clustersim.execution.job import Job
 from clustersim.execution.layout_collectives import PendingCollective, TimedCollective
 from clustersim.program.ops import Key, Send
-from clustersim.results import LASTING
+from clustersim.results import DURATION_COLUMNS
 from clustersim.shortcuts.micro_batch_cycle import MicroBatchCycles, RankCycles
 
 
@@ -56,11 +56,11 @@ class RankIteration:
         return self.collectives[key][1] if key in self.collectives else self.host_ops[key]
 
     def durations_s(self) -> np.ndarray:
-        """Return the seconds so far in each column of the timesheet that holds a duration [len(LASTING)]."""
+        """Return the seconds so far in each column of the timesheet that holds a duration [len(DURATION_COLUMNS)]."""
         self.job.times.slowed_s[self.place, self.iteration] += self.job.devices[self.place].take_lost_s()
-        return np.array([getattr(self.job.times, name)[self.place, self.iteration] for name in LASTING])
+        return np.array([getattr(self.job.times, name)[self.place, self.iteration] for name in DURATION_COLUMNS])
 
     def add_durations(self, more_s: np.ndarray) -> None:
-        """Add seconds to these columns; `more_s` [len(LASTING) or more], further values are ignored."""
-        for name, seconds in zip(LASTING, more_s.tolist(), strict=False):
+        """Add seconds to these columns; `more_s` [len(DURATION_COLUMNS) or more], further values are ignored."""
+        for name, seconds in zip(DURATION_COLUMNS, more_s.tolist(), strict=False):
             getattr(self.job.times, name)[self.place, self.iteration] += seconds

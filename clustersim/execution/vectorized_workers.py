@@ -84,7 +84,7 @@ class VectorizedWorkers:
         if number == self._num_iterations:
             self._finish(len(ranks), float(now_s.max()))
             return
-        self._job.times.make_room(number)
+        self._job.times.extend_to(number)
         iteration = self._iterations.get(number)
         if iteration is None:
             iteration = self.iteration_type(self._job.num_ranks, number, self._num_buckets)

@@ -43,7 +43,7 @@ def compute(job: Job, rank: int, iteration: int, on_ready: Callable[[int, Bucket
     clock, times, gpu = job.clock, job.times, job.devices[rank]
     plan = job.plans(rank, iteration)
     slowdown = job.slowdown(rank, iteration)
-    times.make_room(iteration)
+    times.extend_to(iteration)
     times.begin_s[rank, iteration] = clock.now
     if job.input_stage is not None:
         yield from wait_for_samples(job, rank)
@@ -116,7 +116,7 @@ class BucketSender:
     """Sends the buckets of one iteration of one worker. Each starts after the one before it has been pushed."""
 
     def __init__(self, job: Job, exchanger: Exchanger, rank: int, iteration: int):
-        job.times.make_room(iteration)
+        job.times.extend_to(iteration)
         self._job, self._exchanger = job, exchanger
         self._rank, self._iteration = rank, iteration
         self._plan = job.plans(rank, iteration)

@@ -19,13 +19,13 @@ def training_events(run: Run, slices: list[Slice], pid: int) -> Iterator[dict[st
     """
     if run.failures is None:
         return
-    stretches = run.failures.stretches()
+    states = run.failures.states()
     first_ns, last_ns = min(one.start_ns for one in slices), max(one.end_ns for one in slices)
-    ns_per_s = (last_ns - first_ns) / stretches[-1].end_s
+    ns_per_s = (last_ns - first_ns) / states[-1].end_s
     name = f"training with failures, {1e9 / ns_per_s:.3g} times smaller than its time"
     yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
     yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}
-    for one in stretches:
+    for one in states:
         label = _NAMES[one.state] + (f": {one.what}" if one.what else "")
         start_ns, end_ns = (first_ns + round(time_s * ns_per_s) for time_s in (one.start_s, one.end_s))
         yield {

@@ -15,7 +15,7 @@ import numpy as np
 
 from clustersim.interchange.slices import Slice
 from clustersim.results import Run
-from clustersim.results.reads import read_times
+from clustersim.results.read_times import read_times
 
 Event = dict[str, Any]
 

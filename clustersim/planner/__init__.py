@@ -1,6 +1,6 @@
-"""The best layout of a model on a cluster: every layout bounded in closed form, the best of them simulated.
+"""Search for the best layout of a model on a cluster: a closed-form bound for every layout, simulation of the best.
 
-It asks the other rooms what a layout holds, takes at least, and takes when it is played; it models nothing itself.
+Memory and times of layouts come from the other packages; the planner models nothing itself.
 """
 
 from clustersim.planner.objective import NAMES

@@ -1,7 +1,7 @@
-"""What a search has simulated, in a file: a search that was interrupted goes on from there.
+"""Journal: a file of the simulated layouts of a search, from which an interrupted search continues.
 
-Each process that simulates appends a line as soon as it has an answer, so that whatever ends the search, what was
-finished is kept; a line that was cut off is not read. The first line says which question it is.
+Each worker process appends a line when it has a result, so that finished results survive an interruption; truncated
+lines are ignored. The first line identifies the request.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any
 
 from clustersim import __version__
 from clustersim.errors import InputError
-from clustersim.planner.material import Material
+from clustersim.planner.layout_costs import LayoutCosts
 from clustersim.planner.space import Choice
 
 SCHEMA = "clustersim.plan-journal/1"
-_NOT_ASKED = {"num_gpus", "batch", "parallelism", "memory_check"}
-"""Keys of a point that each layout has its own of."""
+_LAYOUT_KEYS = {"num_gpus", "batch", "parallelism", "memory_check"}
+"""Keys of a point that differ between layouts."""
 
 
 @dataclass(frozen=True)
 class Journal:
-    """A file of answers, and those that were in it when the search began, by the choice."""
+    """A file of results, and those that were in it when the search began, by choice."""
 
     path: Path
     answers: Mapping[Hashable, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: str | Path, material: Material) -> Journal:
-        """Return the journal of a question, begun if there is none; raise InputError where it is another's."""
-        path, question = Path(path), _digest(material)
+    def open(cls, path: str | Path, costs: LayoutCosts) -> Journal:
+        """Return the journal of a request, created if needed; raise InputError if it belongs to another request."""
+        path, request = Path(path), _digest(costs)
         if not path.exists():
             try:
-                path.write_text(json.dumps({"schema": SCHEMA, "question": question}) + "\n")
+                path.write_text(json.dumps({"schema": SCHEMA, "question": request}) + "\n")
             except OSError as error:
                 raise InputError(f"{path} cannot be written: {error.strerror}", got=str(path)) from None
             return cls(path)
@@ -45,23 +45,23 @@ class Journal:
             lines = [_read(line) for line in path.read_text().splitlines()]
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} cannot be read: {error}", got=str(path)) from None
-        if not lines or lines[0].get("schema") != SCHEMA or lines[0].get("question") != question:
+        if not lines or lines[0].get("schema") != SCHEMA or lines[0].get("question") != request:
             raise InputError(
-                f"{path} does not have layouts of this scenario, with these sheets, in this version; name another file",
+                f"{path} is of another scenario, other sheets or another version; name another file",
                 got=str(path),
-                allowed="a file that does not exist, or that the same question has begun",
+                allowed="a new file, or a file of the same request",
             )
         return cls(path, {each["choice"]: each for each in lines[1:] if "choice" in each})
 
     def known(self, choice: Choice) -> Mapping[str, Any] | None:
-        """Return what was simulated of a choice; None where nothing was."""
+        """Return the results of a choice; None if it was not simulated."""
         return self.answers.get(key_of(choice))
 
 
 def note(path: Path, choice: Choice, answer: Mapping[str, Any]) -> None:
-    """Append what came of a choice, in one piece whoever else appends.
+    """Append the results of a choice in one write, since other processes append too.
 
-    A line that somebody was cut off in ends there, and the next one begins behind it.
+    A truncated last line is ended first.
     """
     line = json.dumps({"choice": key_of(choice), **answer}) + "\n"
     with path.open("a+b") as file:
@@ -79,7 +79,7 @@ def key_of(choice: Choice) -> str:
 
 
 def _read(line: str) -> dict[str, Any]:
-    """Return what a line says, nothing where it was cut off."""
+    """Return the data of a line, empty if it is truncated."""
     try:
         found = json.loads(line)
     except json.JSONDecodeError:
@@ -87,12 +87,12 @@ def _read(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _digest(material: Material) -> str:
-    """Return what two questions have in common whose layouts take the same times, whatever files have these."""
-    setup, links = material.setup, material.setup.topology.links
-    work = setup.workload(material.kind, 1)
-    asked = material.point.model_dump_json(exclude=_NOT_ASKED), work, setup.transport, __version__
-    digest = hashlib.sha256(repr(asked).encode())
+def _digest(costs: LayoutCosts) -> str:
+    """Return a digest that is equal for requests whose layouts have the same times, independent of file names."""
+    setup, links = costs.setup, costs.setup.topology.links
+    work = setup.workload(costs.kind, 1)
+    request = costs.point.model_dump_json(exclude=_LAYOUT_KEYS), work, setup.transport, __version__
+    digest = hashlib.sha256(repr(request).encode())
     for column in (links.src, links.dst, links.bytes_per_s, links.latency_s):
         digest.update(column.tobytes())
     return digest.hexdigest()

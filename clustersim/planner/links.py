@@ -1,4 +1,4 @@
-"""The least that messages of a layout take: nobody else on the links, and every rank begins at once."""
+"""Minimum times of the messages of a layout: uncontended links, and all ranks start at once."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from clustersim.topology import Node, Topology
 Group = tuple[int, ...]
 
 
-class LeastTimes:
-    """What collectives of groups and messages between ranks take at least; ranks stand on `gpus` [num_ranks].
+class MinTimes:
+    """Minimum times of collectives of groups and of messages between ranks, which are on `gpus` [num_ranks].
 
-    A transport that stages in host memory has ways of its own: nothing is claimed of it, and everything takes 0 s.
-    Where hosts are `alike`, groups inside a host that have the same places there take the same time; where they are
-    also `swappable`, hanging on one switch, so do groups that have the same places in as many hosts.
+    For a transport that stages in host memory no bound is known, and all times are 0 s. Where hosts are `alike`, groups
+    at the same positions in any host take the same time. Where hosts are also `swappable` (on one switch), so do groups
+    at the same positions in equally many hosts.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class LeastTimes:
         self._alike, self._swappable = alike, alike and swappable
         self._hosts, self._first_gpus = np.unique(topology.gpu_hosts, return_index=True)
         self._signatures: dict[tuple[Group, ...], Hashable] = {}
-        self._claims = transport.buffers == "gpu"
+        self._has_bounds = transport.buffers == "gpu"
         self._least: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
-        self._rows: dict[tuple[str, str, tuple[Group, ...], tuple[float, ...]], float] = {}
+        self._sequences: dict[tuple[str, str, tuple[Group, ...], tuple[float, ...]], float] = {}
         self._chains: dict[tuple[str, str, Hashable, float], float] = {}
-        self._crowds: dict[tuple[str, str, Hashable, float], float] = {}
+        self._link_bounds: dict[tuple[str, str, Hashable, float], float] = {}
         self._rings: dict[tuple[str, str, Group], list[tuple[UncontendedStep, int]]] = {}  # of one byte
         self._ways: dict[tuple[int, int], tuple[float, float]] = {}
 
@@ -61,12 +61,12 @@ class LeastTimes:
         return _Steps(self._topology, self._costs, self._transport.adds, rates)
 
     def collective_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
-        """Return the least that a rank of any of these groups spends in a collective once it has entered it.
+        """Return the minimum time that a rank of any of these groups spends in a collective after entering it.
 
-        It is the sum over the steps of what the rank's own messages take (`_own_s`). Of groups that reach beyond
-        `gpus`, where more GPUs are asked about than a cluster has, nothing is claimed.
+        It is the sum over the steps of the times of the rank's own messages (`_own_s`). It is 0 for groups that reach
+        beyond `gpus`, if the request has more GPUs than the cluster.
         """
-        if not self._claims or len(groups[0]) < 2:
+        if not self._has_bounds or len(groups[0]) < 2:
             return 0.0
         key = op, algorithm, tuple(groups), num_bytes
         if key not in self._least:
@@ -76,15 +76,15 @@ class LeastTimes:
             self._least[key] = min(chains, default=0.0)
         return self._least[key]
 
-    def together_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
-        """Return the least that groups take who all begin such a collective at once: bytes of a link over its rate.
+    def concurrent_s(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
+        """Return the minimum time of a collective of all groups at once: bytes of the busiest link over its rate.
 
-        The link is the busiest, with the bytes of all groups on it: a host's adapter, where it has fewer than GPUs.
+        The link carries the bytes of all groups; it is a host's adapter if the host has fewer of them than GPUs.
         """
-        if not self._claims or len(groups[0]) < 2:
+        if not self._has_bounds or len(groups[0]) < 2:
             return 0.0
         key = op, algorithm, self._signature(tuple(groups)), num_bytes
-        if key not in self._crowds:
+        if key not in self._link_bounds:
             carried = np.zeros(self._maker.num_links)
             for group in groups:
                 for step, times in self._steps(op, algorithm, group, num_bytes):
@@ -92,33 +92,33 @@ class LeastTimes:
                     is_link = uses.link < self._maker.num_links
                     np.add.at(carried, uses.link[is_link], times * step.carried_bytes[is_link])
             busy = carried > 0
-            self._crowds[key] = float((carried[busy] / self._maker.bytes_per_s[busy]).max(initial=0.0))
-        return self._crowds[key]
+            self._link_bounds[key] = float((carried[busy] / self._maker.bytes_per_s[busy]).max(initial=0.0))
+        return self._link_bounds[key]
 
-    def one_after_another_s(self, op: str, algorithm: str, groups: Sequence[Group], sizes: Sequence[float]) -> float:
-        """Return the least that collectives of these sizes take one after the other, each of all groups at once."""
+    def sequence_s(self, op: str, algorithm: str, groups: Sequence[Group], sizes: Sequence[float]) -> float:
+        """Return the minimum time of consecutive collectives of these sizes, each of all groups at once."""
         key = op, algorithm, tuple(groups), tuple(sizes)
-        if key not in self._rows:
-            self._rows[key] = max(
+        if key not in self._sequences:
+            self._sequences[key] = max(
                 sum(self.collective_s(op, algorithm, groups, size) for size in sizes),
-                sum(self.together_s(op, algorithm, groups, size) for size in sizes),
+                sum(self.concurrent_s(op, algorithm, groups, size) for size in sizes),
             )
-        return self._rows[key]
+        return self._sequences[key]
 
     def message_s(self, pairs: Sequence[tuple[int, int]], num_bytes: float) -> float:
-        """Return the least that a message takes from a rank to another, for the quickest of some pairs."""
-        if not self._claims or not pairs:
+        """Return the minimum time of a message between two ranks, for the fastest of some pairs."""
+        if not self._has_bounds or not pairs:
             return 0.0
         return min(wait + num_bytes / rate for wait, rate in map(self._way, pairs))
 
     def crosses_hosts(self, group: Group) -> bool:
-        """Say whether the ranks of a group are on several hosts."""
+        """Return whether the ranks of a group are on several hosts."""
         return len(np.unique(self._topology.gpu_hosts[self._gpus[list(group)]])) > 1
 
     def _signature(self, groups: tuple[Group, ...]) -> Hashable:
-        """Return what groups have in common that certainly take as long together: their places in hosts, or ranks.
+        """Return a key that is equal for groups that take equally long: their positions in hosts, or their ranks.
 
-        Hosts are numbered in the order in which they come, where they may be swapped.
+        Where hosts are swappable, they are numbered in the order of their first occurrence.
         """
         if groups not in self._signatures:
             gpus = self._gpus[[rank for group in groups for rank in group]]
@@ -152,13 +152,13 @@ class LeastTimes:
         return self._chains[key]
 
     def _steps(self, op: str, algorithm: str, group: Group, num_bytes: float) -> list[tuple[UncontendedStep, int]]:
-        """Return the steps of a collective that differ, and how often each comes."""
+        """Return the distinct steps of a collective, and the number of occurrences of each."""
         gpus = self._gpus[list(group)]
         library = self._transport.library
         name = algorithm_name(op, algorithm, self._topology, gpus, num_bytes, library)
         if name != "ring" or not num_bytes:
             return self._made(op, algorithm, group, num_bytes)
-        name = algorithm if algorithm in OF_NCCL_1 else name  # whose ring is another than today's
+        name = algorithm if algorithm in OF_NCCL_1 else name  # its ring differs from that of newer versions
         if (op, name, group) not in self._rings:
             self._rings[op, name, group] = self._made(op, name, group, 1.0)
         return [(_scaled(step, num_bytes), times) for step, times in self._rings[op, name, group]]
@@ -179,7 +179,7 @@ class LeastTimes:
 
 
 class _Steps(UncontendedSteps):
-    """Steps of many collectives of the same groups: messages between the same nodes go the same ways."""
+    """Steps of many collectives of the same groups; the routes of messages between the same nodes are cached."""
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool, bytes_per_s: np.ndarray):
         super().__init__(topology, costs, adds, bytes_per_s)
@@ -193,7 +193,7 @@ class _Steps(UncontendedSteps):
 
 
 def _scaled(step: UncontendedStep, factor: float) -> UncontendedStep:
-    """Return the same step with so many times the bytes, as all messages of a ring have."""
+    """Return the step with its bytes multiplied by `factor`: all messages of a ring scale alike."""
     return replace(
         step,
         num_bytes=step.num_bytes * factor,
@@ -203,9 +203,9 @@ def _scaled(step: UncontendedStep, factor: float) -> UncontendedStep:
 
 
 def _own_s(step: UncontendedStep, bytes_per_s: np.ndarray) -> np.ndarray:
-    """Return the least that each rank takes for a step that it has begun [num_ranks].
+    """Return the minimum time of each rank for a step that it has started [num_ranks].
 
-    Its slowest message by itself; or what all of its messages that cross the same link carry, over the link's rate.
+    It is the maximum of its slowest message alone, and of the bytes of its messages on one link over the link's rate.
     """
     admitted_s = np.zeros(step.num_ranks)
     alone_s = step.done_s(admitted_s, step.spans(admitted_s))
@@ -214,11 +214,11 @@ def _own_s(step: UncontendedStep, bytes_per_s: np.ndarray) -> np.ndarray:
     is_link = link < len(bytes_per_s)
     link, message = link[is_link], message[is_link]
     rate = bytes_per_s[link]
-    crowded_s = np.zeros(step.num_ranks)
+    contended_s = np.zeros(step.num_ranks)
     for ranks in (step.src, step.dst):
         key = ranks[message] * len(bytes_per_s) + link
         ends, which = np.unique(key, return_inverse=True)
         seconds = np.bincount(which, step.num_bytes[message] / rate, len(ends))
-        np.maximum.at(crowded_s, ends // len(bytes_per_s), seconds)
-    own_s: np.ndarray = np.maximum(alone_s, crowded_s)
+        np.maximum.at(contended_s, ends // len(bytes_per_s), seconds)
+    own_s: np.ndarray = np.maximum(alone_s, contended_s)
     return own_s

@@ -1,4 +1,4 @@
-"""What a plan is to make best: samples a second, money or energy for each sample."""
+"""Objectives of a plan: samples per second, cost or energy per sample."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHEETS: dict[str, tuple[str, str]] = {"cost": ("dollars_per_hour", "a price"), 
 
 @dataclass(frozen=True)
 class Objective:
-    """An objective on GPUs of a kind: what a choice comes to for each sample, and less is better."""
+    """An objective for one kind of GPU: the value of a choice per sample; less is better."""
 
     name: Name
     gpu: Gpu
@@ -27,15 +27,15 @@ class Objective:
             key, what = _SHEETS[self.name]
             if getattr(self.gpu, key) is None:
                 raise InputError(
-                    f"the sheet of {self.gpu.name} gives no {key}, so a plan cannot go by {self.name}; "
-                    f"name a sheet of your own with {what}, or take --objective samples_per_s",
+                    f"the sheet of {self.gpu.name} has no {key}, which the objective {self.name} needs; "
+                    f"use a sheet of your own with {what}, or --objective samples_per_s",
                     got=self.name,
                     allowed="samples_per_s",
                     key="objective",
                 )
 
     def of(self, choice: Choice, iteration_s: float) -> float:
-        """Return seconds, dollars or joules for each sample, at a time of an iteration."""
+        """Return seconds, dollars or joules per sample, for an iteration time."""
         sample_s = iteration_s / choice.batch
         if self.name == "cost":
             return sample_s * choice.num_gpus * (self.gpu.dollars_per_hour or 0.0) / 3600
@@ -45,10 +45,10 @@ class Objective:
 
 
 def dollars_per_sample(gpu: Gpu, choice: Choice, iteration_s: float) -> float | None:
-    """Return what a sample costs where all GPUs are paid for by the hour; None where the sheet has no price."""
+    """Return the cost of a sample at the GPUs' price per hour; None without a price in the sheet."""
     return None if gpu.dollars_per_hour is None else Objective("cost", gpu).of(choice, iteration_s)
 
 
 def joules_per_sample(gpu: Gpu, choice: Choice, iteration_s: float) -> float | None:
-    """Return the energy of a sample where every GPU takes its full power throughout: an upper estimate."""
+    """Return the energy of a sample at the GPUs' full power, an upper bound; None without a power in the sheet."""
     return None if gpu.power_w is None else Objective("energy", gpu).of(choice, iteration_s)

@@ -1,4 +1,4 @@
-"""The best layouts of a scenario's model on so many GPUs."""
+"""The best layouts of a scenario's model on given numbers of GPUs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from clustersim import __version__
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, unknown_name
 from clustersim.kernels.kernel_model import rates_of
-from clustersim.planner.away import fits_in_hosts
-from clustersim.planner.bound import least_iteration_s, least_passes_s
+from clustersim.planner.bound import min_compute_s, min_iteration_s
 from clustersim.planner.journal import Journal
-from clustersim.planner.material import Material
-from clustersim.planner.nowhere import in_short, no_layout, nowhere_fits
+from clustersim.planner.layout_costs import LayoutCosts
+from clustersim.planner.no_layout import no_layout, no_layout_fits, short_reason
 from clustersim.planner.objective import NAMES, Objective, dollars_per_sample, joules_per_sample
-from clustersim.planner.question import Question, ask
+from clustersim.planner.offloading import fits_in_host_memory
+from clustersim.planner.peak_memory import PeakMemory
 from clustersim.planner.reasons import reason
-from clustersim.planner.room import Rooms
-from clustersim.planner.search import Played, Ranked, Search, best_bound_first, play_best_first
+from clustersim.planner.request import PlanRequest, plan_request
+from clustersim.planner.search import Candidate, Search, SimulatedLayout, best_bound_first, simulate_best_first
 from clustersim.planner.space import Choice
-from clustersim.planner.tune import tuned
+from clustersim.planner.tune import tune
 from clustersim.scenario import Scenario
 from clustersim.simulate import Workloads
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 
 PLAN_SCHEMA = "clustersim.plan/1"
 Progress = Callable[[float, str], None]
 
-NO_ROOM = "does not fit in memory"
-NO_HOST = "what it offloads does not fit in its hosts' memory"
+NO_MEMORY = "does not fit in memory"
+NO_HOST_MEMORY = "what it offloads does not fit in its hosts' memory"
 RECOMPUTES_MORE = "recomputes more than it must: the same layout fits with less"
 BOUND = "its bound is worse than what was simulated"
 STOPPED = "it was not simulated before the search was stopped"
@@ -39,7 +39,7 @@ STOPPED = "it was not simulated before the search was stopped"
 
 @dataclass(frozen=True)
 class Entry:
-    """One of the best layouts; `reason` says why it is behind the first one. SI units; dollars, joules a sample."""
+    """One of the best layouts; `reason` is why it is worse than the first one. SI units; dollars, joules per sample."""
 
     choice: Choice
     iteration_s: float
@@ -54,7 +54,7 @@ class Entry:
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `clustersim.plan/1` says of a layout."""
+        """Return the layout's entry in `clustersim.plan/1`."""
         return {
             "num_gpus": self.choice.num_gpus,
             "batch": self.choice.batch,
@@ -76,9 +76,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """The best layouts, the first one first, and what became of all others: how many were discarded, by reason.
+    """The best layouts, best first, and the number of discarded layouts by reason.
 
-    One that was `stopped` has the best of those that had been simulated until then.
+    If the search was `stopped`, these are the best of the layouts simulated so far.
     """
 
     name: str
@@ -120,173 +120,175 @@ def plan(
     resume: str | Path | None = None,
     progress: Progress = lambda share, what: None,
 ) -> Plan:
-    """Return the best layouts of a scenario's model on each of some numbers of GPUs.
+    """Return the best layouts of a scenario's model on each number of GPUs.
 
-    What the scenario gives under `parallelism` stays as it is, and everything else there is tried. `batches` are
-    those over all GPUs, the scenario's own if there is none. GPUs that split layers share a host unless
-    `across_hosts`; `sharding_over` and `offload` are compared too where they are in `also`. `workers` is how many
-    processes simulate, as many as there are cores where it is 0; what comes out is the same for any number. What is
-    simulated is kept in the file `resume`, and what is there already of the same question is not simulated again.
+    Keys that the scenario gives under `parallelism` are fixed; all other keys there are varied. `batches` are global
+    batch sizes, by default the scenario's. GPUs that split layers share a host unless `across_hosts`. `sharding_over`
+    and `offload` are compared if they are in `also`. `workers` is the number of processes, 0 for one per core; the
+    result does not depend on it. Simulated layouts are saved in the file `resume`; those that are
+    already there for the same request are not simulated again.
     """
     if objective not in NAMES:
         raise unknown_name("objective", objective, NAMES)
     check_number("top", top, least=1, is_whole=True)
     check_number("workers", workers, least=0, is_whole=True)
-    question = ask(scenario, num_gpus, batches, overrides, across_hosts, also)
-    return _Planning(question, objective, top, progress, resume).plan(workers)
+    request = plan_request(scenario, num_gpus, batches, overrides, across_hosts, also)
+    return _Planning(request, objective, top, progress, resume).plan(workers)
 
 
 class _Planning:
-    """A plan while it is made."""
+    """State of a search."""
 
     def __init__(
-        self, question: Question, objective: str, top: int, progress: Progress, resume: str | Path | None = None
+        self, request: PlanRequest, objective: str, top: int, progress: Progress, resume: str | Path | None = None
     ):
-        self._question, self._top, self._tell = question, top, progress
+        self._request, self._top, self._on_progress = request, top, progress
         self._workloads = Workloads()
-        self._materials = {
-            num: Material(question.point.model_copy(update={"num_gpus": num}), self._workloads)
-            for num in question.num_gpus
+        self._costs = {
+            num: LayoutCosts(request.point.model_copy(update={"num_gpus": num}), self._workloads)
+            for num in request.num_gpus
         }
-        self._rooms = {num: Rooms(material) for num, material in self._materials.items()}
-        self._gpu = self._materials[question.num_gpus[0]].gpu
+        self._memory = {num: PeakMemory(costs) for num, costs in self._costs.items()}
+        self._gpu = self._costs[request.num_gpus[0]].gpu
         self._objective = Objective(next(name for name in NAMES if name == objective), self._gpu)
         self._discarded: dict[str, int] = {}
-        self._num_without_host = 0
-        self._least_room: tuple[float, Choice] | None = None
-        self._search, self._tuned = Search(), list[Played]()
-        largest = self._materials[max(question.num_gpus)]
+        self._num_without_host_memory = 0
+        self._least_memory: tuple[float, Choice] | None = None
+        self._search, self._tuned = Search(), list[SimulatedLayout]()
+        largest = self._costs[max(request.num_gpus)]
         self._journal = None if resume is None else Journal.open(resume, largest)
 
     def plan(self, workers: int) -> Plan:
-        """Return the plan, of what there is if somebody stops it; raise InputError where no layout fits."""
+        """Return the plan, partial after an interruption; raise InputError if no layout fits."""
         ranked, stopped = self._ranked(), False
         num_layouts = len(ranked) + sum(self._discarded.values())
         if not ranked:
-            raise self._question.scenario.located(self._nowhere())
+            raise self._request.scenario.located(self._no_layout_error())
         try:
-            with Pool(workers) as pool:
+            with ProcessPool(workers) as pool:
                 self._simulate(ranked, pool)
         except KeyboardInterrupt:
-            if not self._search.played:
+            if not self._search.simulated:
                 raise
             stopped = True
-        played, failed, more = self._search.played, self._search.failed, self._tuned
+        simulated, failed, more = self._search.simulated, self._search.failed, self._tuned
         for _, why in failed:
             self._count(f"could not be simulated: {why.splitlines()[0]}")
-        if not played:
-            why = failed[0][1] if failed else f"{NO_HOST} ({self._num_without_host} of them)"
+        if not simulated:
+            why = failed[0][1] if failed else f"{NO_HOST_MEMORY} ({self._num_without_host_memory} of them)"
             error = InputError(f"no layout could be simulated: {why}", key="parallelism")
-            raise self._question.scenario.located(error)
-        self._count(NO_HOST, self._num_without_host)
-        self._count(STOPPED if stopped else BOUND, len(ranked) - len(played) - len(failed) - self._num_without_host)
-        best = self._best_of_each([*played, *more])
+            raise self._request.scenario.located(error)
+        self._count(NO_HOST_MEMORY, self._num_without_host_memory)
+        self._count(
+            STOPPED if stopped else BOUND, len(ranked) - len(simulated) - len(failed) - self._num_without_host_memory
+        )
+        best = self._best_of_each([*simulated, *more])
         return Plan(
-            name=self._question.scenario.name,
+            name=self._request.scenario.name,
             objective=self._objective.name,
             gpu=self._gpu.name,
             num_layouts=num_layouts + len(more),
-            num_simulated=len(played) + len(more),
+            num_simulated=len(simulated) + len(more),
             discarded={why: num for why, num in self._discarded.items() if num},
             best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
             stopped=stopped,
         )
 
-    def _simulate(self, ranked: Sequence[Ranked], pool: Pool) -> None:
-        """Simulate what may be among the best, and then other ways of the best of these."""
-        point, objective, search = self._question.point, self._objective, self._search
+    def _simulate(self, ranked: Sequence[Candidate], pool: ProcessPool) -> None:
+        """Simulate the layouts that may be among the best, then variants of the best of these."""
+        point, objective, search = self._request.point, self._objective, self._search
         bounded = self._in_hosts(best_bound_first(ranked, objective, self._least_s))
-        play_best_first(point, bounded, objective, self._top, pool, self._tell, search, self._journal)
-        if search.played:
-            self._tuned = tuned(point, search.played, objective, self._with_bound, pool, self._journal)
+        simulate_best_first(point, bounded, objective, self._top, pool, self._on_progress, search, self._journal)
+        if search.simulated:
+            self._tuned = tune(point, search.simulated, objective, self._with_bound, pool, self._journal)
 
-    def _in_hosts(self, bounded: Iterator[Ranked]) -> Iterator[Ranked]:
-        """Go through choices without those that offload what their hosts have no room for, which are counted."""
+    def _in_hosts(self, bounded: Iterator[Candidate]) -> Iterator[Candidate]:
+        """Yield choices without those whose offloaded state does not fit in their hosts; these are counted."""
         for each in bounded:
             choice = each.choice
-            if choice.layout.offload == "none" or fits_in_hosts(
-                self._materials[choice.num_gpus], choice, self._workloads
+            if choice.layout.offload == "none" or fits_in_host_memory(
+                self._costs[choice.num_gpus], choice, self._workloads
             ):
                 yield each
             else:
-                self._num_without_host += 1
+                self._num_without_host_memory += 1
 
-    def _best_of_each(self, played: Sequence[Played]) -> list[Played]:
-        """Return the best way of exchanging gradients of each layout, the best layout first."""
-        best: dict[tuple[int, int, str], Played] = {}
-        for each in sorted(played, key=lambda each: self._objective.of(each.choice, each.iteration_s)):
+    def _best_of_each(self, simulated: Sequence[SimulatedLayout]) -> list[SimulatedLayout]:
+        """Return each layout with its best gradient exchange, the best layout first."""
+        best: dict[tuple[int, int, str], SimulatedLayout] = {}
+        for each in sorted(simulated, key=lambda each: self._objective.of(each.choice, each.iteration_s)):
             layout = replace(each.choice, exchange=())
             best.setdefault((layout.num_gpus, layout.batch, layout.text()), each)
         return list(best.values())
 
     def _least_s(self, choice: Choice) -> float:
-        return least_iteration_s(self._materials[choice.num_gpus], choice)
+        return min_iteration_s(self._costs[choice.num_gpus], choice)
 
-    def _with_bound(self, choice: Choice) -> Ranked | None:
-        """Return a choice with its bound; None where it cannot be, or does not fit."""
+    def _with_bound(self, choice: Choice) -> Candidate | None:
+        """Return a choice with its bound; None if it is invalid or does not fit."""
         try:
-            held, least_s = self._rooms[choice.num_gpus].fullest_bytes(choice), self._least_s(choice)
+            held, least_s = self._memory[choice.num_gpus].peak_bytes(choice), self._least_s(choice)
         except InputError:
             return None
-        return Ranked(choice, least_s, held) if self._fits(held) else None
+        return Candidate(choice, least_s, held) if self._fits(held) else None
 
     def _fits(self, held: float) -> bool:
-        return held <= self._gpu.memory_bytes or not self._question.point.memory_check
+        return held <= self._gpu.memory_bytes or not self._request.point.memory_check
 
-    def _ranked(self) -> list[Ranked]:
-        """Return every layout that can be, with what its passes take at least."""
-        question = self._question
-        families = list(question.space(question.batches, question.fixed).families(self._discarded))
+    def _ranked(self) -> list[Candidate]:
+        """Return every valid layout that fits, with the bound of its passes."""
+        request = self._request
+        families = list(request.space(request.batches, request.fixed).families(self._discarded))
         ranked = []
         for number, family in enumerate(families):
-            self._tell(0.5 * number / len(families), "bounds")
+            self._on_progress(0.5 * number / len(families), "bounds")
             found = self._first_that_fits(family)
             if found is not None:
                 ranked.append(found)
         return ranked
 
-    def _first_that_fits(self, family: Sequence[Choice]) -> Ranked | None:
-        """Return the layout of a family that recomputes least of those that fit, with its bound."""
-        rooms = self._rooms[family[0].num_gpus]
+    def _first_that_fits(self, family: Sequence[Choice]) -> Candidate | None:
+        """Return the layout with the least recomputation in a family that fits, with its bound."""
+        memory = self._memory[family[0].num_gpus]
         for number, choice in enumerate(family):
             try:
-                held = rooms.fullest_bytes(choice)
+                held = memory.peak_bytes(choice)
             except InputError as error:
-                self._count(in_short(error), len(family))
+                self._count(short_reason(error), len(family))
                 return None
             if self._fits(held):
-                self._count(NO_ROOM, number)
+                self._count(NO_MEMORY, number)
                 self._count(RECOMPUTES_MORE, len(family) - 1 - number)
-                return Ranked(choice, least_passes_s(self._materials[choice.num_gpus], choice), held)
-            if self._least_room is None or held < self._least_room[0]:
-                self._least_room = held, choice
-        self._count(NO_ROOM, len(family))
+                return Candidate(choice, min_compute_s(self._costs[choice.num_gpus], choice), held)
+            if self._least_memory is None or held < self._least_memory[0]:
+                self._least_memory = held, choice
+        self._count(NO_MEMORY, len(family))
         return None
 
-    def _nowhere(self) -> InputError:
-        if self._least_room is None:
-            return no_layout(self._question, self._discarded)
-        held, choice = self._least_room
-        return nowhere_fits(self._question, self._workloads, self._gpu, held, choice)
+    def _no_layout_error(self) -> InputError:
+        if self._least_memory is None:
+            return no_layout(self._request, self._discarded)
+        held, choice = self._least_memory
+        return no_layout_fits(self._request, self._workloads, self._gpu, held, choice)
 
     def _count(self, why: str, num: int = 1) -> None:
         self._discarded[why] = self._discarded.get(why, 0) + num
 
-    def _entry(self, played: Played, best: Played) -> Entry:
-        choice, gpu = played.choice, self._gpu
-        material = self._materials[choice.num_gpus]
-        model, precision = material.setup.model, self._question.point.precision
+    def _entry(self, simulated: SimulatedLayout, best: SimulatedLayout) -> Entry:
+        choice, gpu = simulated.choice, self._gpu
+        costs = self._costs[choice.num_gpus]
+        model, precision = costs.setup.model, self._request.point.precision
         peak = choice.num_gpus * rates_of(gpu, precision).flop_per_s
         return Entry(
             choice=choice,
-            iteration_s=played.iteration_s,
-            least_s=played.ranked.least_s,
-            samples_per_s=played.samples_per_s,
-            mfu=(model.flop + model.flop_backward) * played.samples_per_s / peak,
-            memory_bytes=played.ranked.memory_bytes,
-            bubble_share=played.breakdown_s["bubble"] / played.iteration_s,
-            breakdown_s=played.breakdown_s,
-            dollars_per_sample=dollars_per_sample(gpu, choice, played.iteration_s),
-            joules_per_sample=joules_per_sample(gpu, choice, played.iteration_s),
-            reason=reason(played, best, material.links, self._materials[best.choice.num_gpus].links),
+            iteration_s=simulated.iteration_s,
+            least_s=simulated.ranked.least_s,
+            samples_per_s=simulated.samples_per_s,
+            mfu=(model.flop + model.flop_backward) * simulated.samples_per_s / peak,
+            memory_bytes=simulated.ranked.memory_bytes,
+            bubble_share=simulated.breakdown_s["bubble"] / simulated.iteration_s,
+            breakdown_s=simulated.breakdown_s,
+            dollars_per_sample=dollars_per_sample(gpu, choice, simulated.iteration_s),
+            joules_per_sample=joules_per_sample(gpu, choice, simulated.iteration_s),
+            reason=reason(simulated, best, costs.links, self._costs[best.choice.num_gpus].links),
         )

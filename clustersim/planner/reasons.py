@@ -1,47 +1,48 @@
-"""Why a layout is behind the best one: which part of its time is longer, and what makes it so."""
+"""Why a layout is slower than the best one: the longer parts of its time, and their causes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clustersim.planner.links import LeastTimes
-from clustersim.planner.search import Played
+from clustersim.planner.links import MinTimes
+from clustersim.planner.search import SimulatedLayout
 from clustersim.planner.space import Choice
 
 _PARTS = ("compute", "bubble", "communication", "waiting")
 _LEAST = 0.005
-"""The least share of the best one's time that is worth a word."""
+"""Minimum share of the best layout's time that is reported."""
 
 
-def reason(played: Played, best: Played, links: LeastTimes, best_links: LeastTimes) -> str:
-    """Return why a layout loses against the best one, the greatest part first; empty of the best itself.
+def reason(simulated: SimulatedLayout, best: SimulatedLayout, links: MinTimes, best_links: MinTimes) -> str:
+    """Return why a layout is slower than the best one, the largest part first; empty for the best itself.
 
-    A part's share is by how much it is longer, for each sample and GPU, of the best one's whole time.
+    The share of a part is its additional GPU time per sample, relative to the total of the best layout.
     """
-    if played is best:
+    if simulated is best:
         return ""
     scale = _gpu_s(best, best.iteration_s)
     longer = {
-        name: (_gpu_s(played, _part_s(played, name)) - _gpu_s(best, _part_s(best, name))) / scale for name in _PARTS
+        name: (_gpu_s(simulated, _part_s(simulated, name)) - _gpu_s(best, _part_s(best, name))) / scale
+        for name in _PARTS
     }
-    told = []
+    reasons = []
     for name, share in sorted(longer.items(), key=lambda item: -item[1]):
         if share >= _LEAST:
-            cause = _cause(name, played.choice, best.choice, links, best_links)
-            told.append(f"{cause}: {name} +{share:.1%}" if cause else f"{name} +{share:.1%}")
-    return "; ".join(told) or "as good, to half a per cent"
+            cause = _cause(name, simulated.choice, best.choice, links, best_links)
+            reasons.append(f"{cause}: {name} +{share:.1%}" if cause else f"{name} +{share:.1%}")
+    return "; ".join(reasons) or "equal within 0.5 %"
 
 
-def _part_s(played: Played, name: str) -> float:
-    return played.communication_s if name == "communication" else played.breakdown_s[name]
+def _part_s(simulated: SimulatedLayout, name: str) -> float:
+    return simulated.communication_s if name == "communication" else simulated.breakdown_s[name]
 
 
-def _gpu_s(played: Played, seconds: float) -> float:
-    """Return seconds of an iteration as those of all GPUs for each sample."""
-    return seconds * played.choice.num_gpus / played.choice.batch
+def _gpu_s(simulated: SimulatedLayout, seconds: float) -> float:
+    """Return seconds of an iteration as GPU seconds per sample."""
+    return seconds * simulated.choice.num_gpus / simulated.choice.batch
 
 
-def _cause(name: str, choice: Choice, best: Choice, links: LeastTimes, best_links: LeastTimes) -> str:
+def _cause(name: str, choice: Choice, best: Choice, links: MinTimes, best_links: MinTimes) -> str:
     causes = {"compute": _computes, "bubble": _idles, "communication": _communicates}
     if name not in causes:
         return ""
@@ -55,13 +56,13 @@ def _computes(choice: Choice, best: Choice) -> Sequence[str]:
     if choice.layout.recompute != best.layout.recompute and choice.layout.recompute != "none":
         causes.append(f"recomputes activations ({choice.layout.recompute})")
     if choice.micro_batch < best.micro_batch:
-        causes.append(f"smaller micro-batches ({choice.micro_batch} for {best.micro_batch})")
+        causes.append(f"smaller micro-batches ({choice.micro_batch} instead of {best.micro_batch})")
     if choice.grid.tensor > best.grid.tensor:
         causes.append(f"smaller kernels (tensor {choice.grid.tensor})")
     if choice.grid.context > best.grid.context:
-        causes.append(f"fewer tokens a kernel (context {choice.grid.context})")
+        causes.append(f"fewer tokens per kernel (context {choice.grid.context})")
     if best.layout.sharding and not choice.layout.sharding:
-        causes.append("each copy updates all weights")
+        causes.append("each replica updates all weights")
     return causes
 
 
@@ -72,7 +73,7 @@ def _idles(choice: Choice, best: Choice) -> Sequence[str]:
     if choice.layout.micro_batches < best.layout.micro_batches:
         causes.append(f"{choice.layout.micro_batches} micro-batches")
     if choice.layout.chunks < best.layout.chunks:
-        causes.append(f"{choice.layout.chunks} chunk a stage" if choice.layout.chunks == 1 else "fewer chunks")
+        causes.append(f"{choice.layout.chunks} chunk per stage" if choice.layout.chunks == 1 else "fewer chunks")
     return causes
 
 
@@ -85,13 +86,13 @@ def _communicates(choice: Choice, best: Choice, crosses: bool, best_crosses: boo
     if choice.layout.sharding != best.layout.sharding:
         causes.append(choice.layout.sharding or "whole gradients are exchanged")
     if choice.grid.expert > best.grid.expert:
-        causes.append(f"tokens travel to experts on {choice.grid.expert} GPUs")
+        causes.append(f"tokens sent to experts on {choice.grid.expert} GPUs")
     if choice.grid.context > best.grid.context:
         causes.append(f"keys and values of {choice.grid.context} GPUs")
     if choice.grid.data > best.grid.data:
-        causes.append(f"gradients of {choice.grid.data} copies")
+        causes.append(f"gradients of {choice.grid.data} replicas")
     return ", ".join(causes)
 
 
-def _crosses(choice: Choice, links: LeastTimes) -> bool:
+def _crosses(choice: Choice, links: MinTimes) -> bool:
     return choice.grid.tensor > 1 and links.crosses_hosts(tuple(range(choice.grid.tensor)))

@@ -1,4 +1,4 @@
-"""Layouts are simulated best bound first, until no bound left is better than the tenth best that was simulated."""
+"""Best-first search: layouts are simulated in the order of their bounds, until no other can be among the best."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 
 from clustersim.errors import ClustersimError
 from clustersim.planner.journal import Journal, note
-from clustersim.planner.material import point_of
+from clustersim.planner.layout_costs import point_of
 from clustersim.planner.objective import Objective
 from clustersim.planner.space import Choice
 from clustersim.scenario import Point
 from clustersim.simulate import Workloads, forecast
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 
 _ROUND = 4
-"""How many are simulated before it is asked again whether others can still be better: the same for any number of
-processes, so that what comes out is too."""
+"""Layouts simulated between two checks of the stop criterion; fixed, so that the result does not depend on the number
+of processes."""
 
 _ITERATIONS = 2
-"""Iterations that are measured of each: a layout repeats the first of them, or shows here that it does not."""
+"""Measured iterations of each layout: enough to see whether iterations repeat."""
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """A choice that can be, a time that its iteration takes at least, and what it holds on the fullest GPU."""
+class Candidate:
+    """A valid choice, a lower bound of its iteration time, and its peak memory on any GPU."""
 
     choice: Choice
     least_s: float
@@ -36,10 +36,10 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Played:
-    """What came of simulating a choice."""
+class SimulatedLayout:
+    """Results of simulating a choice."""
 
-    ranked: Ranked
+    ranked: Candidate
     iteration_s: float
     samples_per_s: float
     breakdown_s: dict[str, float]
@@ -49,7 +49,7 @@ class Played:
         return self.ranked.choice
 
     def figures(self) -> dict[str, Any]:
-        """Return what was simulated, without what was known before."""
+        """Return the simulated figures, without the bound and the memory."""
         return {
             "iteration_s": self.iteration_s,
             "samples_per_s": self.samples_per_s,
@@ -58,7 +58,7 @@ class Played:
 
     @property
     def communication_s(self) -> float:
-        """What it costs to communicate: waiting for it, and what it takes of the GPUs that compute beside it."""
+        """Cost of communication: its exposed time, and the slowdown of overlapping compute."""
         return self.breakdown_s["communication_exposed"] + self.breakdown_s["slowed"]
 
 
@@ -67,18 +67,18 @@ OnProgress = Callable[[float, str], None]
 
 @dataclass
 class Search:
-    """What was simulated until now, the best first, and what could not be with the reason."""
+    """Layouts simulated so far, the best first, and those that failed with the reason."""
 
-    played: list[Played] = field(default_factory=list)
+    simulated: list[SimulatedLayout] = field(default_factory=list)
     failed: list[tuple[Choice, str]] = field(default_factory=list)
 
 
 def best_bound_first(
-    ranked: Sequence[Ranked], objective: Objective, least_s: Callable[[Choice], float]
-) -> Iterator[Ranked]:
-    """Go through choices in the order of their bounds, which `least_s` gives: only of those that come near.
+    ranked: Sequence[Candidate], objective: Objective, least_s: Callable[[Choice], float]
+) -> Iterator[Candidate]:
+    """Yield choices in the order of their bounds; `least_s` computes a bound only when it may be the next.
 
-    What `ranked` says they take at least is no more than that, and quicker to say.
+    The bounds in `ranked` are lower than those of `least_s`, and faster to compute.
     """
     waiting = [(objective.of(each.choice, each.least_s), number, False) for number, each in enumerate(ranked)]
     heapify(waiting)
@@ -93,78 +93,80 @@ def best_bound_first(
             heappush(waiting, (objective.of(choice, least[number]), number, True))
 
 
-def play_best_first(
+def simulate_best_first(
     point: Point,
-    bounded: Iterator[Ranked],
+    bounded: Iterator[Candidate],
     objective: Objective,
     top: int,
-    pool: Pool,
-    tell: OnProgress,
+    pool: ProcessPool,
+    on_progress: OnProgress,
     search: Search,
     journal: Journal | None = None,
 ) -> None:
-    """Simulate layouts, and note what came of them round after round, so that something is left of it if it is stopped.
+    """Simulate layouts in rounds and store the results in `search` after each, so that they survive an interruption.
 
-    `bounded` are in the order of their bounds. Another round is played while a bound beats the worst of the best `top`.
+    `bounded` is in the order of bounds. The search goes on while a bound is better than the worst of the best `top`.
     """
-    played, begun = search.played, 0
-    ahead = next(bounded, None)
-    while ahead is not None:
-        worst = objective.of(played[top - 1].choice, played[top - 1].iteration_s) if len(played) >= top else None
-        if worst is not None and objective.of(ahead.choice, ahead.least_s) >= worst:
+    simulated, begun = search.simulated, 0
+    following = next(bounded, None)
+    while following is not None:
+        worst = (
+            objective.of(simulated[top - 1].choice, simulated[top - 1].iteration_s) if len(simulated) >= top else None
+        )
+        if worst is not None and objective.of(following.choice, following.least_s) >= worst:
             break
-        around = [ahead, *islice(bounded, (_ROUND if played else max(_ROUND, top)) - 1)]
-        ahead = next(bounded, None)
-        begun += len(around)
-        tell(0.5 + 0.5 * begun / (begun + _ROUND), f"{begun} simulated, now {around[0].choice.text()}")
-        made, wrong = play_all(point, around, pool, journal)
-        search.failed += wrong
-        played += made
-        played.sort(key=lambda each: objective.of(each.choice, each.iteration_s))
+        batch = [following, *islice(bounded, (_ROUND if simulated else max(_ROUND, top)) - 1)]
+        following = next(bounded, None)
+        begun += len(batch)
+        on_progress(0.5 + 0.5 * begun / (begun + _ROUND), f"{begun} simulated, now {batch[0].choice.text()}")
+        made, errors = simulate_all(point, batch, pool, journal)
+        search.failed += errors
+        simulated += made
+        simulated.sort(key=lambda each: objective.of(each.choice, each.iteration_s))
 
 
-def play_all(
-    point: Point, ranked: Sequence[Ranked], pool: Pool, journal: Journal | None = None
-) -> tuple[list[Played], list[tuple[Choice, str]]]:
-    """Return what was simulated of some choices, in their order, and what could not be with the reason.
+def simulate_all(
+    point: Point, ranked: Sequence[Candidate], pool: ProcessPool, journal: Journal | None = None
+) -> tuple[list[SimulatedLayout], list[tuple[Choice, str]]]:
+    """Return the results of choices in their order, and those that failed with the reason.
 
-    What a journal has of them is not simulated again, and it gets what it has not.
+    Results in a journal are not simulated again; new ones are added to it.
     """
     known = [None if journal is None else _from_journal(each, journal) for each in ranked]
     path = None if journal is None else journal.path
-    asked = [(point, each, path) for each, answer in zip(ranked, known, strict=True) if answer is None]
-    new = iter(pool.map(_play, asked) if asked else ())
+    to_simulate = [(point, each, path) for each, answer in zip(ranked, known, strict=True) if answer is None]
+    new = iter(pool.map(_simulate_one, to_simulate) if to_simulate else ())
     answers = [next(new) if answer is None else answer for answer in known]
-    played = [answer for answer in answers if isinstance(answer, Played)]
+    simulated = [answer for answer in answers if isinstance(answer, SimulatedLayout)]
     failed = [(each.choice, answer) for each, answer in zip(ranked, answers, strict=True) if isinstance(answer, str)]
-    return played, failed
+    return simulated, failed
 
 
-def _from_journal(ranked: Ranked, journal: Journal) -> Played | str | None:
-    """Return what came of a choice when it was simulated before, None where it was not."""
+def _from_journal(ranked: Candidate, journal: Journal) -> SimulatedLayout | str | None:
+    """Return the earlier results of a choice; None if it was not simulated."""
     answer = journal.known(ranked.choice)
     if answer is None or "failed" in answer:
         return None if answer is None else str(answer["failed"])
-    return Played(ranked, answer["iteration_s"], answer["samples_per_s"], dict(answer["breakdown_s"]))
+    return SimulatedLayout(ranked, answer["iteration_s"], answer["samples_per_s"], dict(answer["breakdown_s"]))
 
 
-def _play(asked: tuple[Point, Ranked, Path | None]) -> Played | str:
-    point, ranked, path = asked
-    played = _simulated(point, ranked)
+def _simulate_one(to_simulate: tuple[Point, Candidate, Path | None]) -> SimulatedLayout | str:
+    point, ranked, path = to_simulate
+    simulated = _simulate(point, ranked)
     if path is not None:
-        note(path, ranked.choice, {"failed": played} if isinstance(played, str) else played.figures())
-    return played
+        note(path, ranked.choice, {"failed": simulated} if isinstance(simulated, str) else simulated.figures())
+    return simulated
 
 
-def _simulated(point: Point, ranked: Ranked) -> Played | str:
+def _simulate(point: Point, ranked: Candidate) -> SimulatedLayout | str:
     measured = min(point.num_iterations, _ITERATIONS)
     chosen = point_of(point, ranked.choice).model_copy(update={"num_iterations": measured, "replicates": 1})
     try:
         run = forecast(chosen, workloads=_WORKLOADS, detail=False).run
     except ClustersimError as error:
         return str(error)
-    return Played(ranked, run.iteration_s, run.samples_per_s, dict(run.breakdown_s))
+    return SimulatedLayout(ranked, run.iteration_s, run.samples_per_s, dict(run.breakdown_s))
 
 
 _WORKLOADS = Workloads()
-"""What this process has worked out of the model's layers."""
+"""Cache of this process for data of the model's layers."""

@@ -1,4 +1,4 @@
-"""Which layouts there are: degrees, micro-batches, schedules, sharding and recomputation, in every combination."""
+"""Search space: all combinations of degrees, micro-batches, schedules, sharding and recomputation."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.spec import Recompute, Sharding
 
 SCHEDULES = (("1f1b", 1), ("zero-bubble", 1), ("interleaved", 2), ("interleaved", 4))
-"""Schedules and their chunks that are tried; `gpipe` is not: it takes as long as 1f1b and holds more."""
+"""Schedules and chunks that are tried; not `gpipe`, which takes as long as 1f1b and needs more memory."""
 
 SHARDINGS: tuple[Sharding | None, ...] = (None, *get_args(Sharding))
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
-"""From the one that computes least to the one that holds least."""
+"""From the least compute to the least memory."""
 
 GATHERED = ("zero-1", "zero-2")
-"""What is shared out where weights are gathered once they are updated."""
+"""Sharding levels that gather the weights once after the update."""
 
 LONG_TOKENS = 4096
-"""From how many tokens on sequences are divided: what a GPU keeps of a shorter one is little beside its weights."""
+"""Minimum number of tokens of divided sequences: activations of shorter ones are small compared with weights."""
 
 ALSO = ("sharding_over", "offload")
-"""Keys that are compared where that is asked for."""
+"""Keys that are compared on request only."""
 
 Cut = tuple[int, bool, bool, int, int, str]
-"""All that says what a GPU has of each layer: tensor, sequence_parallel, tensor_overlap, expert, context,
+"""Settings that determine a GPU's piece of each layer: tensor, sequence_parallel, tensor_overlap, expert, context,
 context_method."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One layout of a model on so many GPUs with a batch over all of them, and how gradients meet if not as written."""
+    """One layout of a model on `num_gpus` with a global batch; `exchange` overrides keys of the scenario's strategy."""
 
     num_gpus: int
     batch: int
@@ -46,7 +46,7 @@ class Choice:
 
     @cached_property
     def grid(self) -> Grid:
-        """The ranks in their box."""
+        """The grid of ranks."""
         return self.layout.grid(self.num_gpus)
 
     @property
@@ -56,7 +56,7 @@ class Choice:
 
     @cached_property
     def cut(self) -> Cut:
-        """How layers are divided over the GPUs of a stage: choices alike in it have the same pieces."""
+        """Division of layers over the GPUs of a stage: choices with the same cut have the same pieces."""
         layout, grid = self.layout, self.grid
         return (
             grid.tensor,
@@ -68,17 +68,17 @@ class Choice:
         )
 
     def settings(self) -> dict[str, Any]:
-        """Return what a scenario says under `parallelism`, without what is left at its default."""
+        """Return the keys for `parallelism` in a scenario, without defaults."""
         return self.layout.model_dump(exclude_defaults=True)
 
     def text(self) -> str:
-        """Return the choice in a line, as a user would say it."""
+        """Return the choice as one line of text."""
         layout = self.layout
         axes = ("data", "expert", "context", "tensor", "pipeline")
         degrees = [f"{axis} {size}" for axis in axes if (size := getattr(self.grid, axis)) > 1]
         parts = [" x ".join(degrees) or "data 1"]
         if layout.context_method == "ring":
-            parts.append("attention in a ring")
+            parts.append("ring attention")
         if layout.pipeline and layout.pipeline > 1:
             chunks = f" {layout.chunks} chunks" if layout.chunks > 1 else ""
             parts.append(f"{layout.schedule}{chunks}")
@@ -103,9 +103,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Divisible:
-    """What of a model is divided beside its layers: the `experts` of one, the `tokens` of a sequence; 1 where neither.
+    """Divisible dimensions of a model other than its layers: `experts`, and `tokens` of a sequence; 1 if not divisible.
 
-    `in_rings` says whether attention may be computed block by block.
+    `in_rings`: attention may be computed in a ring, block by block.
     """
 
     experts: int = 1
@@ -114,7 +114,7 @@ class Divisible:
 
     @classmethod
     def of(cls, model: Model) -> Divisible:
-        """Return what of a model may be divided; sequences from `LONG_TOKENS` on.
+        """Return the divisible dimensions of a model; sequences from `LONG_TOKENS` on.
 
         >>> from clustersim.model import load_model
         >>> Divisible.of(load_model("mixtral-8x7b"))
@@ -131,11 +131,11 @@ class Divisible:
 
 @dataclass(frozen=True)
 class Space:
-    """What is to be gone through: for each number of GPUs the batches over all of them, and what is fixed.
+    """Search space: the global batches for each number of GPUs, and the fixed keys.
 
-    `most_tensor` is how many GPUs may split layers and their tokens; `fixed` are the keys under `parallelism` that a
-    scenario gives, and `divisible` is what of the model there is beside layers to be divided. `shardings` are those
-    that are tried, and of `also` (`ALSO`) those keys that are compared on request alone.
+    `most_tensor` is the maximum number of GPUs that split layers and their tokens. `fixed` are the keys that the
+    scenario gives under `parallelism`, and `divisible` are the model's other divisible dimensions. `shardings` are the
+    levels that are tried, and `also` the keys of `ALSO` that are compared.
     """
 
     batches: Mapping[int, Sequence[int]]
@@ -146,9 +146,9 @@ class Space:
     also: Collection[str] = ()
 
     def families(self, tally: dict[str, int]) -> Iterator[list[Choice]]:
-        """Yield choices that differ in nothing but what they recompute, the least first.
+        """Yield lists of choices that differ only in recomputation, the least first.
 
-        What cannot be is counted in `tally`, by the reason as it is told.
+        Invalid layouts are counted in `tally` by reason.
         """
         for num_gpus, batches in self.batches.items():
             for batch in batches:
@@ -156,7 +156,7 @@ class Space:
                     yield from self._of_degrees(num_gpus, batch, degrees, tally)
 
     def _degrees(self, num_gpus: int) -> Iterator[dict[str, int]]:
-        """Go through the degrees whose product is the number of GPUs."""
+        """Yield the degrees whose product is the number of GPUs."""
         for tensor in self._given("tensor", divisors(num_gpus)):
             if tensor > self.most_tensor and "tensor" not in self.fixed:
                 continue
@@ -194,7 +194,7 @@ class Space:
     def _families_of(self, num_gpus: int, batch: int, known: Mapping[str, Any]) -> Iterator[list[Choice]]:
         others = {key: value for key, value in self.fixed.items() if key in ("balance", "stages", "expert_imbalance")}
         sequences = self._given("sequence_parallel", (False, True) if known["tensor"] > 1 else (False,))
-        for sharding, over, offload in self._shared_out(known):
+        for sharding, over, offload in self._sharding_options(known):
             gathers = sharding in GATHERED and OPTIMIZER not in offload and self.fixed.get("gather_overlap", False)
             for sequence in sequences:
                 for method in self._methods(known):
@@ -215,23 +215,23 @@ class Space:
                     yield [Choice(num_gpus, batch, each) for each in layouts]
 
     def _shardings(self, known: Mapping[str, Any]) -> Sequence[Sharding | None]:
-        """Return what copies may share out: nothing where there is one."""
+        """Return the sharding levels of the replicas; none for a single replica."""
         several = known["data"] * known.get("expert", 1) * known.get("context", 1) > 1
         return self._given("sharding", self.shardings if several else (None,))
 
-    def _shared_out(self, known: Mapping[str, Any]) -> Iterator[tuple[Sharding | None, int | None, str]]:
-        """Go through what copies share out, over how many of them, and what lies in the hosts' memory meanwhile."""
+    def _sharding_options(self, known: Mapping[str, Any]) -> Iterator[tuple[Sharding | None, int | None, str]]:
+        """Yield sharding level, number of replicas that shard together, and offloading."""
         levels = get_args(Parallelism.model_fields["offload"].annotation) if "offload" in self.also else ("none",)
-        for sharding, over in self._shared_over(known):
+        for sharding, over in self._sharding_sizes(known):
             for offload in self._given("offload", levels):
                 by_host = OPTIMIZER in offload.split("+") and (over or (sharding and known.get("expert", 1) > 1))
                 if not by_host and not (ACTIVATIONS in offload and known["schedule"] == "zero-bubble"):
                     yield sharding, over, offload
 
-    def _shared_over(self, known: Mapping[str, Any]) -> Iterator[tuple[Sharding | None, int | None]]:
-        """Go through what copies may share out and over how many of them, all if None: so it is with experts.
+    def _sharding_sizes(self, known: Mapping[str, Any]) -> Iterator[tuple[Sharding | None, int | None]]:
+        """Yield sharding level and number of replicas that shard together; None is all of them, always with experts.
 
-        Where a scenario gives a number of copies, these share something out.
+        If the scenario gives the number, only layouts with sharding are valid.
         """
         copies, key = known["data"] * known.get("context", 1), "sharding_over"
         for sharding in self._shardings(known):
@@ -272,7 +272,7 @@ NO_ROUNDS = "interleaved stages need micro-batches in rounds of the stages"
 
 
 def divisors(number: int) -> list[int]:
-    """Return what divides a number, from 1 on.
+    """Return the divisors of a number in ascending order.
 
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]

@@ -1,8 +1,7 @@
-"""What came out, to look at: the report page and the table for the terminal.
+"""Reports of results: the HTML page, and the tables for the terminal.
 
-Works on saved results alone: no simulation, no clock, no hardware in here. A figure is two functions: one
-returns plain numbers and is tested, the other draws them and decides nothing. `FIGURES` is the table of
-all figures in the order of the page.
+It needs saved results only: no simulation, no clock, no hardware. A figure is two functions. One returns plain numbers
+and is tested; the other only draws them. `FIGURES` is the table of all figures in the order of the page.
 """
 
 from clustersim.report.cluster import write_topology

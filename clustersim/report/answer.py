@@ -1,10 +1,10 @@
-"""The first screen: one sentence, a few numbers, and the table of all runs."""
+"""First screen of the report: one sentence, a few numbers, and the table of all runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.report.known_error import error_of_such, told
+from clustersim.report.known_error import error_source, similar_case_error
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.series import axis_cell, axis_headings, has_one_baseline, headline, series, setting, varied
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times
@@ -13,7 +13,7 @@ from clustersim.results import BREAKDOWN, Run, Sweep
 
 @dataclass(frozen=True)
 class Tile:
-    """One number of the first screen, what it is, and what qualifies it."""
+    """One number of the first screen, its label, and a note that qualifies it."""
 
     label: str
     value: str
@@ -21,13 +21,13 @@ class Tile:
 
 
 def answer(sweep: Sweep) -> str:
-    """Return the decision in one sentence."""
+    """Return the forecast in one sentence."""
     run = headline(sweep)
-    who = gpus(run.num_gpus)
+    subject = gpus(run.num_gpus)
     name = setting(sweep, run)
-    who = f"{who} ({name})" if name else who
+    subject = f"{subject} ({name})" if name else subject
     verb = "trains" if run.num_gpus == 1 else "train"
-    rate = f"{who} {verb} {count(run.samples_per_s)} samples a second"
+    rate = f"{subject} {verb} {count(run.samples_per_s)} samples per second"
     if run.speedup is not None and run.num_gpus > 1:
         rate += f", {times(run.speedup)} the baseline"
     if run.time_to_train_s is not None:
@@ -45,35 +45,35 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     low_high = _between(run.interval.samples_per_s, level) if run.interval else "one replicate, no interval"
     found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
-    found.append(Tile("Efficiency", percent(run.efficiency), "of as many single GPUs"))
+    found.append(Tile("Efficiency", percent(run.efficiency), "relative to as many single GPUs"))
     if run.memory_bytes > 0:
-        found.append(Tile("Memory", size(run.memory_bytes), "on the fullest GPU"))
+        found.append(Tile("Memory", size(run.memory_bytes), "on the GPU that holds most"))
     found.append(_cost(run))
     found.append(_error(sweep, run))
     return tuple(tile for tile in found if tile)
 
 
 def _error(sweep: Sweep, run: Run) -> Tile:
-    """Return the error against figures published for this scenario, or else that of validated forecasts like it."""
+    """Return the error against figures published for this scenario; without any, that of similar validated cases."""
     rows = comparisons(sweep)
     if rows:
         worst = max(rows, key=lambda row: abs(row.error))
-        return Tile("Error of the model", percent(worst.error, signed=True), error_summary(rows))
-    such = error_of_such(sweep, run)
-    if such is None:
-        return Tile("Error of the model", "–", "unknown: no validated case is like this one")
-    return Tile("Error of the model", f"± {percent(such.median)}", told(such))
+        return Tile("Model error", percent(worst.error, signed=True), error_summary(rows))
+    similar = similar_case_error(sweep, run)
+    if similar is None:
+        return Tile("Model error", "–", "unknown: no similar validated case")
+    return Tile("Model error", f"± {percent(similar.median)}", error_source(similar))
 
 
 def _cost(run: Run) -> Tile | None:
-    """Return what training costs, or a million samples where nothing says how long it is; with the energy beside it."""
+    """Return the cost of the training, or of a million samples where its length is unknown; with the energy."""
     if run.iteration_dollars is None:
         return None
     iterations = (run.time_to_train_s or 1e6 / run.samples_per_s) / run.iteration_s
     what = "to train" if run.time_to_train_s else "for a million samples"
     energy = None if run.iteration_joules is None else count(run.iteration_joules * iterations / 3.6e6)
-    beside = "" if energy is None else f"; its GPUs take {energy} kWh at most"
-    return Tile("Cost", f"$ {count(run.iteration_dollars * iterations)}", f"{what}, rented on demand{beside}")
+    energy_note = "" if energy is None else f"; its GPUs use at most {energy} kWh"
+    return Tile("Cost", f"$ {count(run.iteration_dollars * iterations)}", f"{what}, on-demand price{energy_note}")
 
 
 def _between(pair: tuple[float, float], level: str) -> str:
@@ -99,7 +99,7 @@ def _time_to_train(sweep: Sweep, run: Run) -> Tile | None:
 def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return the table of all runs: its headings, and a row of texts for each run, series by series.
 
-    Where runs have baselines of their own, a column says what each trains, in samples per second.
+    Where runs have different baselines, a column gives each baseline in samples per second.
     """
     keys = varied(sweep)
     runs = [run for one in series(sweep) for run in one.runs]
@@ -124,11 +124,11 @@ METRIC_COLUMNS = {
     "samples_per_s": "samples/s",
     "efficiency": "efficiency",
 }
-"""The column of `rows` in which each published metric stands."""
+"""Column of `rows` for each published metric."""
 
 
 def time_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
-    """Return where each run's time goes, in the order of `rows`: headings of parts that are ever 1 %, and shares."""
+    """Return each run's time shares in the order of `rows`: headings of parts that reach 1 % in any run, and shares."""
     runs = [run for one in series(sweep) for run in one.runs]
     shares = [{part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN} for run in runs]
     parts = [part for part in BREAKDOWN if any(row[part] >= 0.01 for row in shares)]

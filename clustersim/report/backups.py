@@ -1,4 +1,4 @@
-"""How many backup workers: the iteration without the slowest few, and the samples that are left."""
+"""Number of backup workers: time between updates, and samples per second, against the number of backups."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _BACKUPS = "strategy.backups"
 
 @dataclass(frozen=True)
 class BackupLine:
-    """Runs that differ in their backup workers alone, fewest first.
+    """Runs that differ only in the number of backup workers, fewest first.
 
-    `update_s` is the mean time between updates, with its interval over seeds in `low_s` and `high_s` where there is
-    one; `samples_per_s` counts gradients that were applied. `best` is the place of the most of those.
+    `update_s` is the mean time between updates; `low_s` and `high_s` are its interval over seeds, None without one.
+    `samples_per_s` counts applied gradients only. `best` is the index of its maximum.
     """
 
     label: str
@@ -31,18 +31,18 @@ class BackupLine:
 
     @property
     def best(self) -> int:
-        """The place of the most samples per second; of equals, that with the fewest backups."""
+        """Index of the most samples per second; of equals, the one with the fewest backups."""
         return max(range(len(self.backups)), key=lambda place: (self.samples_per_s[place], -self.backups[place]))
 
     @property
     def gain(self) -> float:
-        """What the best number of backups gives over the fewest, as a share."""
+        """Relative gain of the best number of backups over the fewest."""
         return self.samples_per_s[self.best] / self.samples_per_s[0] - 1.0
 
 
 @dataclass(frozen=True)
 class Backups:
-    """The figure in numbers, a line for each other setting."""
+    """The figure in numbers, one line per other setting."""
 
     title: str
     lines: tuple[BackupLine, ...]
@@ -82,7 +82,7 @@ def _line(runs: list[Run], others: tuple[str, ...], sized: bool) -> BackupLine:
 
 
 def _end(run: Run, end: int) -> float | None:
-    """Return an end of the interval of the time between updates: relatively that of a worker's iteration."""
+    """Return one end of the interval of the time between updates: scaled from that of a worker's iteration."""
     return run.update_s * run.interval.iteration_s[end] / run.iteration_s if run.interval else None
 
 
@@ -91,19 +91,20 @@ def _title(lines: tuple[BackupLine, ...]) -> str:
     where = f" with {most.label}" if most.label else ""
     if most.best == 0:
         return (
-            f"No backup worker pays{' anywhere' if len(lines) > 1 else ''}: each costs more samples than it saves time"
+            f"Backup workers do not pay{' in any setting' if len(lines) > 1 else ''}: "
+            "each loses more samples than the time it saves"
         )
     number = most.backups[most.best]
     title = (
         f"{plural(number, 'backup')} among {count(most.num_gpus)} workers {'gives' if number == 1 else 'give'} "
-        f"{percent(most.gain)} more samples a second{where}"
+        f"{percent(most.gain)} more samples per second{where}"
     )
     useless = [line for line in lines if line.best == 0]
-    return f"{title}; with {useless[0].label} none pays" if useless and useless[0].label else title
+    return f"{title}; with {useless[0].label} they do not pay" if useless and useless[0].label else title
 
 
 def draw_backups(data: Backups) -> Figure:
-    """Draw the time between updates, and below it samples per second, each line with a ring around its best."""
+    """Draw the time between updates, and below it samples per second, with a ring around the best of each line."""
     unit, factor = time_unit(max(max(line.update_s) for line in data.lines))
     traces: list[Json] = []
     for number, line in enumerate(data.lines):
@@ -114,7 +115,7 @@ def draw_backups(data: Backups) -> Figure:
     drawn = layout(
         480,
         xaxis=axis(**ticks, showticklabels=False, anchor="y"),
-        yaxis=axis(f"between updates ({unit})", domain=[0.54, 1.0], rangemode="tozero"),
+        yaxis=axis(f"time between updates ({unit})", domain=[0.54, 1.0], rangemode="tozero"),
         xaxis2=axis("backup workers", **ticks, matches="x", anchor="y2"),
         yaxis2=axis("samples/s", domain=[0.0, 0.46], rangemode="tozero"),
         showlegend=True,
@@ -122,14 +123,14 @@ def draw_backups(data: Backups) -> Figure:
     )
     band = f"; whiskers: {percent(data.level)} interval over seeds" if data.level else ""
     under = (
-        f"Mean time between updates ({unit}){band}. Below: samples per second of the gradients that are applied, the "
-        "most on each line ringed."
+        f"Mean time between updates ({unit}){band}. Below: samples per second of the applied gradients; a ring "
+        "marks the maximum of each line."
     )
     return Figure(data.title, under, traces, drawn, {"xaxis2": {"nticks": 6}})
 
 
 def _apart(numbers: list[int]) -> list[int]:
-    """Return the numbers that stand at least a twentieth of the axis apart."""
+    """Return the numbers that are at least a twentieth of the axis apart."""
     kept: list[int] = []
     for number in numbers:
         if not kept or number - kept[-1] >= 0.05 * (numbers[-1] - numbers[0]):
@@ -184,9 +185,9 @@ def _best(data: Backups) -> Json:
 
 def _hover(line: BackupLine, place: int) -> str:
     words = [
-        f"<b>{count(line.backups[place])} backups of {count(line.num_gpus)} workers</b>",
+        f"<b>{count(line.backups[place])} of {count(line.num_gpus)} workers are backups</b>",
         plot_text(line.label),
-        f"an update every {duration(line.update_s[place])}",
+        f"one update every {duration(line.update_s[place])}",
         f"{count(line.samples_per_s[place])} samples/s",
     ]
     return "<br>".join(word for word in words if word)

@@ -1,4 +1,4 @@
-"""Where the time goes: each run's iteration as one bar of its parts."""
+"""Time breakdown: each run's iteration as one bar of its parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim.results import BREAKDOWN, Run, Sweep
 class Breakdown:
     """The figure in numbers: `parts_s[part]` is [num_runs] seconds of an iteration; they sum to `iteration_s`.
 
-    `uneven` says that some iteration is more than six times as long as another.
+    `uneven`: one iteration is more than six times as long as another.
     """
 
     title: str
@@ -26,7 +26,7 @@ class Breakdown:
 
 
 def breakdown_data(sweep: Sweep) -> Breakdown:
-    """Return the parts of every run's iteration, series by series, smallest first; parts nobody has are left out."""
+    """Return the parts of every run's iteration, series by series, smallest first, without parts that are always 0."""
     runs = [run for one in series(sweep) for run in one.runs]
     parts = {part: [run.breakdown_s.get(part, 0.0) for run in runs] for part in BREAKDOWN}
     return Breakdown(
@@ -39,45 +39,45 @@ def breakdown_data(sweep: Sweep) -> Breakdown:
 
 
 def _names(sweep: Sweep, runs: list[Run]) -> list[str]:
-    """Return what the rows are called: by their settings alone where all are of one size."""
+    """Return the names of the rows: their settings only where all runs have one size."""
     alike = len({run.num_gpus for run in runs}) == 1 and len(runs) > 1
     return [setting(sweep, run) if alike else run_label(sweep, run) for run in runs]
 
 
 def breakdown_title(sweep: Sweep) -> str:
-    """Say what takes the most of an iteration at the largest size, apart from computing."""
+    """Name the largest part of an iteration at the largest size, compute excluded."""
     run, rivals = headline(sweep), largest(sweep)
     part = overhead(run)
     if part is None or run.breakdown_s[part] < 0.03 * run.iteration_s:
         return _all_computing(sweep, run, rivals[-1])
     if len(rivals) == 1:
         return (
-            f"{_where(run)} {LABELS[part]} takes {percent(run.breakdown_s[part] / run.iteration_s)} of each iteration"
+            f"{_where(run)}, {LABELS[part]} takes {percent(run.breakdown_s[part] / run.iteration_s)} of each iteration"
             f"{of_model(sweep)}"
         )
     last = rivals[-1]
-    shares = [
-        f"{percent(one.breakdown_s.get(part, 0.0) / one.iteration_s)} {what}with {setting(sweep, one)}"
-        for one, what in ((run, f"{LABELS[part]} "), (last, ""))
-    ]
-    return f"{_where(run)} each iteration is {' and '.join(shares)}"
+    shares = [percent(one.breakdown_s.get(part, 0.0) / one.iteration_s) for one in (run, last)]
+    return (
+        f"{_where(run)}, {LABELS[part]} takes {shares[0]} of each iteration with {setting(sweep, run)}, "
+        f"and {shares[1]} with {setting(sweep, last)}"
+    )
 
 
 def _all_computing(sweep: Sweep, run: Run, last: Run) -> str:
-    """Say that an iteration is mostly computing, and what it is with the slowest of its rivals."""
+    """Say that an iteration is mostly compute, and what it is in the slowest run of the same size."""
     share = run.breakdown_s.get("compute", 0.0) / run.iteration_s
-    what = "computing, all of it" if share > 0.9999 else f"computing, {percent(share)} of it"
+    what = f"{percent(share)} compute"
     part = overhead(last)
     if last is run or part is None or last.breakdown_s[part] < 0.03 * last.iteration_s:
-        return f"{_where(run)} each iteration{of_model(sweep)} is {what}"
+        return f"{_where(run)}, each iteration{of_model(sweep)} is {what}"
     return (
-        f"{_where(run)} each iteration with {setting(sweep, run)} is {what}; with {setting(sweep, last)} "
+        f"{_where(run)}, each iteration with {setting(sweep, run)} is {what}; with {setting(sweep, last)}, "
         f"{percent(last.breakdown_s[part] / last.iteration_s)} is {LABELS[part]}"
     )
 
 
 def overhead(run: Run) -> str | None:
-    """Return the longest part of an iteration that is not computing; None where there is none."""
+    """Return the longest part of an iteration that is not compute; None where there is none."""
     others = {part: seconds for part, seconds in run.breakdown_s.items() if part != "compute" and seconds > 0}
     return max(others, key=lambda part: others[part]) if others else None
 
@@ -87,15 +87,15 @@ def _where(run: Run) -> str:
 
 
 def draw_breakdown(data: Breakdown) -> Figure:
-    """Draw a stacked bar a run; its length is the iteration in seconds."""
+    """Draw one stacked bar per run; its length is the iteration in seconds."""
     unit, factor = time_unit(max(data.iteration_s))
-    under = f"Mean time of one iteration over all workers ({unit}), by what it is spent on."
+    under = f"Time of one iteration, mean over all workers ({unit}), split into its parts."
     return _draw(data, [1.0 / factor for _ in data.runs], f"one iteration ({unit})", under, "seconds")
 
 
 def draw_shares(data: Breakdown) -> Figure:
-    """Draw a stacked bar a run, all of one length: the shares of its iteration."""
-    under = "Shares of one iteration (%), mean over all workers, by what it is spent on; the times are written in."
+    """Draw one stacked bar per run, all of one length: the shares of its iteration."""
+    under = "Shares of one iteration (%), mean over all workers; the labels are times."
     return _draw(data, [100.0 / total for total in data.iteration_s], "share of one iteration (%)", under, "shares")
 
 

@@ -1,4 +1,4 @@
-"""How often to save: the length of a training by the useful time between two checkpoints."""
+"""Checkpoint interval: total training time against the useful time between two checkpoints."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from clustersim.results import Run, Sweep
 
 @dataclass(frozen=True)
 class CheckpointInterval:
-    """How long the training takes by how often it is saved, in seconds.
+    """Total training time against the checkpoint interval, in seconds.
 
-    `expected_s` is the closed form where failures are exponential. `marks` are named intervals with the length that
-    the simulation has for them, by interpolation.
+    `expected_s` is the closed form for exponential failures. `marks` are named intervals, each with its total training
+    time, interpolated from the simulated ones.
     """
 
     title: str
@@ -31,29 +31,30 @@ class CheckpointInterval:
 
 
 def checkpoint_interval_data(sweep: Sweep, run: Run) -> CheckpointInterval | None:
-    """Return length against interval; None where the run has not compared at least three intervals."""
+    """Return training time against interval; None where the run compared fewer than three intervals."""
     times = run.failures
     rows = sorted(times.intervals) if times is not None else []
     if times is None or len(rows) < 3:
         return None
     spans, totals = [row[0] for row in rows], [row[1] for row in rows]
-    named = {"Young": times.young_s, "Daly": times.daly_s, "best": times.best_s, "as played": times.interval_s}
+    named = {"Young": times.young_s, "Daly": times.daly_s, "best": times.best_s, "as simulated": times.interval_s}
     marks = {
         name: (each_s, float(np.interp(np.log(each_s), np.log(spans), totals)))
         for name, each_s in named.items()
         if spans[0] <= each_s <= spans[-1]
     }
     least = min(totals)
-    played = marks.get("as played", (times.interval_s, totals[-1]))[1]
-    longer = played / least - 1.0
-    title = f"Saving every {duration(times.best_s)} is best; every {duration(times.interval_s)}, as played, " + (
-        f"makes the training {percent(longer)} longer" if longer > 0.0005 else "is as good"
+    simulated = marks.get("as simulated", (times.interval_s, totals[-1]))[1]
+    longer = simulated / least - 1.0
+    title = (
+        f"A checkpoint every {duration(times.best_s)} is best; the simulated interval, {duration(times.interval_s)}, "
     )
+    title += f"makes the training {percent(longer)} longer" if longer > 0.0005 else "is as good"
     return CheckpointInterval(title, run_label(sweep, run), spans, totals, [row[2] for row in rows], marks)
 
 
 def draw_checkpoint_interval(data: CheckpointInterval) -> Figure:
-    """Draw the length of the training against the useful time between checkpoints, with the named intervals."""
+    """Draw the total training time against the useful time between checkpoints, with the named intervals."""
     unit, factor = calendar_unit(max(data.total_s))
     line: Json = {
         "type": "scatter",
@@ -64,7 +65,7 @@ def draw_checkpoint_interval(data: CheckpointInterval) -> Figure:
         "line": {"color": series_colour(0), "width": 2.2},
         "marker": {"size": 5, "color": series_colour(0)},
         "hovertext": [
-            f"saved every {duration(each_s)}<br>takes {duration(total)}"
+            f"checkpoint every {duration(each_s)}<br>training takes {duration(total)}"
             for each_s, total in zip(data.interval_s, data.total_s, strict=True)
         ],
         "hoverinfo": "text",
@@ -74,12 +75,12 @@ def draw_checkpoint_interval(data: CheckpointInterval) -> Figure:
     drawn = layout(
         340,
         xaxis=axis("useful time between checkpoints", type="log", **_time_ticks(data.interval_s), showgrid=True),
-        yaxis=axis(f"length of the training ({unit})"),
+        yaxis=axis(f"total training time ({unit})"),
         showlegend=True,
         legend=legend(),
     )
-    closed = "; dashed: expected where failures are exponential" if any(data.expected_s) else ""
-    under = f"Length of the whole training of {data.run} ({unit}) by how often it is saved{closed}."
+    closed = "; dashed: expected value for exponential failures" if any(data.expected_s) else ""
+    under = f"Total training time ({unit}) against the checkpoint interval: {data.run}{closed}."
     return Figure(data.title, under, traces, drawn, {"xaxis": _time_ticks(data.interval_s, 5)}, label=data.run)
 
 
@@ -109,14 +110,14 @@ def _mark(data: CheckpointInterval, name: str, number: int, factor: float) -> Js
         "name": f"{name}: {duration(each_s)}",
         "x": [each_s],
         "y": [total_s / factor],
-        "hovertext": [f"<b>{name}</b>: every {duration(each_s)}<br>takes {duration(total_s)}"],
+        "hovertext": [f"<b>{name}</b>: every {duration(each_s)}<br>training takes {duration(total_s)}"],
         "hoverinfo": "text",
         "marker": {"symbol": symbols[number], "size": 13, "color": "@ink", "line": {"width": 2, "color": "@ink"}},
     }
 
 
 def _time_ticks(spans: list[float], most: int = 16) -> Json:
-    """Return ticks of a logarithmic axis at round times, at most so many."""
+    """Return ticks of a logarithmic axis at round times, at most `most` of them."""
     minute, hour, day = 60.0, 3600.0, 86_400.0
     round_s = [1, 2, 5, 10, 20, 30, *(k * minute for k in (1, 2, 5, 10, 20, 30))]
     round_s += [*(k * hour for k in (1, 2, 4, 8, 12)), *(k * day for k in (1, 2, 5, 10, 20, 50, 100))]

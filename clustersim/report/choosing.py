@@ -1,4 +1,4 @@
-"""Choosing a strategy: what each one gives and what it costs, side by side."""
+"""Comparison of strategies: throughput, updates, staleness and dropped gradients side by side."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from clustersim.report.words import count, gpus, percent, plot_text, shortened, 
 from clustersim.results import Run, Sweep
 
 MAX_ROWS = 32
-"""Settings that fit a screen; of more, the fastest."""
+"""Settings that fit a screen; of more, the fastest are shown."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class StrategyRow:
     """One setting at the largest size. `dropped` is a share of all gradients; pairs are intervals over seeds."""
 
     label: str
@@ -33,15 +33,15 @@ class Choosing:
 
     title: str
     num_gpus: int
-    choices: tuple[Choice, ...]
+    choices: tuple[StrategyRow, ...]
     level: float | None
     note: str
 
 
 def choosing_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Choosing | None:
-    """Return all strategies at the largest size, of one model; None where the sweep has no more than one.
+    """Return all strategies of one model at the largest size; None where the sweep has only one.
 
-    A rate is inverse to time, so that the interval of updates per second is that of samples per second, relatively.
+    The relative interval of updates per second is that of samples per second: both are rates of the same time.
     """
     runs = largest(sweep)
     keys = varied(sweep)
@@ -51,17 +51,17 @@ def choosing_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Choosing | None:
     if len({choice.label for choice in choices}) < 2:
         return None
     shown = f"The fastest {max_rows} of {count(len(choices))} are shown." if len(choices) > max_rows else ""
-    note = " ".join(filter(None, (shown, f"Runs{of_model(sweep)} alone are compared." if of_model(sweep) else "")))
+    note = " ".join(filter(None, (shown, f"Only runs{of_model(sweep)} are compared." if of_model(sweep) else "")))
     levels = {run.interval.level for run in runs if run.interval}
     return Choosing(_title(choices), runs[0].num_gpus, tuple(choices[:max_rows]), max(levels, default=None), note)
 
 
-def _choice(run: Run, label: str) -> Choice:
+def _choice(run: Run, label: str) -> StrategyRow:
     pair = run.interval.samples_per_s if run.interval else None
     updates = 1.0 / run.update_s
     scaled = None if pair is None else (updates * pair[0] / run.samples_per_s, updates * pair[1] / run.samples_per_s)
     total = sum(run.gradients.values())
-    return Choice(
+    return StrategyRow(
         label=label,
         samples_per_s=run.samples_per_s,
         samples_interval=pair,
@@ -72,26 +72,25 @@ def _choice(run: Run, label: str) -> Choice:
     )
 
 
-def _title(choices: list[Choice]) -> str:
+def _title(choices: list[StrategyRow]) -> str:
     fastest = choices[0]
     fresh = [choice for choice in choices if choice.staleness < 0.05]
-    what = f"{fastest.label[:1].upper()}{fastest.label[1:]} trains the most samples a second"
+    what = f"{fastest.label[:1].upper()}{fastest.label[1:]} trains the most samples per second"
     if fastest.staleness < 0.05:
         dropped = f", dropping {percent(fastest.dropped)} of the gradients" if fastest.dropped else ""
         ratio = times(fastest.samples_per_s / choices[-1].samples_per_s)
-        return f"{what}, with fresh gradients{dropped}: {ratio} the slowest"
+        return f"{what}, with fresh gradients{dropped}: {ratio} the slowest setting"
     stale = f"{what}, with gradients {fastest.staleness:.1f} versions old"
     if not fresh:
         return stale
-    return (
-        f"{stale}: {times(fastest.samples_per_s / fresh[0].samples_per_s)} {fresh[0].label}, the best with fresh ones"
-    )
+    factor = times(fastest.samples_per_s / fresh[0].samples_per_s)
+    return f"{stale}: {factor} {fresh[0].label}, the best with fresh gradients"
 
 
 def draw_choosing(data: Choosing) -> Figure:
-    """Draw columns of markers, a row for each strategy: samples and updates a second, staleness, dropped work.
+    """Draw columns of markers, one row per strategy: samples and updates per second, staleness, dropped gradients.
 
-    Staleness and drops have no column where there are none.
+    Staleness and dropped gradients have a column only where there are any.
     """
     rows = data.choices
     columns = _columns(data)
@@ -110,9 +109,9 @@ def draw_choosing(data: Choosing) -> Figure:
         **parts,
     )
     band = f"; whiskers: {percent(data.level)} interval over seeds" if data.level else ""
-    means = " and ".join(["staleness"] * stale + ["drops"] * dropped)
-    rest = f"{means} are means" if means else "all gradients are fresh when they are applied, and none is dropped"
-    under = f"At {gpus(data.num_gpus)}, a row for each setting{band}; {rest}."
+    means = " and ".join(["staleness"] * stale + ["dropped gradients"] * dropped)
+    rest = f"{means}: means" if means else "all gradients are fresh when applied, and none is dropped"
+    under = f"At {gpus(data.num_gpus)}, one row per setting{band}; {rest}."
     traces = [_trace(data, column, number) for number, column in enumerate(columns)]
     narrow, narrow_traces = _narrow(data, columns)
     return Figure(data.title, under, traces, drawn, narrow, note=data.note, narrow_traces=narrow_traces)
@@ -122,7 +121,7 @@ Column = tuple[str, list[float], list[tuple[float, float] | None]]
 
 
 def _columns(data: Choosing) -> list[Column]:
-    """Return title, values and intervals of each column that says something."""
+    """Return title, values and intervals of each column that has nonzero values."""
     rows = data.choices
     unknown = [None for _ in rows]
     columns: list[Column] = [
@@ -137,7 +136,7 @@ def _columns(data: Choosing) -> list[Column]:
 
 
 def _axis(column: Column, number: int, num_columns: int) -> Json:
-    """Return the axis of a column, from below 0 to beyond the longest whisker, with room for the numbers."""
+    """Return the axis of a column, from below 0 to beyond the longest whisker, with space for the numbers."""
     name, values, pairs = column
     longest = max([*values, *(pair[1] for pair in pairs if pair is not None)])
     width = 1 / num_columns
@@ -146,7 +145,7 @@ def _axis(column: Column, number: int, num_columns: int) -> Json:
 
 
 def _narrow(data: Choosing, columns: list[Column]) -> tuple[Json, list[Json]]:
-    """Return what a phone shows: samples per second and staleness, without room for more; names over the rows."""
+    """Return layout and traces for a phone: samples per second and staleness only; names above the rows."""
     second = next((place for place, column in enumerate(columns) if "staleness" in column[0]), 1)
     shown = [columns[0], columns[second]]
     narrow: Json = {**names_over([row.label for row in data.choices]), "height": 100 + 46 * len(data.choices)}

@@ -1,4 +1,4 @@
-"""Worker clocks: how many iterations each worker is ahead of the slowest one, over time."""
+"""Worker clocks over time: how many iterations each worker is ahead of the slowest one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.report.words import count, percent, plural, time_unit
 from clustersim.results import Run, Sweep
 
 MAX_LINES = 12
-"""Workers drawn one by one; of more, the fastest, the median and the slowest quarter."""
+"""Workers drawn one by one; of more, the three quartiles are drawn."""
 
 MAX_POINTS = 300
 _BOUND = "strategy.bound"
@@ -23,9 +23,9 @@ _BOUND = "strategy.bound"
 class Clocks:
     """The figure in numbers.
 
-    `lead` [num_lines][num_times] is how many iterations a worker has begun more than the slowest, `fastest` [num_times]
-    the most of any worker. `most` and `mean` are the most and the mean over time of `fastest`, `bound` what the
-    scenario allows.
+    `lead` [num_lines][num_times] is how many more iterations a worker has begun than the slowest; `fastest` [num_times]
+    is the maximum over workers. `most` and `mean` are the maximum and the mean over time of `fastest`; `bound` is the
+    staleness bound of the scenario.
     """
 
     title: str
@@ -40,12 +40,12 @@ class Clocks:
 
     @property
     def label_is_rank(self) -> bool:
-        """Whether each line is one worker, not a quantile of many."""
+        """Whether each line is one worker rather than a quantile."""
         return self.labels[0].startswith("rank ")
 
 
 def clocks_data(sweep: Sweep, run: Run, max_lines: int = MAX_LINES) -> Clocks | None:
-    """Return the leads of the workers over the slowest; None where they march in step, or are fewer than two."""
+    """Return the leads of the workers over the slowest; None where they run in lockstep or are fewer than two."""
     times = _begin_times(run)
     if times is None:
         return None
@@ -78,7 +78,7 @@ def clocks_data(sweep: Sweep, run: Run, max_lines: int = MAX_LINES) -> Clocks | 
 
 
 def _begin_times(run: Run) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """Return of each worker when its iterations began and their numbers; None where not all workers have some."""
+    """Return for each worker the start times and numbers of its iterations; None where some worker has none."""
     rank = np.asarray(run.cycles.rank, dtype=np.int64)
     begin_s, numbers = np.asarray(run.cycles.begin_s), np.asarray(run.cycles.iteration, dtype=np.int64)
     if run.num_gpus < 2 or len(np.unique(rank)) < run.num_gpus:
@@ -106,11 +106,11 @@ def _lines(lead: np.ndarray, max_lines: int) -> tuple[list[str], np.ndarray]:
     if len(lead) <= max_lines:
         return [f"rank {rank}" for rank in range(len(lead))], lead
     quarters = np.quantile(lead, [0.75, 0.5, 0.25], axis=0)
-    return ["a quarter of the workers is above", "median", "a quarter is below"], quarters
+    return ["upper quartile of the workers", "median", "lower quartile"], quarters
 
 
 def _bound(sweep: Sweep, run: Run) -> int | None:
-    """Return by how many iterations the scenario lets a worker lead; None where it does not say."""
+    """Return the staleness bound of the scenario in iterations; None without one."""
     value = run.axes.get(_BOUND)
     if value is None:
         strategy = sweep.scenario.get("strategy")
@@ -123,11 +123,11 @@ def _title(run: Run, most: int, mean: float, bound: int | None) -> str:
     far = f"The fastest worker is up to {plural(most, 'iteration')} ahead of the slowest, {mean:.1f} on average"
     if waited >= 0.005:
         return f"{far}; workers wait {percent(waited)} of the time"
-    return f"{far}; nobody waits"
+    return f"{far}; no worker waits"
 
 
 def draw_clocks(data: Clocks) -> Figure:
-    """Draw a step line a worker over the slowest one's clock, in the band between the slowest and the fastest."""
+    """Draw one step line per worker relative to the slowest one's clock, in the band from slowest to fastest."""
     unit, factor = time_unit(data.time_s[-1])
     x = [float(f"{time / factor:.6g}") for time in data.time_s]
     band: Json = {
@@ -156,14 +156,14 @@ def draw_clocks(data: Clocks) -> Figure:
         showlegend=True,
         legend=legend(),
     )
-    under = f"Iterations that each worker of {data.run} has begun beyond the slowest one, over time ({unit}). " + (
-        "Lines are shifted a little, not to cover each other." if data.label_is_rank else ""
+    under = f"Iterations begun by each worker minus those of the slowest, over time ({unit}): {data.run}. " + (
+        "Lines are shifted slightly so that they do not overlap." if data.label_is_rank else ""
     )
     return Figure(data.title, under, [band, *lines], drawn, {"xaxis": {"nticks": 5}}, label=data.run)
 
 
 def _line(data: Clocks, number: int, x: list[float], unit: str) -> Json:
-    """Return one line, shifted a little so that it does not cover another."""
+    """Return one line, shifted slightly so that it does not cover another."""
     shift = 0.3 * ((number + 0.5) / len(data.labels) - 0.5) if data.label_is_rank else 0.0
     return {
         "type": "scatter",
@@ -193,7 +193,7 @@ def _bound_line(data: Clocks) -> list[Json]:
 def _bound_name(data: Clocks) -> list[Json]:
     if data.bound is None:
         return []
-    text = f"bound {count(data.bound)}: who has ended so many more waits"
+    text = f"staleness bound {count(data.bound)}: a worker this far ahead waits"
     return [
         {"x": 1, "xref": "paper", "y": data.bound + 1, "text": text, "showarrow": False, "xanchor": "right",
          "yanchor": "bottom", "font": {"size": 12, "color": "@muted"}}

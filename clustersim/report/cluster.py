@@ -1,4 +1,4 @@
-"""A cluster drawn by itself, without a run: hosts with their insides, switches, and what joins them."""
+"""Drawing of a cluster without a run: hosts with their parts, switches, and the links between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clustersim.topology import Topology
 from clustersim.units import format_duration, format_rate
 
 MAX_NODES = 90
-"""Clusters of more nodes are drawn in part: the names of all would cover each other."""
+"""Larger clusters are drawn in part: their node names would overlap."""
 
 _ARC = 0.1
 """Height of an arc over its width."""
@@ -31,7 +31,7 @@ _NUM_HUES = 6
 
 @dataclass(frozen=True)
 class Cable:
-    """What joins two nodes, both directions together; rate and latency are those from `a` to `b`."""
+    """All links of one kind between two nodes, both directions; rate and latency are those from `a` to `b`."""
 
     a: str
     b: str
@@ -42,8 +42,8 @@ class Cable:
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """The figure in numbers: what joins what, where each node stands, the box of each host."""
+class ClusterDrawing:
+    """The figure in numbers: the cables, the position of each node, the box of each host."""
 
     title: str
     cables: tuple[Cable, ...]
@@ -58,18 +58,18 @@ def write_topology(topology: Topology, path: str | Path) -> Path:
     return write_atomically(path, page(f"{topology.name}: cluster", __version__, [panel.html()], [panel]))
 
 
-def cluster_data(topology: Topology, max_nodes: int = MAX_NODES) -> Cluster:
-    """Return what is drawn: the whole cluster, or where it is large two far hosts and the ways between their GPUs."""
+def cluster_data(topology: Topology, max_nodes: int = MAX_NODES) -> ClusterDrawing:
+    """Return the figure data: the whole cluster, or two distant hosts of a large one and the routes between them."""
     num_nodes = len(topology.node_names)
     whole = num_nodes <= max_nodes
     nodes = np.arange(num_nodes) if whole else _far_pair(topology)
     cables = _cables(topology, nodes)
     places, boxes = place_nodes((cable.a, cable.b) for cable in cables)
     hosts = plural(topology.num_hosts, "host")
-    note = "" if whole else f"Drawn are two of the {hosts}, and the ways there and back between their first GPUs."
+    note = "" if whole else f"Two of {hosts} are drawn, with the routes between their first GPUs in both directions."
     between = int((topology.links.src != topology.links.dst).sum())  # a memory is a link to itself
     title = f"{topology.name}: {gpus(topology.num_gpus)} in {hosts}, {count(between)} directed links"
-    return Cluster(title, cables, places, boxes, note)
+    return ClusterDrawing(title, cables, places, boxes, note)
 
 
 def _far_pair(topology: Topology) -> np.ndarray:
@@ -104,7 +104,7 @@ def _cables(topology: Topology, nodes: np.ndarray) -> tuple[Cable, ...]:
     )
 
 
-def draw_cluster(data: Cluster) -> Figure:
+def draw_cluster(data: ClusterDrawing) -> Figure:
     """Draw each kind of link in its own colour and dash, the rate in the legend, and the names of nodes."""
     kinds = sorted({cable.kind for cable in data.cables})
     traces = [_lines(data, kind, number) for number, kind in enumerate(kinds)]
@@ -122,11 +122,11 @@ def draw_cluster(data: Cluster) -> Figure:
         yaxis=axis(range=y_range, scaleanchor="x", **hidden),
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
     )
-    under = "Lines: what joins two nodes, by kind of link; boxes: hosts. Point at a line's middle for rate and latency."
+    under = "Lines: links between nodes, by kind; boxes: hosts. Hover over the middle of a line for rate and latency."
     return Figure(data.title, under, traces, drawn, {"height": 460}, note=data.note)
 
 
-def _lines(data: Cluster, kind: str, number: int) -> Json:
+def _lines(data: ClusterDrawing, kind: str, number: int) -> Json:
     xs: list[float | None] = []
     ys: list[float | None] = []
     members = [cable for cable in data.cables if cable.kind == kind]
@@ -147,28 +147,28 @@ def _lines(data: Cluster, kind: str, number: int) -> Json:
     }
 
 
-def _handles(data: Cluster) -> Json:
-    """Return invisible marks in the middle of each line, to point at."""
+def _handles(data: ClusterDrawing) -> Json:
+    """Return invisible markers in the middle of each line, which carry the hover texts."""
     middles = [_middle(_path(data, cable)) for cable in data.cables]
     return {
         "type": "scatter",
         "mode": "markers",
         "x": [x for x, _ in middles],
         "y": [y for _, y in middles],
-        "text": [_told(cable) for cable in data.cables],
+        "text": [_hover(cable) for cable in data.cables],
         "marker": {"size": 18, "opacity": 0},
         "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
     }
 
 
-def _told(cable: Cable) -> str:
-    links = "both ways" if cable.num_links == 2 else plural(cable.num_links, "link")
+def _hover(cable: Cable) -> str:
+    links = "both directions" if cable.num_links == 2 else plural(cable.num_links, "link")
     ends, kind = plot_text(f"{cable.a} – {cable.b}"), plot_text(cable.kind)
     return f"{ends}<br>{kind}, {links}<br>{format_rate(cable.bytes_per_s)}, {format_duration(cable.latency_s)}"
 
 
-def _nodes(data: Cluster) -> Json:
+def _nodes(data: ClusterDrawing) -> Json:
     names = list(data.places)
     return {
         "type": "scatter",
@@ -186,11 +186,11 @@ def _nodes(data: Cluster) -> Json:
 
 
 def _label_side(node: str) -> str:
-    """Return where a node's name stands; a memory's below it, since its socket stands close beside it."""
+    """Return the position of a node's name; a memory's is below it, since its socket is close beside it."""
     return "bottom center" if node.rpartition("/")[2].startswith("memory") else "top center"
 
 
-def _ranges(data: Cluster) -> tuple[list[float], list[float]]:
+def _ranges(data: ClusterDrawing) -> tuple[list[float], list[float]]:
     xs = [*_edges(data.boxes.values(), 0), *(x for x, _ in data.places.values())]
     ys = [*_edges(data.boxes.values(), 1), *(y for _, y in data.places.values())]
     return [min(xs) - 0.7, max(xs) + 0.7], [min(ys) - 0.6, max(ys) + 0.9]
@@ -218,8 +218,8 @@ def _host_name(host: str, box: Box) -> Json:
     }
 
 
-def _path(data: Cluster, cable: Cable) -> list[Place]:
-    """Return the points of a line: straight, or an arc over the nodes between two ends in one row of a host."""
+def _path(data: ClusterDrawing, cable: Cable) -> list[Place]:
+    """Return the points of a line: straight, or an arc over the nodes between two ends in the same row of a host."""
     (x0, y0), (x1, y1) = data.places[cable.a], data.places[cable.b]
     host = host_of(cable.a)
     if not host or host != host_of(cable.b) or abs(y1 - y0) > 1e-9 or abs(x1 - x0) < 1.5:

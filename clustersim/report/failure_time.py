@@ -1,4 +1,4 @@
-"""Failures over a long training: which part of each stretch of it was kept, saved, lost, or down."""
+"""Failures over a long training: shares of useful time, checkpoints, lost work and restarts in each time bin."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from clustersim.report.palette import PARTS
 from clustersim.report.series import run_label
 from clustersim.report.words import count, duration, percent, plot_text
 from clustersim.results import Run, Sweep
-from clustersim.results.failures import Stretch
+from clustersim.results.failures import StateSpan
 
 MAX_BINS = 90
 STATES = ("useful", "saving", "lost", "restart")
-"""What a training spends its time on, in the order in which it is stacked."""
+"""States of a training, in the order in which they are stacked."""
 
-_NAMES = {"useful": "useful work", "saving": "checkpoints", "lost": "work that was lost", "restart": "down and restart"}
+_NAMES = {"useful": "useful work", "saving": "checkpoints", "lost": "lost work", "restart": "downtime and restart"}
 _COLOURS = {
     "useful": PARTS["compute"],
     "saving": PARTS["update"],
@@ -29,9 +29,9 @@ _COLOURS = {
 
 @dataclass(frozen=True)
 class FailureTime:
-    """The figure in numbers: `share[state]` [num_bins] of stretches of `bin_s`, of the first replicate.
+    """The figure in numbers: `share[state]` [num_bins] in bins of `bin_s`, of the first replicate.
 
-    `length_s` is its length; `failures` are the times of its failures and what failed.
+    `length_s` is its length; `failures` are the times of its failures and the failed components.
     """
 
     title: str
@@ -44,16 +44,16 @@ class FailureTime:
 
 
 def failure_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> FailureTime | None:
-    """Return where the time of a long training went, stretch by stretch; None without failures in the scenario."""
+    """Return the time shares of a long training, bin by bin; None without failures in the scenario."""
     times = run.failures
     if times is None:
         return None
-    rows, stretches = times.downtimes, times.stretches()
-    length_s = stretches[-1].end_s
-    note = "" if times.has_all_downtimes else f"Drawn as far as the first {count(len(rows))} failures."
+    rows, states = times.downtimes, times.states()
+    length_s = states[-1].end_s
+    note = "" if times.has_all_downtimes else f"Drawn up to failure {count(len(rows))}."
     edges = np.linspace(0.0, length_s, max_bins + 1)
     bin_s = length_s / max_bins
-    shares = {state: _covered(stretches, state, edges) / bin_s for state in ("lost", "restart")}
+    shares = {state: _covered(states, state, edges) / bin_s for state in ("lost", "restart")}
     rest = np.maximum(0.0, 1.0 - shares["lost"] - shares["restart"])
     saving = times.checkpoint_s / (times.checkpoint_s + times.useful_s)
     shares |= {"useful": rest * (1.0 - saving), "saving": rest * saving}
@@ -68,10 +68,10 @@ def failure_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> Failu
     )
 
 
-def _covered(stretches: list[Stretch], state: str, edges: np.ndarray) -> np.ndarray:
+def _covered(states: list[StateSpan], state: str, edges: np.ndarray) -> np.ndarray:
     """Return how much of each bin is in a state, in seconds [num_bins]."""
     covered = np.zeros(len(edges) - 1)
-    for one in stretches:
+    for one in states:
         if one.state == state:
             covered += np.clip(np.minimum(one.end_s, edges[1:]) - np.maximum(one.start_s, edges[:-1]), 0.0, None)
     return covered
@@ -84,22 +84,22 @@ def _title(run: Run) -> str:
         return f"Nothing fails in {duration(times.total_s)}; checkpoints take " + percent(
             times.checkpoint_s / times.total_s
         )
-    parts = {"saving": times.checkpoint_s, "lost work": times.lost_s, "restarts": times.restart_s}
+    parts = {"saving checkpoints": times.checkpoint_s, "lost work": times.lost_s, "restarts": times.restart_s}
     most = max(parts, key=lambda part: parts[part])
     return (
-        f"{percent(times.useful_s / times.total_s)} of the training is useful; {most} cost"
-        f"{'' if most == 'restarts' else 's'} the most, {percent(parts[most] / times.total_s)}"
+        f"{percent(times.useful_s / times.total_s)} of the training time is useful; the largest other part is {most}, "
+        f"{percent(parts[most] / times.total_s)}"
     )
 
 
 def calendar_unit(length_s: float) -> tuple[str, float]:
-    """Return a unit for a long time, and its seconds."""
+    """Return a unit for a long time, and its length in seconds."""
     units = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0))
     return next(((name, factor) for name, factor in units if length_s >= 3 * factor), ("s", 1.0))
 
 
 def draw_failure_time(data: FailureTime) -> Figure:
-    """Draw stacked bars of shares over the length of the training, with a tick above for each failure."""
+    """Draw stacked bars of shares over the training time, with a tick above for each failure."""
     unit, factor = calendar_unit(data.length_s)
     number = len(data.share["useful"])
     middles = [(place + 0.5) * data.bin_s / factor for place in range(number)]
@@ -129,19 +129,17 @@ def draw_failure_time(data: FailureTime) -> Figure:
         showlegend=True,
         legend=legend(),
     )
-    under = (
-        f"One whole training of {data.run} ({unit}): shares of each {duration(data.bin_s)} (%). Ticks above: failures."
-    )
+    under = f"One whole training ({unit}), shares of each {duration(data.bin_s)} (%): {data.run}. Ticks: failures."
     return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=data.note)
 
 
 def _ticks(data: FailureTime, factor: float) -> Json:
     often = Counter(what.partition(" ")[0] for _, what in data.failures)
-    told = ", ".join(f"{count(number)} by a {'GPU' if what == 'gpu' else what}" for what, number in often.items())
+    by_cause = ", ".join(f"{count(number)} by {'GPU' if what == 'gpu' else what}" for what, number in often.items())
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": plot_text(f"failures: {told}"),
+        "name": plot_text(f"failures: {by_cause}"),
         "x": [float(f"{time_s / factor:.7g}") for time_s, _ in data.failures],
         "y": [103.0] * len(data.failures),
         "hovertext": [f"<b>{plot_text(what)}</b> fails after {duration(time_s)}" for time_s, what in data.failures],

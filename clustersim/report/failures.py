@@ -1,4 +1,4 @@
-"""Failures of a long training: where its time goes, and how often to save, by three answers side by side."""
+"""Table of a long training with failures: time shares, and four checkpoint intervals side by side."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _PARTS = {"useful": "useful_s", "saving": "checkpoint_s", "lost": "lost_s", "restart": "restart_s"}
-_INTERVALS = {"every": "interval_s", "Young": "young_s", "Daly": "daly_s", "best": "best_s"}
+_INTERVALS = {"interval": "interval_s", "Young": "young_s", "Daly": "daly_s", "best": "best_s"}
 
 
 def failure_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
-    """Return headings and a row for each run that has failures; no rows where none has.
+    """Return headings and one row per run that has failures; no rows where none has.
 
-    The length of the training and how often it fails, shares of its time, then useful time between
-    checkpoints: as it was played (`every`), and as Young, Daly and the simulation (`best`) would have it.
+    Total time and number of failures, then shares of the time, then the useful time between checkpoints: the simulated
+    interval, that of Young's formula, that of Daly's, and the best one simulated.
     """
     keys = varied(sweep)
     runs = [run for one in series(sweep) for run in one.runs if run.failures is not None]
-    headings = ["GPUs", *axis_headings(keys), "length", "fails", *_PARTS, *_INTERVALS]
+    headings = ["GPUs", *axis_headings(keys), "total", "failures", *_PARTS, *_INTERVALS]
     return headings, [_row(run, keys) for run in runs]
 
 
@@ -51,7 +51,7 @@ def failure_table(sweep: Sweep) -> Table | None:
     headings, body = failure_rows(sweep)
     if not body:
         return None
-    title = Text("failures: where the whole training goes, and useful time between checkpoints")
+    title = Text("failures: shares of the training time, and checkpoint intervals (useful time)")
     result = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     for heading in headings:
         result.add_column(heading, justify="right", no_wrap=True)

@@ -1,4 +1,4 @@
-"""A drawn figure: plotly traces and a layout as plain dicts, with the words that stand above it."""
+"""A drawn figure: plotly traces and a layout as plain dicts, with title and subtitle."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Figure:
-    """What the page shows: the finding, one line that says what is drawn, and the drawing.
+    """A figure of the page: `title` states the finding, `subtitle` says what is drawn.
 
-    `narrow` overrides the layout on screens narrower than 640 px, `narrow_traces` replace the traces there.
-    `label` names the figure among its variants; `note` says what was left out.
+    `narrow` overrides the layout on screens narrower than 640 px; `narrow_traces` replace the traces there. `label`
+    names the figure among its variants; `note` says what is not drawn.
     """
 
     title: str
@@ -29,7 +29,7 @@ class Figure:
     narrow_traces: list[Json] | None = None
 
     def drawing(self) -> Json:
-        """Return what the page's script needs to draw."""
+        """Return the data from which the page's script draws."""
         return {
             "traces": self.traces,
             "layout": self.layout,
@@ -39,7 +39,7 @@ class Figure:
 
 
 def layout(height: int, **parts: Any) -> Json:
-    """Return the layout that all figures share, of that height in px, with the given parts on top."""
+    """Return the layout that all figures share, with this height in px; `parts` override it."""
     return {
         "height": height,
         "margin": {"l": 8, "r": 12, "t": 8, "b": 8, "pad": 2},
@@ -60,7 +60,7 @@ def layout(height: int, **parts: Any) -> Json:
 
 
 def axis(title: str = "", **parts: Any) -> Json:
-    """Return an axis with its title (which carries the unit), with the given parts on top."""
+    """Return an axis with its title (which includes the unit); `parts` override it."""
     return {
         "title": {"text": title, "standoff": 8, "font": {"size": 13, "color": "@muted"}},
         "gridcolor": "@grid",
@@ -89,7 +89,7 @@ def legend(**parts: Any) -> Json:
 
 
 def names_over(names: Sequence[str]) -> Json:
-    """Return what a narrow screen overrides to write the names of rows over these instead of beside them."""
+    """Return the layout of a narrow screen that writes row names above the rows instead of beside them."""
     style: Json = {
         "x": 0, "xref": "paper", "xanchor": "left", "yanchor": "middle", "showarrow": False, "borderpad": 0,
         "font": {"size": 12, "color": "@ink"},
@@ -99,7 +99,7 @@ def names_over(names: Sequence[str]) -> Json:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
-    """Return `base` with `over` laid on top, mappings merged key by key.
+    """Return `base` overridden by `over`; mappings are merged key by key.
 
     >>> merged({"xaxis": {"type": "log"}}, {"xaxis": {"title": "GPUs"}})
     {'xaxis': {'type': 'log', 'title': 'GPUs'}}

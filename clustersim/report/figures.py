@@ -1,4 +1,4 @@
-"""The table of figures: in which part of the page each stands, and how it comes from a sweep."""
+"""Table of all figures: the part of the page of each, and how it is made from a sweep."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from clustersim.report.published import draw_published, published_data
 from clustersim.report.ranks import draw_ranks, ranks_data
 from clustersim.report.rates import draw_rates
 from clustersim.report.scaling import draw_scaling, scaling_data
-from clustersim.report.series import told_apart
+from clustersim.report.series import runs_with_figures
 from clustersim.report.staleness import draw_staleness, staleness_data
 from clustersim.report.staleness_time import draw_staleness_time, staleness_time_data
+from clustersim.report.straggler_causes import draw_straggler_causes, straggler_causes_data
 from clustersim.report.stragglers import draw_stragglers, stragglers_data
 from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.versions import draw_versions, versions_data
-from clustersim.report.who_was_last import draw_who_was_last, who_was_last_data
 from clustersim.results import Run, Sweep
 
 MAX_VARIANTS = 6
-"""Runs that get a timeline, links and layers of their own: the headline run, its rivals, smaller sizes."""
+"""Runs with their own timeline, links and layers: the headline run, others of its size, then smaller sizes."""
 
 Data = TypeVar("Data")
 
 
 @dataclass(frozen=True)
 class FigureKind:
-    """Where a figure stands on the page (`answer`, `why` or `how sure`) and how it is made.
+    """Part of the page of a figure (`answer`, `why` or `how sure`), and how it is made.
 
-    `make` returns variants of which the reader chooses one by what `choose` names; none where a sweep has
-    nothing to show.
+    `make` returns its variants, none where a sweep has no data for it. The reader selects one; `choose` labels the
+    selection.
     """
 
     part: str
@@ -56,7 +56,7 @@ def _per_run(
     data_of: Callable[[Sweep, Run], Data | None], draw: Callable[[Data], Figure]
 ) -> Callable[[Sweep], tuple[Figure, ...]]:
     def make(sweep: Sweep) -> tuple[Figure, ...]:
-        found = (data_of(sweep, run) for run in told_apart(sweep, MAX_VARIANTS))
+        found = (data_of(sweep, run) for run in runs_with_figures(sweep, MAX_VARIANTS))
         return tuple(draw(data) for data in found if data is not None)
 
     return make
@@ -78,9 +78,9 @@ def _scaling(sweep: Sweep) -> tuple[Figure, ...]:
 
 
 def _timeline(sweep: Sweep) -> tuple[Figure, ...]:
-    """Return the headline run in full detail, and the others in less, so that the page stays small."""
+    """Return the headline run in full detail and the others in less, so that the page stays small."""
     drawn = []
-    for number, run in enumerate(told_apart(sweep, MAX_VARIANTS)):
+    for number, run in enumerate(runs_with_figures(sweep, MAX_VARIANTS)):
         data = timeline_data(sweep, run, MAX_MARKS if number == 0 else MAX_MARKS // 4)
         if data is not None:
             drawn.append(draw_timeline(data))
@@ -109,7 +109,7 @@ FIGURES = Registry(
         "breakdown": FigureKind("why", _breakdown, choose="show"),
         "timeline": FigureKind("why", _timeline),
         "stragglers": FigureKind("why", _per_run(stragglers_data, draw_stragglers)),
-        "who-was-last": FigureKind("why", _per_run(who_was_last_data, draw_who_was_last)),
+        "who-was-last": FigureKind("why", _per_run(straggler_causes_data, draw_straggler_causes)),
         "ranks": FigureKind("why", _per_run(ranks_data, draw_ranks)),
         "link-classes": FigureKind("why", _per_run(link_classes_data, draw_link_classes)),
         "links": FigureKind("why", _per_run(links_data, draw_links)),

@@ -1,4 +1,4 @@
-"""Jobs that share a cluster: how each fares beside the others and alone."""
+"""Jobs that share a cluster: iteration time of each, with the other jobs and alone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 MAX_ROWS = 32
-"""Jobs that fit a screen; of more, those that are slowed down most."""
+"""Jobs that fit a screen; of more, those with the largest slowdown are shown."""
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """The figure in numbers: jobs with what their run and they are called, run by run; seconds."""
+    """The figure in numbers: jobs with their names and those of their runs, run by run; seconds."""
 
     title: str
     rows: tuple[tuple[str, JobRun], ...]
@@ -29,7 +29,7 @@ class Jobs:
 
 
 def jobs_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Jobs | None:
-    """Return every job of every run that has several; None where none has."""
+    """Return every job of every run that has several; None where no run has."""
     runs = [run for one in series(sweep) for run in one.runs if run.jobs]
     if not runs:
         return None
@@ -40,28 +40,33 @@ def jobs_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Jobs | None:
         for job in run.jobs
     ]
     kept = sorted(sorted(range(len(rows)), key=lambda place: -rows[place][1].slowdown)[:max_rows])
-    note = f"The {max_rows} of {count(len(rows))} that are slowed down most are shown." if len(kept) < len(rows) else ""
-    return Jobs(_title(runs, rows), tuple(rows[place] for place in kept), note)
+    note = (
+        f"The {max_rows} of {count(len(rows))} jobs with the largest slowdown are shown."
+        if len(kept) < len(rows)
+        else ""
+    )
+    return Jobs(_title(runs, rows), tuple(rows[place] for place in kept), note if len(kept) < len(rows) else "")
 
 
 def _title(runs: list[Run], rows: list[tuple[str, JobRun]]) -> str:
     label, job = max(rows, key=lambda row: row[1].slowdown)
     if job.slowdown < 1.01:
-        return "No job is slowed down by another by as much as 1 %"
+        return "No job is slowed down by another by 1 % or more"
     others = len(runs[0].jobs) - 1
-    beside = "the other job" if others == 1 else f"the {count(others)} others"
+    beside = "the other job" if others == 1 else f"the {count(others)} other jobs"
     where = label.removeprefix(job.name).removeprefix(", ")
-    title = f"Beside {beside} {job.name} takes {times(job.slowdown)} as long as alone"
+    title = f"With {beside}, {job.name} takes {times(job.slowdown)} as long as alone"
     if len(runs) == 1:
         return title
     best = min(runs, key=lambda run: max(one.slowdown for one in run.jobs))
     least = max(one.slowdown for one in best.jobs)
     other = next(name for name, one in rows if one is best.jobs[0]).removeprefix(best.jobs[0].name).removeprefix(", ")
-    return f"{title} with {where}; with {other} {'no job does' if least < 1.01 else f'none more than {times(least)}'}"
+    most = "no job is slowed down" if least < 1.01 else f"no job takes more than {times(least)}"
+    return f"{title} ({where}); with {other}, {most}"
 
 
 def draw_jobs(data: Jobs) -> Figure:
-    """Draw a row for each job: an open marker for its iteration alone, a filled one beside the others."""
+    """Draw one row per job: an open marker for its iteration alone, a filled one for that with the others."""
     unit, factor = time_unit(max(job.iteration_s for _, job in data.rows))
     places = list(range(len(data.rows)))
     lines: dict[str, list[float | None]] = {"x": [], "y": []}
@@ -72,7 +77,7 @@ def draw_jobs(data: Jobs) -> Figure:
     traces: list[Json] = [
         {"type": "scatter", "mode": "lines", **lines, "line": line, "hoverinfo": "skip", "showlegend": False},
         _markers(data, "alone", [job.alone_iteration_s / factor for _, job in data.rows], "circle-open"),
-        _markers(data, "beside the others", [job.iteration_s / factor for _, job in data.rows], "circle"),
+        _markers(data, "with the others", [job.iteration_s / factor for _, job in data.rows], "circle"),
     ]
     longest = max(max(job.iteration_s, job.alone_iteration_s) for _, job in data.rows) / factor
     drawn = layout(
@@ -87,7 +92,7 @@ def draw_jobs(data: Jobs) -> Figure:
         showlegend=True,
         legend=legend(),
     )
-    under = f"One iteration of each job that shares the cluster ({unit}), beside the others and alone; their ratio."
+    under = f"One iteration of each job on the shared cluster ({unit}), with the others and alone; labels: slowdown."
     narrow = {
         **names_over([label for label, _ in data.rows]),
         "xaxis": {"range": [0, 1.25 * longest], "nticks": 5},
@@ -116,12 +121,12 @@ def _markers(data: Jobs, name: str, values: list[float], symbol: str) -> Json:
 def _hover(label: str, job: JobRun) -> str:
     return (
         f"<b>{plot_text(label)}</b><br>{plot_text(job.model)} on {gpus(job.num_gpus)}, {count(job.samples_per_s)} "
-        f"samples/s<br>{duration(job.iteration_s)} beside the others, {duration(job.alone_iteration_s)} alone"
+        f"samples/s<br>{duration(job.iteration_s)} with the others, {duration(job.alone_iteration_s)} alone"
     )
 
 
 def job_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
-    """Return headings and a row for each job of each run that has several; no rows where none has."""
+    """Return headings and one row per job of each run that has several; no rows where no run has."""
     keys = varied(sweep)
     headings = ["job", *axis_headings(keys), "GPUs", "iteration", "alone", "slowdown"]
     body = [
@@ -149,7 +154,7 @@ def job_table(sweep: Sweep) -> Table | None:
     headings, body = job_rows(sweep)
     if not body:
         return None
-    title = Text("jobs: an iteration together, and alone")
+    title = Text("jobs: iteration with the others, and alone")
     result = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     for heading in headings:
         result.add_column(heading, justify="left" if heading == "job" else "right", no_wrap=True)

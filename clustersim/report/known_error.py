@@ -1,4 +1,4 @@
-"""How right forecasts like this one have been, from the error budget that comes with the results."""
+"""Expected error of a forecast: that of similar validated cases in the shipped error budget."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from clustersim.results import Run, Sweep
 from clustersim.results.budget import Kind, KnownError, compute_kind, known_error, layout_kind, model_kind, nearest_case
 
 
-def error_of_such(sweep: Sweep, run: Run) -> KnownError | None:
-    """Return the error of the validated forecasts nearest to a run; None where none is near.
+def similar_case_error(sweep: Sweep, run: Run) -> KnownError | None:
+    """Return the error of the validated forecasts most similar to a run; None where none is similar.
 
-    Where network adapters stand idle that a real library would use, no validated forecast is like it.
+    None too where network adapters are idle that a real library would use.
     """
     if run.adapters is not None and run.adapters[0] < run.adapters[1]:
         return None
@@ -22,7 +22,7 @@ def error_of_such(sweep: Sweep, run: Run) -> KnownError | None:
 
 
 def kind_of(sweep: Sweep, run: Run) -> Kind | None:
-    """Return what kind of training a run is, from what was asked; None where the scenario does not say it."""
+    """Return the kind of training of a run, from its scenario; None where the scenario does not say it."""
     strategy = _value(sweep, run, "strategy", "kind")
     if not isinstance(strategy, str) or not run.rank_names:
         return None
@@ -38,7 +38,7 @@ def kind_of(sweep: Sweep, run: Run) -> Kind | None:
 
 
 def _value(sweep: Sweep, run: Run, *path: str) -> Any:
-    """Return a key of the scenario at a run's place on the axes; an axis of whole maps is labelled by their kind."""
+    """Return the value of a scenario key for a run; an axis whose values are mappings is labelled by their kind."""
     dotted = ".".join(path)
     if dotted in run.axes:
         return run.axes[dotted]
@@ -50,25 +50,25 @@ def _value(sweep: Sweep, run: Run, *path: str) -> Any:
     return value
 
 
-def told(found: KnownError) -> str:
-    """Say what the known error stands on."""
+def error_source(found: KnownError) -> str:
+    """Say which cases the error is from."""
     named = ", ".join(found.cases[:3]) + (f" and {len(found.cases) - 3} more" if len(found.cases) > 3 else "")
-    return f"median of the {plural(found.num_points, 'nearest validated point')} ({named})"
+    return f"median of {plural(found.num_points, 'similar validated point')} ({named})"
 
 
-def sentence(found: KnownError) -> str:
-    """Say how far forecasts like this one have been off."""
+def error_sentence(found: KnownError) -> str:
+    """Say how large the errors of similar forecasts were."""
     return (
-        f"Of the {plural(found.num_points, 'validated forecast')} nearest to this one, half were within "
-        f"{percent(found.median)} of what was measured and nine in ten within {percent(found.p90)}."
+        f"Of {plural(found.num_points, 'similar validated forecast')}, half were within {percent(found.median)} of the "
+        f"measurement and {percent(0.9)} within {percent(found.p90)}."
     )
 
 
-def why_none(sweep: Sweep, run: Run) -> str:
-    """Say why no validated forecast is like this one: in what the nearest differs."""
+def no_similar_case(sweep: Sweep, run: Run) -> str:
+    """Say why no validated forecast is similar: how the nearest one differs."""
     kind = kind_of(sweep, run)
     found = None if kind is None else nearest_case(kind)
-    unknown = "How far off this forecast is, nobody has measured"
+    unknown = "The error of this forecast is unknown"
     if found is None or not found[1]:
         return f"{unknown}."
     *others, last = found[1]

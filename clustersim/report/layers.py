@@ -1,4 +1,4 @@
-"""Where the compute time goes: forward and backward of each layer, and where the number comes from."""
+"""Compute time by layer: forward and backward, and the provenance of the number."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clustersim.report.words import duration, percent, plot_text, plural, shorte
 from clustersim.results import Run, Sweep
 
 MAX_LAYERS = 24
-"""Layers drawn; the rest are summed up below."""
+"""Layers drawn; the rest are summed in the note."""
 
 
 @dataclass(frozen=True)
 class LayerBar:
-    """One layer on one GPU and one iteration, or the sum of the layers that are not drawn alone."""
+    """One layer on one GPU and one iteration, or the sum of the layers that are not drawn."""
 
     name: str
     op: str
@@ -31,8 +31,8 @@ class LayerBar:
 
 
 @dataclass(frozen=True)
-class Layers:
-    """The figure in numbers: the longest layers, the longest first, and the sum of those that are not drawn."""
+class LayerBars:
+    """The figure in numbers: the layers with the longest time, longest first, and the sum of those not drawn."""
 
     title: str
     run: str
@@ -41,14 +41,14 @@ class Layers:
     total_s: float
 
 
-def layers_data(sweep: Sweep, run: Run, max_layers: int = MAX_LAYERS) -> Layers | None:
+def layers_data(sweep: Sweep, run: Run, max_layers: int = MAX_LAYERS) -> LayerBars | None:
     """Return the layers by compute time; None where the run has none that take time."""
     bars = sorted((LayerBar(*row) for row in run.layers), key=lambda bar: -bar.total_s)
     total = sum(bar.total_s for bar in bars)
     if not total:
         return None
     shown, rest = bars[:max_layers], bars[max_layers:]
-    return Layers(_title(bars, total), run_label(sweep, run), tuple(shown), _sum(rest) if rest else None, total)
+    return LayerBars(_title(bars, total), run_label(sweep, run), tuple(shown), _sum(rest) if rest else None, total)
 
 
 def _sum(bars: list[LayerBar]) -> LayerBar:
@@ -65,21 +65,21 @@ def _sum(bars: list[LayerBar]) -> LayerBar:
 
 def _title(bars: list[LayerBar], total: float) -> str:
     if len(bars) == 1:
-        return f"The whole model is one layer: {duration(total)} of compute an iteration"
+        return f"The whole model is one layer: {duration(total)} of compute per iteration"
     few = next(number for number in range(1, len(bars) + 1) if sum(b.total_s for b in bars[:number]) >= 0.5 * total)
     return f"Half of the compute time is in {few} of {len(bars)} layers; {bars[0].name} alone takes " + percent(
         bars[0].total_s / total
     )
 
 
-def draw_layers(data: Layers) -> Figure:
-    """Draw a stacked bar a layer, hatched by provenance."""
+def draw_layers(data: LayerBars) -> Figure:
+    """Draw one stacked bar per layer, hatched by provenance."""
     unit, factor = time_unit(max(bar.total_s for bar in data.bars))
     traces = [_trace(data, kind, factor) for kind in ("forward", "backward")]
     number = len(data.bars)
     origins = sorted({bar.provenance for bar in data.bars})
     keys = [_PATTERN_WORDS[name] for name in origins if name in _PATTERN_WORDS]
-    under = f"One iteration of {data.run} on a GPU that has a whole copy ({unit}), longest first; {', '.join(keys)}."
+    under = f"One iteration on a GPU with the whole model ({unit}), longest first: {data.run}; {', '.join(keys)}."
     drawn = layout(
         90 + 24 * number,
         barmode="stack",
@@ -100,7 +100,7 @@ def draw_layers(data: Layers) -> Figure:
     return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=_note(data))
 
 
-def _note(data: Layers) -> str:
+def _note(data: LayerBars) -> str:
     if data.rest is None:
         return ""
     share = percent(data.rest.total_s / data.total_s)
@@ -109,12 +109,12 @@ def _note(data: Layers) -> str:
 
 _PATTERN_WORDS = {
     "measured": "plain: measured",
-    "published": "dotted: by a published rate",
+    "published": "dotted: from a published rate",
     "estimated": "hatched: estimated",
 }
 
 
-def _trace(data: Layers, kind: str, factor: float) -> Json:
+def _trace(data: LayerBars, kind: str, factor: float) -> Json:
     seconds = [getattr(bar, f"{kind}_s") for bar in data.bars]
     hover = [
         f"<b>{plot_text(bar.name)}</b> {plot_text(bar.op)}<br>{LABELS[kind]} {duration(value)} ({bar.provenance})"

@@ -1,4 +1,4 @@
-"""Which class of links is the bottleneck: the busiest link of each class, and the classes nobody used."""
+"""Bottleneck by class of links: the busiest link of each class, and the unused classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clustersim.units import format_rate
 
 @dataclass(frozen=True)
 class LinkClasses:
-    """The figure in numbers: the classes that carried anything, the most loaded first, and the names of the others."""
+    """The figure in numbers: the used classes, the most loaded first, and the names of the unused ones."""
 
     title: str
     run: str
@@ -30,15 +30,15 @@ def link_classes_data(sweep: Sweep, run: Run) -> LinkClasses | None:
     worst = used[0]
     of = f"one of {count(worst.num_links)}" if worst.num_links > 1 else "the only one"
     busy = f"{percent(worst.max_utilisation)} of the time"
-    title = f"{worst.kind} links are the bottleneck: the busiest, {of}, works {busy}"
+    title = f"{worst.kind} links are the bottleneck: the busiest, {of}, is busy {busy}"
     if worst.max_utilisation < 0.5:
-        title = f"No link is busy for more than {busy}; {worst.kind} links come nearest to it"
+        title = f"No link is busy for more than {busy}; {worst.kind} links are the busiest"
     unused = tuple(one.kind for one in run.link_classes if not one.num_used)
     return LinkClasses(title, run_label(sweep, run), tuple(used), unused)
 
 
 def draw_link_classes(data: LinkClasses) -> Figure:
-    """Draw a bar a class."""
+    """Draw one bar per class."""
     places = list(range(len(data.classes)))
     shares = [100.0 * one.max_utilisation for one in data.classes]
     small = "<br><span style='font-size:11px'>{} of {} used</span>"
@@ -55,11 +55,11 @@ def draw_link_classes(data: LinkClasses) -> Figure:
         "hoverinfo": "text",
         "marker": {"color": [load_colour(one.max_utilisation) for one in data.classes]},
     }
-    unused = f"No flow used: {', '.join(data.unused)}." if data.unused else ""
+    unused = f"Unused: {', '.join(data.unused)}." if data.unused else ""
     height = 70 + 42 * len(places)
     return Figure(
         data.title,
-        f"Utilisation of the busiest link of each class (% of the iteration at full rate) in {data.run}.",
+        f"Utilisation of the busiest link of each class (% of the iteration at full rate): {data.run}.",
         [trace],
         layout(
             height,

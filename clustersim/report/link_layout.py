@@ -1,11 +1,11 @@
-"""Where the nodes of the link figure stand: hosts as boxes with their insides in rows, switches between them."""
+"""Node positions of the link figure: hosts as boxes with their parts in rows, switches between them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from math import hypot
 
-from clustersim.report.stress import pieces_of, stress_layout
+from clustersim.report.stress import connected_components, stress_layout
 
 Place = tuple[float, float]
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
@@ -14,13 +14,13 @@ _ROWS = {"nvswitch": 0, "gpu": 1, "plx": 2, "socket": 3, "memory": 3, "nic": 4}
 """Row of each kind of node inside a host, from the bottom up."""
 
 _APART = 1.2
-"""How many widths apart neighbours stand."""
+"""Distance between neighbours, in widths."""
 
 _GAP = 0.5
-"""Space between pieces that are not connected."""
+"""Space between components that are not connected."""
 
 _COLUMN = 1.5
-"""How far apart nodes of one row of a host stand, in rows."""
+"""Distance between nodes of one row of a host, in row heights."""
 
 
 def host_of(node: str) -> str:
@@ -33,11 +33,11 @@ def host_of(node: str) -> str:
 
 
 def place_nodes(links: Iterable[tuple[str, str]], stretch: float = 1.7) -> tuple[dict[str, Place], dict[str, Box]]:
-    """Return where each node stands, and the box around each host.
+    """Return the position of each node, and the box around each host.
 
-    Hosts and switches are spread by the stress of their distances, each connected piece on its own,
-    `stretch` times as wide as it would be, and pieces are put side by side. Inside a host every kind of node
-    has its row, NICs on the side of what the host is connected to.
+    Hosts and switches are placed by stress majorization, each connected component separately, and stretched in width
+    by `stretch`; components are placed side by side. Inside a host every kind of node has its row. NICs are on the side
+    that faces the rest of the network.
     """
     pairs = sorted(set(links))
     nodes = sorted({node for pair in pairs for node in pair})
@@ -60,7 +60,7 @@ def place_nodes(links: Iterable[tuple[str, str]], stretch: float = 1.7) -> tuple
 
 
 def _upside_down(centres: dict[str, Place], edges: set[tuple[str, str]]) -> set[str]:
-    """Return the hosts that stand above what they are connected to."""
+    """Return the hosts that are placed above the nodes they are connected to."""
     heights: dict[str, list[float]] = {unit: [] for unit in centres}
     for a, b in edges:
         heights[a].append(centres[b][1])
@@ -69,12 +69,12 @@ def _upside_down(centres: dict[str, Place], edges: set[tuple[str, str]]) -> set[
 
 
 def _unit(node: str) -> str:
-    """Return what moves as one: the host, or the switch itself."""
+    """Return the unit of placement that a node belongs to: its host, or the switch itself."""
     return host_of(node) or node
 
 
 def _inside(nodes: list[str]) -> dict[str, Place]:
-    """Return the places of one host's nodes around its centre, a row for each kind that is there."""
+    """Return the positions of one host's nodes around its centre, one row per kind."""
     rows: dict[int, list[str]] = {}
     for node in nodes:
         kind = node.rpartition("/")[2].rstrip("0123456789")
@@ -88,20 +88,20 @@ def _inside(nodes: list[str]) -> dict[str, Place]:
 
 
 def _extent(unit: str, places: Iterable[Place]) -> Place:
-    """Return width and height of a box around some nodes, with room for their names and the unit's own."""
+    """Return width and height of a box around some nodes, with space for their names and the host's."""
     xs, ys = zip(*places, strict=True)
     return max(max(xs) - min(xs) + 1.3, 0.11 * len(unit) + 0.3), max(ys) - min(ys) + 1.1
 
 
 def _centres(extent: dict[str, Place], edges: set[tuple[str, str]], stretch: float) -> dict[str, Place]:
-    laid = [_spread(piece, edges, extent, stretch) for piece in pieces_of(sorted(extent), edges)]
+    laid = [_spread(piece, edges, extent, stretch) for piece in connected_components(sorted(extent), edges)]
     return _packed(laid, extent, stretch)
 
 
 def _spread(
     units: list[str], edges: set[tuple[str, str]], extent: dict[str, Place], stretch: float
 ) -> dict[str, Place]:
-    """Return the places of one connected piece, far enough apart that no boxes meet."""
+    """Return the positions of one connected component, far enough apart that no boxes overlap."""
     places = {unit: (stretch * x, y) for unit, (x, y) in stress_layout(units, edges).items()}
     scale = 1.0
     for number, one in enumerate(units):
@@ -117,7 +117,7 @@ def _spread(
 
 
 def _packed(pieces: list[dict[str, Place]], extent: dict[str, Place], stretch: float) -> dict[str, Place]:
-    """Put the pieces side by side, in rows that together are `stretch` times as wide as tall."""
+    """Place the components side by side, in rows that together are `stretch` times as wide as tall."""
     boxes = [_bounds(piece, extent) for piece in pieces]
     area = sum((x1 - x0 + _GAP) * (y1 - y0 + _GAP) for x0, y0, x1, y1 in boxes)
     widest = max(max(x1 - x0 for x0, _, x1, _ in boxes), (1.4 * stretch * area) ** 0.5)

@@ -1,4 +1,4 @@
-"""A picture of some links: lines as wide and as dark as their utilisation, boxes around hosts."""
+"""Drawing of some links: line width and colour show the utilisation, boxes show hosts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clustersim.report.words import percent, plot_text, size
 from clustersim.results import LinkLoad
 
 ASIDE_PX = 4.5
-"""How far each direction of a cable stands to its right-hand side."""
+"""Offset of each direction of a cable to its right-hand side."""
 
 MAX_HEIGHT_PX = 640.0
 MIN_PX_PER_UNIT, MAX_PX_PER_UNIT = 44.0, 80.0
-"""Between these names neither cover each other nor stand lost; a unit is the height of a row in a host."""
+"""Limits between which names neither overlap nor are too far apart; a unit is the height of a row in a host."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Links, the busiest first; where each node stands, the box of each host, and how large it is drawn."""
+    """Links, the busiest first; the position of each node, the box of each host, and the size of the drawing."""
 
     links: tuple[LinkLoad, ...]
     places: dict[str, Place]
@@ -33,9 +33,9 @@ class Picture:
 
 
 def make_picture(links: tuple[LinkLoad, ...], width_px: float, stretch: float) -> Picture:
-    """Place as many links, from the busiest on, as fit a drawing `width_px` wide with names that can be read.
+    """Place the busiest links, as many as fit a drawing of `width_px` with readable names.
 
-    `stretch` is how much wider than tall it may get.
+    `stretch` is the maximum ratio of width to height.
     """
     number = len(links)
     while True:
@@ -73,7 +73,7 @@ def draw_picture(picture: Picture) -> tuple[list[Json], Json]:
 
 
 def _ends(picture: Picture, link: LinkLoad) -> tuple[Place, Place]:
-    """Return the ends of a link, moved to the right of its direction so that both directions show."""
+    """Return the ends of a link, offset to the right of its direction so that both directions are visible."""
     (x0, y0), (x1, y1) = picture.places[link.src], picture.places[link.dst]
     aside = ASIDE_PX / picture.px_per_unit / hypot(x1 - x0, y1 - y0)
     dx, dy = aside * (y1 - y0), -aside * (x1 - x0)
@@ -105,7 +105,8 @@ def _nodes(picture: Picture) -> Json:
         "x": [picture.places[node][0] for node in nodes],
         "y": [picture.places[node][1] for node in nodes],
         "hovertext": [
-            f"<b>{plot_text(node)}</b>{f'<br>adding: {percent(adding[node])} of the time' if node in adding else ''}"
+            f"<b>{plot_text(node)}</b>"
+            + (f"<br>reductions: {percent(adding[node])} of the time" if node in adding else "")
             for node in nodes
         ],
         "hoverinfo": "text",
@@ -122,7 +123,7 @@ def _nodes(picture: Picture) -> Json:
 
 
 def _handles(picture: Picture) -> Json:
-    """Return unseen markers at the middles of the links, which carry what hovering says."""
+    """Return invisible markers at the middles of the links, which carry the hover texts."""
     rows = [(link, *_ends(picture, link)) for link in picture.links if link.src != link.dst]
     return {
         "type": "scatter",
@@ -131,7 +132,7 @@ def _handles(picture: Picture) -> Json:
         "y": [(start[1] + end[1]) / 2 for _, start, end in rows],
         "hovertext": [
             f"<b>{plot_text(link.src)} → {plot_text(link.dst)}</b><br>{plot_text(link.kind)}<br>"
-            f"{percent(link.utilisation)} of the iteration<br>{size(link.num_bytes)} an iteration"
+            f"{percent(link.utilisation)} of the iteration<br>{size(link.num_bytes)} per iteration"
             for link, _, _ in rows
         ],
         "hoverinfo": "text",
@@ -150,7 +151,7 @@ def _colour_bar(picture: Picture) -> Json:
 
 
 def _arrows(picture: Picture) -> list[Json]:
-    """Return an arrow head a little behind the middle of every link."""
+    """Return an arrow head slightly behind the middle of every link."""
     return [
         _arrow(*_ends(picture, link), _width(picture, link), link) for link in picture.links if link.src != link.dst
     ]
@@ -188,12 +189,16 @@ def _node_names(picture: Picture) -> list[Json]:
 
 
 def _bottleneck(picture: Picture) -> Json:
-    """Return the name of the busiest link, on whichever side of it there is the most room."""
+    """Return the label of the busiest link, on the side with the most free space."""
     worst, px = picture.links[0], picture.px_per_unit
     start, end = (picture.places[worst.src],) * 2 if worst.src == worst.dst else _ends(picture, worst)
     x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-    ways = [(far * dx, far * dy * 0.6) for far in (70, 110, 160) for dx in (-1, 0, 1) for dy in (-1, 0, 1) if dx or dy]
-    ax, ay = max(ways, key=lambda way: min(14.0, _room(picture, x + way[0] / px, y - way[1] / px)) - 0.01 * abs(way[0]))
+    offsets = [
+        (far * dx, far * dy * 0.6) for far in (70, 110, 160) for dx in (-1, 0, 1) for dy in (-1, 0, 1) if dx or dy
+    ]
+    ax, ay = max(
+        offsets, key=lambda at: min(14.0, _clearance(picture, x + at[0] / px, y - at[1] / px)) - 0.01 * abs(at[0])
+    )
     return {
         "x": x,
         "y": y,
@@ -210,8 +215,8 @@ def _bottleneck(picture: Picture) -> Json:
     }
 
 
-def _room(picture: Picture, x: float, y: float) -> float:
-    """Return how many px a label centred at a place is clear of nodes and the edge; less than 0: it covers one."""
+def _clearance(picture: Picture, x: float, y: float) -> float:
+    """Return the distance in px of a label centred at a point to nodes and the edge; negative: it covers one."""
     px = picture.px_per_unit
     inside = min(x - picture.x_range[0], picture.x_range[1] - x) * px - 65
     clear = [

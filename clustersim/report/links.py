@@ -1,4 +1,4 @@
-"""Where the bytes jam: the busiest links drawn on the topology, hosts as groups."""
+"""The busiest links, drawn on the topology with hosts as boxes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clustersim.report.words import count, percent, plural
 from clustersim.results import LinkLoad, Run, Sweep
 
 MAX_LINKS = 28
-"""Links drawn at most; fewer where their names would cover each other."""
+"""Links drawn at most; fewer where their names would overlap."""
 
 
 @dataclass(frozen=True)
-class Links:
-    """The figure in numbers: the busiest links with their places, once for a desktop and once for a phone."""
+class BusyLinks:
+    """The figure in numbers: the busiest links with their positions, for a desktop and for a phone."""
 
     title: str
     run: str
@@ -25,8 +25,8 @@ class Links:
     note: str
 
 
-def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> Links | None:
-    """Return the busiest links and a place for each of their nodes; None where nothing was sent."""
+def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> BusyLinks | None:
+    """Return the busiest links and the position of each of their nodes; None where nothing was sent."""
     busy = sorted((link for link in run.links if link.num_bytes > 0), key=lambda link: (-link.utilisation, link.name))
     if not busy:
         return None
@@ -36,7 +36,7 @@ def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> Links | No
     num_used = max(len(busy), sum(one.num_used for one in run.link_classes))
     shown = len(wide.links)
     note = f"The {shown} busiest of {count(num_used)} used links are drawn ({len(narrow.links)} on a narrow screen)."
-    return Links(
+    return BusyLinks(
         title=_title(most),
         run=run_label(sweep, run),
         wide=wide,
@@ -48,16 +48,14 @@ def links_data(sweep: Sweep, run: Run, max_links: int = MAX_LINKS) -> Links | No
 def _title(links: tuple[LinkLoad, ...]) -> str:
     worst = links[0]
     equal = sum(link.utilisation > 0.995 * worst.utilisation for link in links)
-    what = f"{worst.src} → {worst.dst}" if worst.src != worst.dst else f"adding in {worst.dst}"
+    what = f"{worst.src} → {worst.dst}" if worst.src != worst.dst else f"the reduction in {worst.dst}"
     also = f" (and {plural(equal - 1, 'other')})" if equal > 1 else ""
-    return f"The busiest link is {what}{also}: at its full rate for {percent(worst.utilisation)} of the iteration"
+    return f"The busiest link is {what}{also}: at full rate for {percent(worst.utilisation)} of the iteration"
 
 
-def draw_links(data: Links) -> Figure:
-    """Draw every link as a line whose width and colour are its utilisation, and name the bottleneck."""
+def draw_links(data: BusyLinks) -> Figure:
+    """Draw every link as a line whose width and colour show its utilisation, and label the bottleneck."""
     traces, drawn = draw_picture(data.wide)
     narrow_traces, narrow = draw_picture(data.narrow)
-    under = (
-        f"Busiest links of {data.run}; width and colour: utilisation (% of the iteration at full rate); boxes: hosts."
-    )
+    under = f"Busiest links: {data.run}. Width and colour: utilisation (% of the iteration at full rate); boxes: hosts."
     return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note, narrow_traces=narrow_traces)

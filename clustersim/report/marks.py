@@ -1,4 +1,4 @@
-"""The bars of a timeline's lane: those too short to see joined with neighbours, and what overlaps one iteration."""
+"""Bars of a timeline's lanes: short ones are merged, and overlapping iterations are wrapped into one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from clustersim.report.words import plural
 
 MICRO_BATCH = ", micro-batch "
-"""Stands in a span's name before the number of its micro-batch."""
+"""Separator in a span's name before the number of its micro-batch."""
 
 _PASSES = {"forward": 0, "recompute": 1, "backward": 1, "weights": 2}
-"""Which pass a kind of span belongs to; others belong to the one around them."""
+"""Pass of each kind of span; other kinds belong to the pass around them."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One bar: seconds from the start of the iteration; `num_spans` is how many spans it stands for."""
+    """One bar: seconds from the start of the iteration; `num_spans` is the number of spans it represents."""
 
     kind: str
     rank: int
@@ -28,22 +28,22 @@ class Mark:
     num_spans: int = 1
 
 
-def gathered_marks(marks: Sequence[Mark], least_s: float) -> list[Mark]:
-    """Return the marks of one rank where those of a pass that are shorter than `least_s` do not stand alone.
+def group_short_marks(marks: Sequence[Mark], least_s: float) -> list[Mark]:
+    """Return the marks of one rank, with those of a pass that are shorter than `least_s` merged.
 
-    They and their neighbours of the same pass are drawn as one bar for each kind, one after the other in the order in
-    which the kinds first come. No kind gets more or less time by that, and the pass begins and ends when it does.
+    They and their neighbours of the same pass become one bar per kind, in the order in which the kinds first occur. The
+    time of each kind, and start and end of the pass, do not change.
     """
     return [mark for group in _groups(sorted(marks, key=lambda mark: mark.start_s), least_s) for mark in _bars(group)]
 
 
 def _groups(marks: Sequence[Mark], least_s: float) -> Iterator[list[Mark]]:
-    """Yield marks that are drawn together: of one pass, touching, and short themselves or beside a short one."""
+    """Yield marks that are merged: of one pass, touching, and short or next to a short one."""
     group: list[Mark] = []
     number = -1
     for mark in marks:
         own = _PASSES.get(mark.kind, number)
-        if group and not (_belong(group[-1], mark, least_s) and own == number):
+        if group and not (_are_merged(group[-1], mark, least_s) and own == number):
             yield group
             group = []
         group, number = [*group, mark], own
@@ -51,7 +51,7 @@ def _groups(marks: Sequence[Mark], least_s: float) -> Iterator[list[Mark]]:
         yield group
 
 
-def _belong(before: Mark, mark: Mark, least_s: float) -> bool:
+def _are_merged(before: Mark, mark: Mark, least_s: float) -> bool:
     ends = [each.name.partition(MICRO_BATCH)[1:] for each in (before, mark)]
     is_short = min(each.end_s - each.start_s for each in (before, mark)) < least_s
     touches = mark.start_s <= before.end_s * (1 + 1e-9)
@@ -59,7 +59,7 @@ def _belong(before: Mark, mark: Mark, least_s: float) -> bool:
 
 
 def _bars(group: list[Mark]) -> Iterator[Mark]:
-    """Yield one bar for each kind of some marks."""
+    """Yield one bar per kind of mark."""
     at_s = group[0].start_s
     for kind in dict.fromkeys(mark.kind for mark in group):
         own = [mark for mark in group if mark.kind == kind]
@@ -72,21 +72,21 @@ def _bars(group: list[Mark]) -> Iterator[Mark]:
         at_s = end_s
 
 
-def merged_marks(marks: list[Mark]) -> list[Mark]:
-    """Return the marks of one rank with neighbours of one kind that touch made one."""
+def merge_touching_marks(marks: list[Mark]) -> list[Mark]:
+    """Return the marks of one rank, with touching neighbours of one kind merged."""
     return _joined(marks, lambda before, after: True)
 
 
-def joined_marks(marks: list[Mark], least_s: float) -> list[Mark]:
-    """Return the marks of one rank where touching ones of a kind that are together shorter than `least_s` are one."""
+def merge_short_marks(marks: list[Mark], least_s: float) -> list[Mark]:
+    """Return the marks of one rank, with touching ones of a kind merged while they are shorter than `least_s`."""
     return _joined(marks, lambda before, after: after.end_s - before.start_s < least_s)
 
 
-def _joined(marks: list[Mark], belong: Callable[[Mark, Mark], bool]) -> list[Mark]:
+def _joined(marks: list[Mark], is_merged: Callable[[Mark, Mark], bool]) -> list[Mark]:
     joined: dict[str, list[Mark]] = defaultdict(list)
     for mark in sorted(marks, key=lambda mark: mark.start_s):
         before = joined[mark.kind]
-        if before and mark.start_s <= before[-1].end_s * (1 + 1e-9) and belong(before[-1], mark):
+        if before and mark.start_s <= before[-1].end_s * (1 + 1e-9) and is_merged(before[-1], mark):
             last = before[-1]
             number = last.num_spans + mark.num_spans
             name = plural(number, "span") + _same_micro_batch(last.name, mark.name)
@@ -97,15 +97,15 @@ def _joined(marks: list[Mark], belong: Callable[[Mark, Mark], bool]) -> list[Mar
 
 
 def _same_micro_batch(one: str, other: str) -> str:
-    """Return the end of two names that says which micro-batch they are of; nothing where that is not the same."""
+    """Return the common micro-batch suffix of two names; empty where they differ."""
     ends = [name.partition(MICRO_BATCH)[1:] for name in (one, other)]
     return "".join(ends[0]) if ends[0] == ends[1] else ""
 
 
-def within_one(marks: Sequence[Mark], iteration_s: float) -> list[Mark]:
-    """Return the marks of a rank whose iterations flow into one another within the time of one.
+def wrap_into_iteration(marks: Sequence[Mark], iteration_s: float) -> list[Mark]:
+    """Return the marks of a rank with overlapping iterations, wrapped into the time of one iteration.
 
-    What comes after its end came before, too, of the iteration before.
+    Marks after its end are shown at its start: the previous iteration has the same ones there.
     """
     numbers = [int(number) for mark in marks if (number := mark.name.partition(MICRO_BATCH)[2])]
     num_micro = 1 + max(numbers, default=0)
@@ -115,7 +115,7 @@ def within_one(marks: Sequence[Mark], iteration_s: float) -> list[Mark]:
             mark,
             start_s=max(mark.start_s - iteration_s, 0.0),
             end_s=mark.end_s - iteration_s,
-            name=_of_iteration_before(mark.name, num_micro),
+            name=_previous_iteration_name(mark.name, num_micro),
         )
         for mark in marks
         if mark.end_s > iteration_s * (1 + 1e-9)
@@ -123,10 +123,10 @@ def within_one(marks: Sequence[Mark], iteration_s: float) -> list[Mark]:
     return [*outside, *inside]
 
 
-def _of_iteration_before(name: str, num_micro: int) -> str:
-    """Return a span's name with the number that its micro-batch had an iteration earlier, which is below 0.
+def _previous_iteration_name(name: str, num_micro: int) -> str:
+    """Return a span's name with its micro-batch number of one iteration earlier, which is negative.
 
-    >>> _of_iteration_before("conv1, micro-batch 3", 4)
+    >>> _previous_iteration_name("conv1, micro-batch 3", 4)
     'conv1, micro-batch -1'
     """
     what, between, number = name.partition(MICRO_BATCH)

@@ -1,4 +1,4 @@
-"""Memory over an iteration: what a GPU of each stage holds as micro-batches go forward and backward."""
+"""Memory over an iteration: bytes on a GPU of each stage during the passes of its micro-batches."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass, replace
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.lanes import times_shown
 from clustersim.report.palette import series_colour
-from clustersim.report.places import part_word
+from clustersim.report.rank_names import part_word
 from clustersim.report.series import run_label
 from clustersim.report.words import percent, size, time_unit
 from clustersim.results import MemoryLine, Run, Sweep
 
 MAX_STAGES = 6
-"""Lines that can be told apart; of more stages the first, the last and some between are drawn."""
+"""Lines that can be distinguished; of more stages the first, the last and some between are drawn."""
 
 _GB = 1e9
 
 
 @dataclass(frozen=True)
 class MemoryTime:
-    """The figure in numbers: for each stage drawn its name, when in seconds, and bytes; what the GPU has room for."""
+    """The figure in numbers: for each stage its name, times in seconds and bytes; `gpu_bytes` is the GPU's memory."""
 
     title: str
     run: str
     names: list[str]
     times_s: list[list[float]]
     held_bytes: list[list[float]]
-    room_bytes: float | None
+    gpu_bytes: float | None
     num_stages: int
 
 
 def memory_time_data(sweep: Sweep, run: Run, max_stages: int = MAX_STAGES) -> MemoryTime | None:
-    """Return what stages hold over time; None where nothing is known of it."""
+    """Return the memory of stages over time; None where it is not known."""
     lines = run.memory_lines
     if not lines:
         return None
@@ -49,24 +49,24 @@ def memory_time_data(sweep: Sweep, run: Run, max_stages: int = MAX_STAGES) -> Me
         names=[f"{part_word(run)} {lines[number].stage}" for number in shown],
         times_s=[[time_s - begin_s for time_s in each] for each in times_s],
         held_bytes=held,
-        room_bytes=run.gpu_memory_bytes,
+        gpu_bytes=run.gpu_memory_bytes,
         num_stages=len(lines),
     )
 
 
 def _shown(run: Run) -> tuple[float, float]:
-    """Return from when to when memory is shown: as in the timeline, or for an iteration's time where they overlap."""
+    """Return start and end of the figure: those of the timeline, or one iteration where iterations overlap."""
     first = min(line.time_s[0] for line in run.memory_lines)
     last = max(line.time_s[-1] for line in run.memory_lines)
     begin_s, end_s = times_shown(run) or (first, last)
-    if not begin_s <= first <= last <= end_s:  # spans of something else than what is held
+    if not begin_s <= first <= last <= end_s:  # the spans do not cover the memory line
         begin_s, end_s = first, last
     longest_s = max(line.time_s[-1] - line.time_s[0] for line in run.memory_lines)
     return begin_s, begin_s + max(run.iteration_s, longest_s) if run.stashes_weights else end_s
 
 
 def _within(line: MemoryLine, begin_s: float, end_s: float) -> MemoryLine:
-    """Return what a stage holds within one iteration of many: what comes after its end came before, too."""
+    """Return the memory of a stage wrapped into one iteration: changes after its end are shown at its start."""
     steps = zip(line.time_s, line.num_bytes, strict=True)
     back_s = end_s - begin_s
     moved = [(time_s - back_s if time_s > end_s * (1 + 1e-12) else time_s, held) for time_s, held in steps]
@@ -75,16 +75,16 @@ def _within(line: MemoryLine, begin_s: float, end_s: float) -> MemoryLine:
 
 
 def _title(run: Run, lines: tuple[MemoryLine, ...]) -> str:
-    room = run.gpu_memory_bytes
+    gpu_bytes = run.gpu_memory_bytes
     fullest = max(lines, key=lambda line: max(line.num_bytes))
     peak, least = max(fullest.num_bytes), min(fullest.num_bytes)
-    where = f"{part_word(run).capitalize()} {fullest.stage} is fullest:" if len(lines) > 1 else "A GPU holds"
-    share = f", {percent(peak / room)} of what a GPU has room for," if room else ""
-    return f"{where} {size(peak)}{share} at its peak, of which {size(peak - least)} come and go with micro-batches"
+    where = f"{part_word(run).capitalize()} {fullest.stage} holds most:" if len(lines) > 1 else "A GPU holds"
+    share = f" ({percent(peak / gpu_bytes)} of the GPU's memory)" if gpu_bytes else ""
+    return f"{where} {size(peak)}{share} at its peak; {size(peak - least)} of it vary with the micro-batches"
 
 
 def draw_memory_time(data: MemoryTime) -> Figure:
-    """Draw a line of steps for each stage, and the GPU's memory above them."""
+    """Draw one step line per stage, and the GPU's memory as a dashed line."""
     unit, factor = time_unit(max(times_s[-1] for times_s in data.times_s))
     traces: list[Json] = [
         {
@@ -100,8 +100,8 @@ def draw_memory_time(data: MemoryTime) -> Figure:
             zip(data.names, data.times_s, data.held_bytes, strict=True)
         )
     ]
-    if data.room_bytes:
-        traces.append(_room(data.room_bytes, max(times_s[-1] for times_s in data.times_s) / factor))
+    if data.gpu_bytes:
+        traces.append(_gpu_memory(data.gpu_bytes, max(times_s[-1] for times_s in data.times_s) / factor))
     drawn = layout(
         360,
         showlegend=True,
@@ -109,13 +109,13 @@ def draw_memory_time(data: MemoryTime) -> Figure:
         xaxis=axis(f"time ({unit})", showgrid=False),
         yaxis=axis("memory (GB)", rangemode="tozero"),
     )
-    under = f"What a GPU of each stage holds over an iteration of {data.run} (GB), and what it has room for."
+    under = f"Memory in use on a GPU of each stage over an iteration (GB): {data.run}. Dashed: the GPU's memory."
     left_out = data.num_stages - len(data.names)
     note = f"{len(data.names)} of {data.num_stages} stages are drawn." if left_out else ""
     return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=note)
 
 
-def _room(num_bytes: float, end: float) -> Json:
+def _gpu_memory(num_bytes: float, end: float) -> Json:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -123,5 +123,5 @@ def _room(num_bytes: float, end: float) -> Json:
         "x": [0, float(f"{end:.6g}")],
         "y": [num_bytes / _GB] * 2,
         "line": {"color": "@muted", "width": 1.5, "dash": "dash"},
-        "hovertemplate": "the GPU has room for %{y:.4g} GB<extra></extra>",
+        "hovertemplate": "the GPU has %{y:.4g} GB<extra></extra>",
     }

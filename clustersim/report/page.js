@@ -54,8 +54,8 @@
     document.getElementById(panel.name).dataset.drawn = "yes";
   };
 
-  // A figure is drawn when it comes near the window, and again when it would look different; one at a time, those
-  // in the window first, so that the page can be read and scrolled meanwhile.
+  // A figure is drawn when it comes near the window, and again when its appearance changes. One figure at a time,
+  // those in the window first, so that the page stays responsive.
   let drawing = false;
   const away = (panel) => {
     const box = byId(panel, "plot").getBoundingClientRect();

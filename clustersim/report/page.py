@@ -1,4 +1,4 @@
-"""The page: sections in the order in which a reader decides, as one file that asks nobody for anything."""
+"""The HTML page: one self-contained file, with sections in the order in which a reader decides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clustersim.report.palette import DARK, LIGHT
 from clustersim.results.files import to_json
 
 CONTENT_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-"""What a browser may load for this page: nothing from anywhere else."""
+"""What a browser may load for this page: nothing from elsewhere."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -41,25 +41,25 @@ _PAGE = """<!DOCTYPE html>
 
 @dataclass(frozen=True)
 class Panel:
-    """A place on the page for one figure, or for several of which the reader chooses one."""
+    """A card of the page for one figure, or for several variants of which the reader selects one."""
 
     name: str
     figures: tuple[Figure, ...]
     choose: str = "run"
 
     def html(self) -> str:
-        """Return the card of the panel, with the words of its first figure; the script draws into it when it is seen.
+        """Return the card of the panel with the texts of its first figure; the script draws it when it becomes visible.
 
-        Until then the card is as tall as the figure will be, so that nothing moves under a reader.
+        Until then the card has the height of the figure, so that the page does not move while it is read.
         """
         first = self.figures[0]
         tall = first.layout["height"]
-        room = f"--tall:{tall}px;--tall-narrow:{first.narrow.get('height', tall)}px"
+        height = f"--tall:{tall}px;--tall-narrow:{first.narrow.get('height', tall)}px"
         return (
             f'<section class="card" id="{self.name}">{self._choice()}'
             f'<h3 id="title-{self.name}">{escape(first.title)}</h3>'
             f'<p class="under" id="under-{self.name}">{escape(first.subtitle)}</p>'
-            f'<div class="plot" id="plot-{self.name}" style="{room}" role="img"'
+            f'<div class="plot" id="plot-{self.name}" style="{height}" role="img"'
             f' aria-labelledby="title-{self.name}"></div>'
             f'<p class="note" id="note-{self.name}">{escape(first.note)}</p></section>'
         )
@@ -73,7 +73,7 @@ class Panel:
         return f'<label class="choice">{self.choose} <select id="choice-{self.name}">{options}</select></label>'
 
     def data(self) -> str:
-        """Return the script element with what is drawn: every figure with its words, read when it is needed."""
+        """Return the script element with the data of every figure and its texts, parsed when it is needed."""
         words = ("title", "subtitle", "note")
         variants = [{**figure.drawing(), **{word: getattr(figure, word) for word in words}} for figure in self.figures]
         return f'<script type="application/json" id="data-{self.name}">{_script_json(variants)}</script>'
@@ -103,18 +103,18 @@ def part(title: str) -> str:
 
 
 def card(title: str, under: str, content: str, long: bool = False) -> str:
-    """Return a card with a heading, a line under it, and content that is HTML already."""
+    """Return a card with a heading, a line below it, and content, which is HTML."""
     line = f'<p class="under">{escape(under)}</p>' if under else ""
     return f'<section class="card{" long" if long else ""}"><h3>{escape(title)}</h3>{line}{content}</section>'
 
 
 def bullets(items: Sequence[str]) -> str:
-    """Return a list of texts."""
+    """Return texts as an HTML list."""
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
 
 
 def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str]) -> str:
-    """Return a table that scrolls sideways in its own box; columns named in `words` are texts, the rest numbers."""
+    """Return a table in a box that scrolls sideways; columns named in `words` are texts, the rest numbers."""
     words = set(words)
     kinds = ["words" if heading in words else "number" for heading in headings]
     head = _row("th", kinds, headings)
@@ -128,7 +128,7 @@ def _row(tag: str, kinds: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def _script_json(document: object) -> str:
-    """Return JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot end its script element."""
     return to_json(document).replace("<", "\\u003c")
 
 

@@ -1,12 +1,11 @@
-"""One meaning, one colour, on every figure.
+"""Colours: each has one meaning in all figures.
 
-What takes time has a colour of Okabe and Ito (Color Universal Design, 2008), which stay apart for
-colour-blind readers; waiting has the loudest. Computing is blue, its parts lighter and darker; moving
-bytes is green. Series differ by marker and by Tol's muted hues (SRON/EPS/TN/09-002, 2021), which no part
-uses. Loads run over the magma scale (van der Walt and Smith, 2015), turned so that more is always further
-from the page's colour.
+Parts of time have the colours of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers can
+distinguish; waiting has the most salient one. Compute is blue, its parts lighter and darker; communication is green.
+Series differ by marker and by Tol's muted hues (SRON/EPS/TN/09-002, 2021), which no part uses. Loads use the magma
+scale (van der Walt and Smith, 2015), oriented so that a higher load contrasts more with the page.
 
-A colour that depends on light or dark is a token (`@ink`): the page's script puts the theme's value in.
+A colour that depends on the light or dark theme is a token (`@ink`): the page's script inserts the theme's value.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ LABELS = {
     "slowed": "compute slowed by collectives",
     "forward": "forward",
     "backward": "backward",
-    "weights": "gradients of weights, put off",
-    "recompute": "forward again (recompute)",
+    "weights": "weight gradients, deferred",
+    "recompute": "recomputed forward",
     "update": "update",
     "communication": "communication in flight",
     "communication_exposed": "exposed communication",
@@ -51,13 +50,13 @@ LABELS = {
     "offload": "waiting for the host",
     "recovery": "recovery",
 }
-"""What each part and each kind of span is called on figures."""
+"""Label of each part of an iteration and of each kind of span."""
 
 KIND_PATTERNS = {"recompute": "/"}
-"""Hatching of kinds of spans that are another one done again."""
+"""Hatching of kinds of spans that repeat another kind."""
 
 PROVENANCE_PATTERNS = {"measured": "", "published": ".", "estimated": "/"}
-"""Hatching by where a compute time comes from."""
+"""Hatching by the provenance of a compute time."""
 
 MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "star", "hexagon")
 NUM_SERIES_HUES = 6
@@ -137,7 +136,7 @@ def load_scale() -> list[list[float | str]]:
 
 
 def text_on(colour: str) -> str:
-    """Return black or white, whichever reads better on a colour (contrast of WCAG 2.2); tokens get the page's ink.
+    """Return black or white, by the higher contrast on a colour (WCAG 2.2); tokens get the page's ink.
 
     >>> text_on("#0072b2"), text_on("#56b4e9")
     ('#ffffff', '#000000')

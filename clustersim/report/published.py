@@ -1,4 +1,4 @@
-"""Forecast against what somebody published: the error of each point."""
+"""Forecast against published figures: the error of each point."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from statistics import median
 from clustersim.report.figure import Figure, Json, axis, layout
 from clustersim.report.series import run_label
 from clustersim.report.words import THIN, count, percent, plot_text, times
-from clustersim.results import Published, Run, Sweep
+from clustersim.results import PublishedFigure, Run, Sweep
 
 METRICS = {"hours": "time to train", "speedup": "speedup", "samples_per_s": "samples/s", "efficiency": "efficiency"}
-"""What each metric of a published point is called."""
+"""Label of each metric of a published point."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One published figure and what was forecast for it, in the unit of the metric.
+    """One published figure and its forecast, in the unit of the metric.
 
-    `error` is forecast / published - 1. `gain` is published / forecast in the sense in which more is
-    faster, whatever the metric: a forecast speedup times it is the published point on that axis.
+    `error` is forecast / published - 1. `gain` is published / forecast in terms of speed, whatever the metric: forecast
+    speedup times `gain` is the published point on the speedup axis.
     """
 
     run: str
@@ -51,18 +51,18 @@ def in_unit(metric: str, value: float) -> str:
 
 
 def forecast_of(run: Run, metric: str) -> float | None:
-    """Return what a run forecasts for a published metric; None where it forecasts no such thing."""
+    """Return the forecast of a run for a published metric; None without one."""
     if metric == "hours":
         return None if run.time_to_train_s is None else run.time_to_train_s / 3600.0
     return {"speedup": run.speedup, "samples_per_s": run.samples_per_s, "efficiency": run.efficiency}[metric]
 
 
 def comparisons(sweep: Sweep) -> tuple[Comparison, ...]:
-    """Return every published point for which there is a forecast, in the order of the runs."""
+    """Return every published point that has a forecast, in the order of the runs."""
     return tuple(row for run in sweep.runs for point in run.published if (row := compare(sweep, run, point)))
 
 
-def compare(sweep: Sweep, run: Run, point: Published) -> Comparison | None:
+def compare(sweep: Sweep, run: Run, point: PublishedFigure) -> Comparison | None:
     """Compare a run with one published point; None where the run forecasts no such metric."""
     forecast = forecast_of(run, point.metric)
     if not forecast or point.value <= 0:
@@ -82,10 +82,10 @@ def compare(sweep: Sweep, run: Run, point: Published) -> Comparison | None:
 
 
 def error_summary(rows: tuple[Comparison, ...]) -> str:
-    """Say in a few words how far the forecast is off."""
+    """Return the error of the forecast as a short text."""
     sizes = [abs(row.error) for row in rows]
     if len(rows) == 1:
-        return f"{percent(rows[0].error, signed=True)} from the one published figure"
+        return f"{percent(rows[0].error, signed=True)} off the one published figure"
     return f"within {percent(max(sizes))} of all {len(rows)} published figures (median {percent(median(sizes))})"
 
 

@@ -1,4 +1,4 @@
-"""Who waits for whom: the mean iteration of every rank beside the others."""
+"""Mean iteration of every rank, side by side."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from clustersim.report.figure import Figure, axis, layout, legend
 from clustersim.report.lanes import is_laid_out
 from clustersim.report.palette import LABELS, PARTS
-from clustersim.report.places import place_name
+from clustersim.report.rank_names import place_name, rank_name
 from clustersim.report.series import run_label
-from clustersim.report.timeline import rank_name
 from clustersim.report.words import count, duration, percent, plot_text, time_unit
 from clustersim.results import BREAKDOWN, Run, Sweep
 
@@ -18,7 +17,7 @@ MAX_BARS = 512
 
 
 @dataclass(frozen=True)
-class Ranks:
+class RankBars:
     """The figure in numbers: `parts_s[part]` is [num_bars] mean seconds of an iteration."""
 
     title: str
@@ -28,7 +27,7 @@ class Ranks:
     ranks_per_bar: int
 
 
-def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> Ranks | None:
+def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> RankBars | None:
     """Return each rank's breakdown; None where the ranks differ by less than 1 % of an iteration."""
     rows = run.worker_breakdown_s
     if len(rows) < 2 or not _differ(run):
@@ -38,7 +37,7 @@ def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> Ranks | None
     parts = {
         part: [sum(rows[rank].get(part, 0.0) for rank in group) / len(group) for group in groups] for part in BREAKDOWN
     }
-    return Ranks(
+    return RankBars(
         title=_title(run),
         run=run_label(sweep, run),
         labels=[_label(run, group) for group in groups],
@@ -64,19 +63,17 @@ def _title(run: Run) -> str:
     if is_laid_out(run):
         idle = [seconds + row.get("bubble", 0.0) for seconds, row in zip(waiting, run.worker_breakdown_s, strict=True)]
         return (
-            f"Ranks compute {duration(min(compute))} to {duration(max(compute))} an iteration, and wait for others "
+            f"Ranks compute {duration(min(compute))} to {duration(max(compute))} per iteration and wait for others "
             f"{duration(min(idle))} to {duration(max(idle))}"
         )
     if not any(waiting):
-        return f"No rank waits for another, though rank {slowest} computes {duration(max(compute))} an iteration"
+        return f"No rank waits for another; rank {slowest} computes longest, {duration(max(compute))} per iteration"
     if max(compute) > 1.01 * typical:
         return (
             f"Rank {slowest} computes {percent(compute[slowest] / typical - 1.0)} longer than the median; "
-            f"a rank waits {duration(mean)} an iteration on average"
+            f"the mean waiting time is {duration(mean)} per iteration"
         )
-    return (
-        f"No rank is slow for long: each waits {duration(mean)} an iteration on average, for a different one each time"
-    )
+    return f"No rank is always slow: the mean waiting time is {duration(mean)} per iteration, for changing ranks"
 
 
 def _label(run: Run, group: range) -> str:
@@ -86,8 +83,8 @@ def _label(run: Run, group: range) -> str:
     return f"rank {group[0]} ({name})" if name else f"rank {group[0]}"
 
 
-def draw_ranks(data: Ranks) -> Figure:
-    """Draw a thin stacked bar a rank, side by side."""
+def draw_ranks(data: RankBars) -> Figure:
+    """Draw one thin stacked bar per rank, side by side."""
     number = len(data.labels)
     totals = [sum(seconds[place] for seconds in data.parts_s.values()) for place in range(number)]
     unit, factor = time_unit(max(totals))
@@ -109,7 +106,7 @@ def draw_ranks(data: Ranks) -> Figure:
     averaged = f"; each bar is the mean of {count(data.ranks_per_bar)} neighbours" if data.ranks_per_bar > 1 else ""
     return Figure(
         data.title,
-        f"Mean iteration of each rank of {data.run} ({unit}), by what it is spent on{averaged}.",
+        f"Mean iteration of each rank ({unit}), split into its parts{averaged}: {data.run}.",
         traces,
         layout(
             340,

@@ -1,22 +1,22 @@
-"""How fast at one size: a row for each setting, where there is no curve to draw."""
+"""Throughput at one size: one row per setting, where there is no curve to draw."""
 
 from __future__ import annotations
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.palette import series_colour, series_marker
-from clustersim.report.scaling import Line, Scaling
+from clustersim.report.scaling import Scaling, ScalingLine
 from clustersim.report.words import count, gpus, percent, plot_text, shortened, times
 
 
 def draw_rates(data: Scaling) -> Figure:
-    """Draw each line's one point as a marker with its interval, the fastest on top; the ideal is a dashed line."""
+    """Draw the one point of each line as a marker with its interval, the fastest on top; dashed: the ideal."""
     lines = sorted(data.lines, key=lambda line: -line.rate[0])
     names = [plot_text(shortened(line.label or gpus(line.num_gpus[0]), 44)) for line in lines]
     number = lines[0].num_gpus[0]
     ideal = [slope * number for slope in data.ideal]
     points = [point.rate for point in data.points]
     longest = max([line.high[0] or line.rate[0] for line in lines] + ideal + points)
-    what = f"speedup over {data.basis}" if data.metric == "speedup" else "samples/s"
+    what, baseline = ("Speedup", f"; baseline: {data.basis}") if data.metric == "speedup" else ("Samples/s", "")
     band = f"; whiskers are the {percent(data.level)} interval of the mean" if data.level else ""
     drawn = layout(
         110 + 34 * len(lines),
@@ -28,12 +28,12 @@ def draw_rates(data: Scaling) -> Figure:
     )
     traces = [_marker(data, line, place) for place, line in enumerate(lines)]
     traces += [_published(data, lines)] if points else []
-    under = f"{what[0].upper()}{what[1:]} at {gpus(number)}, a row for each setting{band}; dashed: ideal."
+    under = f"{what} at {gpus(number)}, one row per setting{baseline}{band}; dashed: ideal."
     narrow = {**names_over([line.label or gpus(number) for line in lines]), "xaxis": {"nticks": 5}}
     return Figure(data.title, under, traces, drawn, {**narrow, "height": 110 + 42 * len(lines)})
 
 
-def _marker(data: Scaling, line: Line, place: int) -> Json:
+def _marker(data: Scaling, line: ScalingLine, place: int) -> Json:
     rate, low, high = line.rate[0], line.low[0], line.high[0]
     text = times(rate) if data.metric == "speedup" else f"{count(rate)} samples/s"
     bars: Json = {"visible": False}
@@ -52,7 +52,7 @@ def _marker(data: Scaling, line: Line, place: int) -> Json:
     }
 
 
-def _published(data: Scaling, lines: list[Line]) -> Json:
+def _published(data: Scaling, lines: list[ScalingLine]) -> Json:
     places = {line.label: place for place, line in enumerate(lines)}
     return {
         "type": "scatter",

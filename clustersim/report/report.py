@@ -1,4 +1,4 @@
-"""From a sweep to the page: the answer, why, how sure, and how to reproduce it."""
+"""The report of a sweep: the forecast, what limits it, its error, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from clustersim.results import Sweep, write_atomically
 
 def write_report(sweep: Sweep, path: str | Path) -> Path:
     """Write the report of a sweep as one self-contained HTML file of about 5 MB; nothing is simulated."""
-    check_type("what is reported", sweep, Sweep, "a Sweep, as clustersim.sweep gives it")
+    check_type("sweep", sweep, Sweep, "a Sweep, as clustersim.sweep gives it")
     check_type("path", path, (str, PurePath), "a file to write")
     return write_atomically(path, report_html(sweep))
 
 
 def report_html(sweep: Sweep) -> str:
-    """Return the report as HTML. The first screen has the decision; each further one is optional."""
+    """Return the report as HTML. The first screen has the forecast; everything below is optional reading."""
     if not sweep.runs:
         raise InputError("there is nothing to report: the sweep has no runs", got="no runs", allowed="at least one run")
     panels = {where: _panels(sweep, where) for where in ("answer", "why", "how sure")}
@@ -28,14 +28,14 @@ def report_html(sweep: Sweep) -> str:
     body = [
         header(sweep),
         f'<div class="two">{html["answer"][0]}<div>{all_runs(sweep)}{"".join(html["answer"][1:])}</div></div>',
-        part("Why not faster"),
+        part("What limits the speed"),
         *html["why"],
-        part("How sure"),
+        part("Error and assumptions"),
         *html["how sure"],
         *how_sure(sweep),
         part("Reproduce"),
         *reproduce(sweep),
-        f"<footer>clustersim {sweep.version}. Figures need JavaScript; nothing is loaded from anywhere.</footer>",
+        f"<footer>clustersim {sweep.version}. Figures need JavaScript; nothing is loaded from the network.</footer>",
     ]
     drawn = [panel for found in panels.values() for panel in found]
     return page(f"{sweep.name}: clustersim forecast", sweep.version, body, drawn)

@@ -1,4 +1,4 @@
-"""How fast against how many GPUs: speedup on log-log axes, efficiency below it."""
+"""Scaling curve: speedup against the number of GPUs on log-log axes, efficiency below it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clustersim.report.words import count, gpus, percent, plot_text, times
 from clustersim.results import Run, Sweep
 
 WIDTH_PX = 500.0
-"""About how wide the plot is on a desktop; it sets the height at which decades are equal."""
+"""Approximate width of the plot on a desktop; it sets the height at which decades are equal."""
 
 NARROW_WIDTH_PX = 260.0
 """The same on a phone."""
 
 
 @dataclass(frozen=True)
-class Line:
+class ScalingLine:
     """One forecast line: [num_points] GPUs, speedup (or samples/s), its interval, efficiency and iteration."""
 
     label: str
@@ -33,8 +33,8 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One published figure on the same axis, the label of its line, and what it said in its own unit."""
+class PublishedPoint:
+    """One published figure on the same axis, the label of its line, and its hover text in its own unit."""
 
     label: str
     num_gpus: int
@@ -46,13 +46,13 @@ class Point:
 class Scaling:
     """The figure in numbers. `ideal` is the rate per GPU of each ideal line.
 
-    `one_size` says that there are several settings of one size each, so that no line would be a line.
+    `one_size`: there are several settings of one size each, so that each line would be one point.
     """
 
     metric: str  # speedup or samples_per_s
     title: str
-    lines: tuple[Line, ...]
-    points: tuple[Point, ...]
+    lines: tuple[ScalingLine, ...]
+    points: tuple[PublishedPoint, ...]
     ideal: tuple[float, ...]
     one_size: bool
     basis: str
@@ -62,9 +62,8 @@ class Scaling:
 def scaling_data(sweep: Sweep) -> Scaling:
     """Return the scaling curves: speedup where every run has one, samples per second otherwise.
 
-    The ideal line is what perfect efficiency would give: rate / efficiency, which is proportional to the
-    number of GPUs. A published point of another metric (hours, say) lies off its forecast by the same
-    factor as in that metric.
+    The ideal line is perfect efficiency: rate / efficiency, proportional to the number of GPUs. A published point of
+    another metric (such as hours) differs from its forecast by the same factor as in that metric.
     """
     metric = "speedup" if all(run.speedup is not None for run in sweep.runs) else "samples_per_s"
     found = series(sweep)
@@ -83,13 +82,13 @@ def scaling_data(sweep: Sweep) -> Scaling:
 
 
 def scaling_title(sweep: Sweep) -> str:
-    """Say what the largest size gains, and which series is best where there are several."""
+    """Name the gain of the largest size, or the best series where there are several."""
     run, rivals = headline(sweep), largest(sweep)
     if len(rivals) > 1:
         best, worst = run_label(sweep, rivals[0]), run_label(sweep, rivals[-1])
         factor = rivals[0].samples_per_s / rivals[-1].samples_per_s
         if factor < 1.01:
-            return f"At {gpus(run.num_gpus)} all {len(rivals)} settings{of_model(sweep)} are equally fast to 1 %"
+            return f"At {gpus(run.num_gpus)}, all {len(rivals)} settings{of_model(sweep)} are equally fast within 1 %"
         return f"{best}: {times(factor)} the throughput of {worst.partition(', ')[2] or worst}"
     what = f"{count(run.samples_per_s)} samples/s" if run.speedup is None else f"a speedup of {times(run.speedup)}"
     what += of_model(sweep)
@@ -98,9 +97,9 @@ def scaling_title(sweep: Sweep) -> str:
     return f"{gpus(run.num_gpus)} give {what}, at {percent(run.efficiency)} efficiency"
 
 
-def _line(one: Series, metric: str) -> Line:
+def _line(one: Series, metric: str) -> ScalingLine:
     intervals = [getattr(run.interval, metric) if run.interval else None for run in one.runs]
-    return Line(
+    return ScalingLine(
         label=one.label,
         num_gpus=[run.num_gpus for run in one.runs],
         rate=[float(getattr(run, metric)) for run in one.runs],
@@ -111,7 +110,7 @@ def _line(one: Series, metric: str) -> Line:
     )
 
 
-def _points(sweep: Sweep, run: Run, label: str, metric: str) -> list[Point]:
+def _points(sweep: Sweep, run: Run, label: str, metric: str) -> list[PublishedPoint]:
     points = []
     for published in run.published:
         row = compare(sweep, run, published)
@@ -119,11 +118,13 @@ def _points(sweep: Sweep, run: Run, label: str, metric: str) -> list[Point]:
             text = f"published {METRICS[row.metric]} {in_unit(row.metric, row.published)}"
             forecast = f"forecast {row.forecast_text()}, error {percent(row.error, signed=True)}"
             words = [f"<b>{plot_text(row.run)}</b>", text, forecast, plot_text(row.source), plot_text(row.note)]
-            points.append(Point(label, run.num_gpus, getattr(run, metric) * row.gain, "<br>".join(filter(None, words))))
+            points.append(
+                PublishedPoint(label, run.num_gpus, getattr(run, metric) * row.gain, "<br>".join(filter(None, words)))
+            )
     return points
 
 
-def _ideal(lines: tuple[Line, ...]) -> tuple[float, ...]:
+def _ideal(lines: tuple[ScalingLine, ...]) -> tuple[float, ...]:
     slopes: list[float] = []
     for line in lines:
         for number, rate, efficiency in zip(line.num_gpus, line.rate, line.efficiency, strict=True):
@@ -162,7 +163,7 @@ def draw_scaling(data: Scaling) -> Figure:
 
 
 def _frame(slope: float, width_px: float) -> Json:
-    """Return height and division of a figure whose upper plot has equal decades at that width."""
+    """Return height and division of a figure whose upper plot has equal decades at this width."""
     upper_px = min(max(width_px * slope, 200.0), 430.0)
     height = round(upper_px + 230)
     split = 165 / height
@@ -170,10 +171,11 @@ def _frame(slope: float, width_px: float) -> Json:
 
 
 def _subtitle(data: Scaling) -> str:
-    what = f"Speedup over {data.basis}" if data.metric == "speedup" else "Training samples per second"
+    is_speedup = data.metric == "speedup"
+    what, baseline = ("Speedup", f"; baseline: {data.basis}") if is_speedup else ("Training samples per second", "")
     band = f"; the band is the {percent(data.level)} interval of the mean" if data.level else ""
-    points = "; outlined diamonds: published, each as far off the line as its own metric is" if data.points else ""
-    return f"{what}, against GPUs, both logarithmic{band}{points}. Below: efficiency."
+    points = "; outlined diamonds: published, offset from the line by the error of its metric" if data.points else ""
+    return f"{what} against GPUs, both logarithmic{baseline}{band}{points}. Below: efficiency."
 
 
 def _top(data: Scaling) -> float:
@@ -189,7 +191,7 @@ def _log_range(values: list[float] | list[int], pad: float) -> list[float]:
 
 
 def _gpu_ticks(sizes: list[int]) -> list[int]:
-    """Return the sizes themselves, thinned to those at least a quarter of a decade apart."""
+    """Return the sizes, thinned to those at least 0.13 decades apart."""
     ticks: list[int] = []
     for size in reversed(sizes):
         if not ticks or log10(ticks[-1] / size) > 0.13:
@@ -220,7 +222,7 @@ def _ideal_trace(slope: float, sizes: list[int], first: bool) -> Json:
 
 
 def _covers(data: Scaling, number: int) -> bool:
-    """Return whether a line would cover an earlier one: a hundredth is less than a line is wide."""
+    """Return whether a line would cover an earlier one: 1 % is less than the width of a line."""
     line = data.lines[number]
     return any(
         other.num_gpus == line.num_gpus
@@ -229,8 +231,8 @@ def _covers(data: Scaling, number: int) -> bool:
     )
 
 
-def _line_traces(data: Scaling, line: Line, number: int) -> list[Json]:
-    """Return a line with its band and its efficiency; dashed, with open markers, where another shines through."""
+def _line_traces(data: Scaling, line: ScalingLine, number: int) -> list[Json]:
+    """Return a line with its band and its efficiency; dashed with open markers where it covers another."""
     covers = _covers(data, number)
     name = plot_text(line.label) or "forecast"
     colour, marker = series_colour(number), series_marker(number)
@@ -253,7 +255,7 @@ def _line_traces(data: Scaling, line: Line, number: int) -> list[Json]:
     ]
 
 
-def _band(line: Line, name: str, colour: str) -> list[Json]:
+def _band(line: ScalingLine, name: str, colour: str) -> list[Json]:
     known = [
         (number, low, high)
         for number, low, high in zip(line.num_gpus, line.low, line.high, strict=True)
@@ -280,7 +282,7 @@ def _band(line: Line, name: str, colour: str) -> list[Json]:
     ]
 
 
-def _published_trace(points: tuple[Point, ...]) -> Json:
+def _published_trace(points: tuple[PublishedPoint, ...]) -> Json:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -293,7 +295,7 @@ def _published_trace(points: tuple[Point, ...]) -> Json:
     }
 
 
-def _hover(data: Scaling, line: Line, place: int) -> str:
+def _hover(data: Scaling, line: ScalingLine, place: int) -> str:
     rate = line.rate[place]
     what = f"speedup {times(rate)}" if data.metric == "speedup" else f"{count(rate)} samples/s"
     words = [f"<b>{', '.join(filter(None, (gpus(line.num_gpus[place]), plot_text(line.label))))}</b>", what]

@@ -1,4 +1,4 @@
-"""The words and tables around the figures: answer, how sure, how to reproduce."""
+"""Texts and tables around the figures: forecast, error, assumptions, how to reproduce."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from shlex import quote
 
 from clustersim.report.answer import Tile, answer, rows, tiles
-from clustersim.report.known_error import error_of_such, sentence, why_none
+from clustersim.report.known_error import error_sentence, no_similar_case, similar_case_error
 from clustersim.report.page import bullets, card, grid
 from clustersim.report.published import METRICS, comparisons
 from clustersim.report.series import headline, run_label, varied
@@ -15,12 +15,12 @@ from clustersim.report.words import percent, plural, size
 from clustersim.results import Run, Sweep
 
 _WORDS = ("run", "metric", "source", "what")
-"""Table columns that hold words, not numbers."""
+"""Table columns of texts, not numbers."""
 
 _PROVENANCE = {
     "measured": "was measured on that device",
     "published": "follows a published single-device rate",
-    "estimated": "is estimated from the device's sheet",
+    "estimated": "is estimated from the device's data sheet",
 }
 
 
@@ -29,8 +29,8 @@ def header(sweep: Sweep) -> str:
     numbers = "".join(_tile(tile) for tile in tiles(sweep))
     banner = ""
     if sweep.warnings:
-        told = plural(len(sweep.warnings), "warning")
-        banner = f'<p class="banner"><a href="#warnings">{told}</a>: {escape(sweep.warnings[0])}</p>'
+        number = plural(len(sweep.warnings), "warning")
+        banner = f'<p class="banner"><a href="#warnings">{number}</a>: {escape(sweep.warnings[0])}</p>'
     return (
         f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(answer(sweep))}</h1></header>{banner}'
         f'<dl class="tiles">{numbers}</dl>'
@@ -47,12 +47,12 @@ def _tile(tile: Tile) -> str:
 def all_runs(sweep: Sweep) -> str:
     """Return the table of all runs."""
     headings, body = rows(sweep)
-    title = "The one run" if len(body) == 1 else f"All {len(body)} runs"
-    told = [key for key in varied(sweep) if any(isinstance(run.axes.get(key), str) for run in sweep.runs)]
-    words = [key.rpartition(".")[2] for key in told]
+    title = "One run" if len(body) == 1 else f"All {len(body)} runs"
+    texts = [key for key in varied(sweep) if any(isinstance(run.axes.get(key), str) for run in sweep.runs)]
+    words = [key.rpartition(".")[2] for key in texts]
     under = "Means over workers and iterations."
     if "baseline" in headings:
-        under += " The baseline, in samples/s, is each run's own: one GPU at its batch, or what the scenario gives."
+        under += " Each run has its own baseline, in samples/s: one GPU at its batch, or the one in the scenario."
     return card(title, under, grid(headings, body, words))
 
 
@@ -67,13 +67,11 @@ def sources(sweep: Sweep) -> str:
          "; ".join(filter(None, (row.source, row.note)))]
         for row in found
     ]  # fmt: skip
-    return card(
-        "Where the published figures are from", "Error is forecast / published − 1.", grid(headings, body, _WORDS)
-    )
+    return card("Sources of the published figures", "Error is forecast / published − 1.", grid(headings, body, _WORDS))
 
 
 def provenance(run: Run, label: str) -> str:
-    """Return how much of the compute time was measured, published or estimated, as a bar and in words."""
+    """Return the shares of the compute time that are measured, published or estimated, as a bar and as text."""
     shares = {origin: run.provenance.get(origin, 0.0) for origin in _PROVENANCE}
     known = {origin: share for origin, share in shares.items() if share > 0}
     if not known:
@@ -87,40 +85,45 @@ def provenance(run: Run, label: str) -> str:
     share = "All" if known[most] > 0.9999 else percent(known[most])
     return card(
         f"{share} of the compute time {_PROVENANCE[most]}",
-        f"What the compute time of {label} stands on.",
+        f"Provenance of the compute time: {label}.",
         f'<div class="bar">{bar}</div><ul class="keys">{words}</ul>',
     )
 
 
 def memory(run: Run, label: str) -> str:
-    """Return what fills the memory of the fullest GPU; empty where nobody counted."""
+    """Return the memory of the GPU that holds most, by part; empty where it is unknown."""
     parts = sorted(((part, value) for part, value in run.memory_parts.items() if value > 0), key=lambda item: -item[1])
     if not parts:
         return ""
-    title = f"The fullest GPU holds {size(run.memory_bytes)}; the largest part is its {parts[0][0]}"
+    title = f"The GPU that holds most uses {size(run.memory_bytes)}; the largest part is {parts[0][0]}"
     body = [[part, size(value), percent(value / run.memory_bytes)] for part, value in parts]
-    return card(title, f"Memory of {label} by what it holds.", grid(["what", "memory", "share"], body, _WORDS))
+    return card(title, f"Memory by its contents: {label}.", grid(["what", "memory", "share"], body, _WORDS))
 
 
 def nearest(sweep: Sweep, run: Run) -> str:
-    """Return how right validated forecasts like this one were, and which those are; empty where none is near."""
-    found = error_of_such(sweep, run)
+    """Return the errors of similar validated forecasts and the names of their cases, or why there are none."""
+    found = similar_case_error(sweep, run)
     if found is None:
-        return card("No validated case is like this one", why_none(sweep, run), "")
-    under = "Published measurements that clustersim is held against; clustersim validate reruns them."
-    return card(sentence(found), under, bullets(found.cases))
+        return card("No similar validated case", no_similar_case(sweep, run), "")
+    under = "Cases with published measurements; clustersim validate repeats the comparison."
+    return card(error_sentence(found), under, bullets(found.cases))
 
 
 def how_sure(sweep: Sweep) -> Iterator[str]:
-    """Yield the cards that say what the forecast stands on."""
+    """Yield the cards on the error of the forecast and its inputs."""
     run = headline(sweep)
     label = run_label(sweep, run)
     yield sources(sweep)
     yield nearest(sweep, run)
     yield provenance(run, label)
-    yield f'<div id="warnings">{_list("warning", sweep.warnings, "Nothing looked wrong.")}</div>'
-    yield _list("assumption", sweep.assumptions, "Nothing in the sheets that were used is a guess.")
-    yield _list("shortcut", sweep.shortcuts, "Every event was simulated.", "Exact to 1e-9; --exact turns them off.")
+    yield f'<div id="warnings">{_list("warning", sweep.warnings, "No problem was found.")}</div>'
+    yield _list("assumption", sweep.assumptions, "No value of the data sheets used is a guess.")
+    yield _list(
+        "shortcut",
+        sweep.shortcuts,
+        "Every event was simulated.",
+        "Exact to 1e-9; --exact turns them off.",
+    )
     yield memory(run, label)
 
 
@@ -131,7 +134,7 @@ def _list(one: str, items: tuple[str, ...], nothing: str, under: str = "") -> st
 
 
 def reproduce(sweep: Sweep) -> Iterator[str]:
-    """Yield the command and the scenario, as the user wrote it."""
+    """Yield the command and the scenario, as written by the user."""
     file = f"{sweep.name}.yaml"
     command = f"clustersim run {quote(file)} --seed {sweep.seed}"
     yield card(
@@ -141,7 +144,7 @@ def reproduce(sweep: Sweep) -> Iterator[str]:
     if sweep.scenario_text:
         yield card(
             "The scenario",
-            "As it was run: with what it extends, and with every --set.",
+            "As it was run: with the file that it extends, and with every --set.",
             f"<pre>{escape(sweep.scenario_text)}</pre>",
             long=True,
         )

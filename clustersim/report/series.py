@@ -1,4 +1,4 @@
-"""Which runs of a sweep belong on one line, what each is called, and which one the page talks about."""
+"""Grouping of the runs of a sweep into lines, their labels, and the headline run of the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.results import Run, Sweep
 
 @dataclass(frozen=True)
 class Series:
-    """Runs that differ in nothing but the number of GPUs, smallest first; `label` is empty if it is the only one."""
+    """Runs that differ only in the number of GPUs, smallest first; `label` is empty for the only series."""
 
     label: str
     runs: tuple[Run, ...]
@@ -26,31 +26,31 @@ def varied(sweep: Sweep) -> tuple[str, ...]:
 
 
 def series(sweep: Sweep) -> tuple[Series, ...]:
-    """Return the sweep's lines in the order of its axes."""
+    """Return the series of a sweep in the order of its axes."""
     keys, names = varied(sweep), settings(sweep)
     groups: dict[str, list[Run]] = {}
     for run in sweep.runs:
-        groups.setdefault(_place(run, keys), []).append(run)
+        groups.setdefault(_axes_key(run, keys), []).append(run)
     return tuple(
         Series(names[place], tuple(sorted(runs, key=lambda run: run.num_gpus))) for place, runs in groups.items()
     )
 
 
 def settings(sweep: Sweep) -> dict[str, str]:
-    """Return what runs are called by the axes that vary, the number of GPUs apart (`ring, batch 32`), by `_place`."""
+    """Return the labels of runs by their varying axes except the number of GPUs (`ring, batch 32`), by `_axes_key`."""
     keys = varied(sweep)
-    runs = {_place(run, keys): run for run in sweep.runs}
+    runs = {_axes_key(run, keys): run for run in sweep.runs}
     names = short_labels([_full_label(run, keys) for run in runs.values()])
     return dict(zip(runs, names, strict=True))
 
 
 def setting(sweep: Sweep, run: Run) -> str:
-    """Return what one run is called among the `settings` of its sweep."""
+    """Return the label of one run among the `settings` of its sweep."""
     keys = varied(sweep)
-    return settings(sweep).get(_place(run, keys)) or _full_label(run, keys)
+    return settings(sweep).get(_axes_key(run, keys)) or _full_label(run, keys)
 
 
-def _place(run: Run, keys: tuple[str, ...]) -> str:
+def _axes_key(run: Run, keys: tuple[str, ...]) -> str:
     return repr([run.axes.get(key) for key in keys])
 
 
@@ -59,10 +59,10 @@ def _full_label(run: Run, keys: tuple[str, ...]) -> str:
 
 
 def short_labels(labels: Sequence[str]) -> list[str]:
-    """Return labels without what tells nothing apart, and in fewer words, where they stay different without.
+    """Return shorter labels that are still distinct.
 
-    Words `key=value` go that have the same value wherever they stand, except numbers; `key=true` becomes `key`, of a
-    long list its first and last members stay.
+    A word `key=value` is dropped if it has the same value in all labels, except numbers. `key=true` becomes `key`. Of a
+    long list the first members and the last stay.
 
     >>> short_labels(["async servers={on: own-hosts}", "softsync n=4 servers={on: own-hosts}", "softsync n=8"])
     ['async', 'softsync n=4', 'softsync n=8']
@@ -73,7 +73,7 @@ def short_labels(labels: Sequence[str]) -> list[str]:
     values: dict[str, set[str]] = {}
     for word in (word for words in split for word in words if "=" in word):
         values.setdefault(word.partition("=")[0], set()).add(word.rstrip(","))
-    for key in (key for key, found in values.items() if len(found) == 1 and not _tells(found)):
+    for key in (key for key, found in values.items() if len(found) == 1 and not _is_informative(found)):
         shorter = [[word for word in words if word.partition("=")[0] != key or "=" not in word] for words in split]
         if all(shorter) and len({" ".join(words) for words in shorter}) == len({" ".join(words) for words in split}):
             split = shorter
@@ -95,18 +95,18 @@ def _shorter_list(found: re.Match[str]) -> str:
     return f"[{', '.join(members[:4])} … {members[-1]}]"
 
 
-def _tells(found: set[str]) -> bool:
-    """Return whether the one value of a key is a number or a switch, which says something where it stands."""
+def _is_informative(found: set[str]) -> bool:
+    """Return whether the single value of a key is a number or `true`, which is informative by itself."""
     value = next(iter(found)).partition("=")[2]
     return value == "true" or value.replace(".", "", 1).isdigit()
 
 
-_SAY_LITTLE = ("offload", "recompute", "context_method", "balance")
-"""Keys whose values say nothing without them: `full`, `optimizer`, `all-gather`."""
+_AMBIGUOUS = ("offload", "recompute", "context_method", "balance")
+"""Keys whose values are ambiguous alone: `full`, `optimizer`, `all-gather`."""
 
 
 def axis_value(key: str, value: Any) -> str:
-    """Write one value of an axis so that it can stand alone.
+    """Return one value of an axis as a text that is clear by itself.
 
     >>> axis_value("strategy.algorithm", "ring"), axis_value("batch.per_gpu", 32), axis_value("strategy.overlap", True)
     ('ring', 'batch.per_gpu 32', 'overlap on')
@@ -131,17 +131,17 @@ def axis_value(key: str, value: Any) -> str:
         return " ".join(inner) or leaf
     if isinstance(value, list | tuple):
         return ", ".join(axis_value(key, part) for part in value) or f"no {leaf}"
-    is_named = value == "none" or leaf in _SAY_LITTLE
+    is_named = value == "none" or leaf in _AMBIGUOUS
     return f"{leaf.replace('_', ' ')} {value}" if is_named else str(value)
 
 
 def axis_headings(keys: Sequence[str]) -> list[str]:
-    """Name the columns of axes: by the last part of their keys, which breaks where it has several words."""
+    """Return the column headings of axes: the last part of each key, with spaces."""
     return [key.rpartition(".")[2].replace("_", " ") for key in keys]
 
 
 def axis_cell(key: str, value: Any) -> str:
-    """Write one value of an axis where its key stands above it.
+    """Return one value of an axis as a table cell below its key.
 
     >>> axis_cell("batch.per_gpu", 32), axis_cell("strategy.overlap", True), axis_cell("strategy.algorithm", "ring")
     ('32', 'on', 'ring')
@@ -154,15 +154,15 @@ def axis_cell(key: str, value: Any) -> str:
 
 
 def has_one_baseline(sweep: Sweep) -> bool:
-    """Say whether the speedups of all runs are over the same thing."""
+    """Return whether the speedups of all runs have the same baseline."""
     return len({run.speedup_basis for run in sweep.runs}) == 1
 
 
 def basis(sweep: Sweep) -> str:
-    """Return what speedups are over: the baseline, or that each run has its own and where it stands."""
+    """Return the text for the baseline of speedups; where each run has its own, where to find it."""
     if has_one_baseline(sweep):
         return headline(sweep).speedup_basis
-    return "each run's own baseline (in samples/s in the table of all runs)"
+    return "each run's own (see the table of all runs)"
 
 
 def run_label(sweep: Sweep, run: Run) -> str:
@@ -171,14 +171,14 @@ def run_label(sweep: Sweep, run: Run) -> str:
 
 
 def headline(sweep: Sweep) -> Run:
-    """Return the run the page talks about: the first model's with the most GPUs, of these the most samples a second."""
+    """Return the headline run: of the first model's runs with the most GPUs, the fastest in samples per second."""
     return largest(sweep)[0]
 
 
 def largest(sweep: Sweep) -> tuple[Run, ...]:
-    """Return the runs at the largest number of GPUs, the fastest first; of several models those of the first.
+    """Return the runs at the largest number of GPUs, the fastest first; of several models only the first.
 
-    A sample of one model is not one of another: a sequence may have sixteen times as many tokens.
+    Samples of different models are not comparable: a sequence may have sixteen times as many tokens.
     """
     alike = [run for run in sweep.runs if run.axes.get("model") == sweep.runs[0].axes.get("model")]
     most = max(run.num_gpus for run in alike)
@@ -186,12 +186,12 @@ def largest(sweep: Sweep) -> tuple[Run, ...]:
 
 
 def of_model(sweep: Sweep) -> str:
-    """Return which model's runs are compared, in words that follow others; empty where there is one."""
+    """Return the suffix that names the compared model; empty where there is only one."""
     return f" of {sweep.runs[0].axes['model']}" if "model" in varied(sweep) else ""
 
 
-def told_apart(sweep: Sweep, limit: int) -> tuple[Run, ...]:
-    """Return the runs worth a picture of their own: the headline first, then its rivals, then all others by size."""
+def runs_with_figures(sweep: Sweep, limit: int) -> tuple[Run, ...]:
+    """Return the runs with figures of their own: the headline, others of its size, then all others by size."""
     rivals = largest(sweep)
     others = [run for run in sweep.runs if not any(run is rival for rival in rivals)]
     others.sort(key=lambda run: (-run.num_gpus, -run.samples_per_s))

@@ -1,4 +1,4 @@
-"""How old the gradients are that get applied."""
+"""Histogram of the staleness of the applied gradients."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from clustersim.results import Run, Sweep
 
 
 @dataclass(frozen=True)
-class Staleness:
-    """The figure in numbers: how many gradients were applied at each age, in versions of the model."""
+class StalenessHistogram:
+    """The figure in numbers: the number of applied gradients by staleness, in versions of the model."""
 
     title: str
     run: str
@@ -22,19 +22,21 @@ class Staleness:
     p99: float
 
 
-def staleness_data(sweep: Sweep, run: Run) -> Staleness | None:
+def staleness_data(sweep: Sweep, run: Run) -> StalenessHistogram | None:
     """Return the histogram of staleness; None where every gradient was fresh."""
     if not run.staleness.get("max"):
         return None
     rows = run.staleness["histogram"]
     mean, p99 = float(run.staleness["mean"]), float(run.staleness["p99"])
     older = "none is" if run.staleness["max"] <= p99 else "1 % are"
-    title = f"A gradient is {mean:.1f} versions old when it is applied; {older} older than {count(p99)}"
-    return Staleness(title, run_label(sweep, run), [row[0] for row in rows], [row[1] for row in rows], mean, p99)
+    title = f"Gradients are {mean:.1f} versions old on average when applied; {older} older than {count(p99)}"
+    return StalenessHistogram(
+        title, run_label(sweep, run), [row[0] for row in rows], [row[1] for row in rows], mean, p99
+    )
 
 
-def draw_staleness(data: Staleness) -> Figure:
-    """Draw a bar for each age, with the mean and the 99th percentile written in."""
+def draw_staleness(data: StalenessHistogram) -> Figure:
+    """Draw one bar per staleness, with the mean and the 99th percentile marked."""
     total = sum(data.num_gradients)
     hover = [
         f"{count(number)} of {count(total)} gradients ({percent(number / total)})<br>were {count(age)} versions old"
@@ -54,7 +56,7 @@ def draw_staleness(data: Staleness) -> Figure:
     ]
     return Figure(
         data.title,
-        f"Gradients applied in {data.run} (%), by how many versions the model had moved on since they were computed.",
+        f"Applied gradients (%) by staleness, in versions between the read of the weights and the update: {data.run}.",
         [{**bars, "marker": {"color": "@series0"}}],
         layout(
             320,

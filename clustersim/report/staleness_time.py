@@ -1,4 +1,4 @@
-"""Staleness over time: how old gradients are as the run goes on, and the rate with which they are applied."""
+"""Staleness over time, and the learning rate with which gradients are applied."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from clustersim.results import Run, Sweep
 
 MAX_BINS = 80
 _PER_BIN = 8
-"""Gradients that a stretch of time has on average, where there are enough."""
+"""Gradients per bin on average, where there are enough."""
 
 
 @dataclass(frozen=True)
 class StalenessTime:
-    """The figure in numbers, stretch by stretch of equal numbers of gradients [num_bins].
+    """The figure in numbers, in bins of equal numbers of gradients [num_bins].
 
-    `time_s` is the mean time from the first gradient on; `mean`, `low` and `high` (a tenth of the gradients is below
-    and above) are versions; `rate` is the mean learning rate relative to the one set, empty where it is always 1.
+    `time_s` is the mean time from the first gradient on; `mean`, `low` and `high` (10th and 90th percentile)
+    are versions; `rate` is the mean learning rate relative to the configured one, empty where it is always 1.
     """
 
     title: str
@@ -35,7 +35,7 @@ class StalenessTime:
 
 
 def staleness_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> StalenessTime | None:
-    """Return staleness over time, of gradients that were applied; None where every gradient was fresh."""
+    """Return the staleness of applied gradients over time; None where every gradient was fresh."""
     log = run.updates
     accepted = log.is_accepted
     age = log.staleness[accepted]
@@ -61,26 +61,26 @@ def staleness_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> Sta
 def _title(age: np.ndarray, rate: np.ndarray | None) -> str:
     if rate is not None:
         return (
-            f"Gradients {age.mean():.1f} versions old on average are applied at {rate.mean():.2f} of the learning "
-            f"rate, the oldest at {rate.min():.2f}"
+            f"Gradients are {age.mean():.1f} versions old on average and applied with {rate.mean():.2f} of the "
+            f"learning rate; the smallest factor is {rate.min():.2f}"
         )
     half = len(age) // 2
     before, after = float(age[:half].mean()), float(age[half:].mean())
-    chance = 2.0 * float(age.std()) * (2.0 / half) ** 0.5
-    if abs(after - before) <= max(chance, 0.05 * before):
+    threshold = 2.0 * float(age.std()) * (2.0 / half) ** 0.5
+    if abs(after - before) <= max(threshold, 0.05 * before):
         return f"Staleness is steady: {before:.1f} versions in the first half, {after:.1f} in the second"
     return f"Staleness {'grows' if after > before else 'falls'} from {before:.1f} versions to {after:.1f}"
 
 
 def draw_staleness_time(data: StalenessTime) -> Figure:
-    """Draw the mean with its band, and the learning rate below where it changes."""
+    """Draw the mean with its band, and the learning rate below if it changes."""
     unit, factor = time_unit(data.time_s[-1])
     x = [float(f"{time / factor:.6g}") for time in data.time_s]
     traces: list[Json] = [
         {
             "type": "scatter",
             "mode": "lines",
-            "name": "eight in ten gradients",
+            "name": "10th to 90th percentile",
             "x": [*x, *x[::-1]],
             "y": [*data.high, *data.low[::-1]],
             "fill": "toself",
@@ -108,9 +108,9 @@ def draw_staleness_time(data: StalenessTime) -> Figure:
         parts["yaxis"] = axis("staleness (versions)", rangemode="tozero", domain=[0.46, 1.0])
         parts["xaxis2"] = axis(f"time ({unit})", showgrid=False, matches="x", anchor="y2")
         parts["yaxis2"] = axis("learning rate", range=[0, 1.05], domain=[0.0, 0.36], anchor="x2")
-    below = "; below: the learning rate used over the one set" if data.rate else ""
+    below = "; below: learning rate relative to the configured one" if data.rate else ""
     per_point = plural(max(1, data.num_gradients // len(data.time_s)), "gradient")
-    under = f"Staleness of the gradients applied in {data.run} over time ({unit}), {per_point} a point{below}."
+    under = f"Staleness of applied gradients over time ({unit}), {per_point} per point{below}: {data.run}."
     height = 420 if data.rate else 320
     drawn = layout(height, showlegend=True, legend=legend(), **parts)
     return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run)
@@ -126,6 +126,6 @@ def _rate(data: StalenessTime, x: list[float], unit: str) -> Json:
         "xaxis": "x2",
         "yaxis": "y2",
         "line": {"color": "@series1", "width": 2.2},
-        "hovertemplate": f"%{{x:.4g}} {unit}: %{{y:.3f}} of the rate set<extra></extra>",
+        "hovertemplate": f"%{{x:.4g}} {unit}: %{{y:.3f}} of the configured rate<extra></extra>",
         "showlegend": False,
     }

@@ -1,4 +1,4 @@
-"""Several iterations as lanes, one a GPU: computing, waiting, communicating, and for whom all waited each time."""
+"""Several iterations as lanes, one per GPU: compute, waiting, communication, and the awaited rank of each."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from statistics import median
 import numpy as np
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import NOTICED
-from clustersim.report.lateness import CAUSES, Last, Sheet, host_names, last_ranks, sheet
+from clustersim.report.lanes import MIN_WAITING_SHARE
+from clustersim.report.lateness import CAUSES, IterationTable, LastRank, find_last_ranks, iteration_table
 from clustersim.report.palette import LABELS, PARTS
+from clustersim.report.rank_names import host_names, rank_name
 from clustersim.report.series import run_label
-from clustersim.report.timeline import rank_name
 from clustersim.report.words import count, duration, percent, plot_text, plural, time_unit
-from clustersim.results import NOBODY, Cycle, Run, Sweep
+from clustersim.results import NO_RANK, Run, Sweep, WorkerIteration
 
 MAX_LANES = 24
-"""GPUs whose lanes fit a screen; of more, those that explain the waiting are chosen."""
+"""GPUs whose lanes fit a screen; of more, those that explain the waiting are shown."""
 
 MAX_ITERATIONS = 8
-"""Iterations side by side in which single bars can still be pointed at."""
+"""Iterations side by side in which single bars are still wide enough to hover over."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A stretch of one rank's iteration, in seconds from the start of the figure; `kind` is a part of an iteration."""
+    """A span of one rank's iteration, in seconds from the start of the figure; `kind` is a part of an iteration."""
 
     rank: int
     iteration: int
@@ -38,32 +38,32 @@ class Bar:
 
 @dataclass(frozen=True)
 class Stragglers:
-    """The figure in numbers: bars of the ranks that are shown, and who was last, with when that rank was ready."""
+    """The figure in numbers: bars of the ranks shown, and the last rank of each iteration with its ready time."""
 
     title: str
     run: str
     ranks: tuple[int, ...]
     names: tuple[str, ...]
     bars: tuple[Bar, ...]
-    lasts: tuple[tuple[Last, float], ...]
+    last_ranks: tuple[tuple[LastRank, float], ...]
     length_s: float
     note: str
 
 
 def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Stragglers | None:
-    """Return the last iterations of a run in which anybody waited as bars; None where nobody noticeably waits."""
-    found = sheet(run)
+    """Return the last iterations of a run as bars; None where the waiting is negligible."""
+    found = iteration_table(run)
     if found is None or run.num_gpus < 2:
         return None
-    lasts = last_ranks(found, host_names(run))
-    if sum(run.cycles.waiting_s) <= NOTICED * _busy_s(run):
+    last_ranks = find_last_ranks(found, host_names(run))
+    if sum(run.cycles.waiting_s) <= MIN_WAITING_SHARE * _busy_s(run):
         return None
     cycles = _window(run, found)
     shown = {cycle.iteration for cycle in cycles}
-    recent = [last for last in lasts if last.iteration in shown]
+    recent = [last for last in last_ranks if last.iteration in shown]
     ranks = _lanes(run, cycles, recent, max_lanes)
     origin_s = min(cycle.begin_s for cycle in cycles)
-    by_iteration = {last.iteration: last for last in lasts}
+    by_iteration = {last.iteration: last for last in last_ranks}
     bars = [
         bar
         for cycle in cycles
@@ -74,12 +74,12 @@ def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Strag
     marked = [(last, ready[key]) for last in recent if (key := (last.rank, last.iteration)) in ready]
     note = "" if len(ranks) == run.num_gpus else _note(len(ranks), run.num_gpus)
     return Stragglers(
-        title=_title(lasts, len(found.iteration), run.num_gpus),
+        title=_title(last_ranks, len(found.iteration), run.num_gpus),
         run=run_label(sweep, run),
         ranks=tuple(ranks),
         names=tuple(rank_name(run, rank) for rank in ranks),
         bars=tuple(bars),
-        lasts=tuple(marked),
+        last_ranks=tuple(marked),
         length_s=max(cycle.end_s for cycle in cycles) - origin_s,
         note=note,
     )
@@ -89,10 +89,10 @@ def _busy_s(run: Run) -> float:
     return sum(run.cycles.end_s) - sum(run.cycles.begin_s)
 
 
-def _window(run: Run, found: Sheet) -> list[Cycle]:
-    """Return the last iterations: of workers in step so many, of others those of as long a time."""
+def _window(run: Run, found: IterationTable) -> list[WorkerIteration]:
+    """Return the last iterations: a fixed number in lockstep, otherwise those in a time span of the same length."""
     rows = list(run.cycles.rows())
-    if found.in_step:
+    if found.in_lockstep:
         first = int(found.iteration[-MAX_ITERATIONS:][0])
         return [row for row in rows if row.iteration >= first]
     ends_s = {row.rank: row.end_s for row in rows}
@@ -101,8 +101,8 @@ def _window(run: Run, found: Sheet) -> list[Cycle]:
     return [row for row in rows if row.end_s > latest_s - MAX_ITERATIONS / 2 * mean_s]
 
 
-def _lanes(run: Run, cycles: list[Cycle], lasts: list[Last], limit: int) -> list[int]:
-    """Return the ranks that are shown, in order: those waited for, those that wait longest, others evenly between."""
+def _lanes(run: Run, cycles: list[WorkerIteration], last_ranks: list[LastRank], limit: int) -> list[int]:
+    """Return the ranks that are shown, in order: awaited ones, those that wait longest, and others evenly spaced."""
     every = sorted({cycle.rank for cycle in cycles})
     if len(every) <= limit:
         return every
@@ -111,12 +111,12 @@ def _lanes(run: Run, cycles: list[Cycle], lasts: list[Last], limit: int) -> list
         waited[cycle.rank] += cycle.waiting_s
     longest = sorted(every, key=lambda rank: -waited[rank])[: limit // 4]
     spread = [every[round(place * (len(every) - 1) / (limit - 1))] for place in range(limit)]
-    wanted = dict.fromkeys([*(last.rank for last in lasts), *longest, *spread])
+    wanted = dict.fromkeys([*(last.rank for last in last_ranks), *longest, *spread])
     return sorted(list(wanted)[:limit])
 
 
-def _bars(cycle: Cycle, origin_s: float, last: Last | None) -> list[Bar]:
-    """Return the stretches of one iteration: computing, waiting, communicating, updating."""
+def _bars(cycle: WorkerIteration, origin_s: float, last: LastRank | None) -> list[Bar]:
+    """Return the spans of one iteration: compute, waiting, communication, update."""
     waited_s = cycle.computed_s + cycle.waiting_s
     edges = [
         ("compute", cycle.begin_s, cycle.computed_s, ""),
@@ -131,50 +131,51 @@ def _bars(cycle: Cycle, origin_s: float, last: Last | None) -> list[Bar]:
     ]
 
 
-def _why(cycle: Cycle, last: Last | None) -> str:
-    if cycle.awaited_rank == NOBODY:
+def _why(cycle: WorkerIteration, last: LastRank | None) -> str:
+    if cycle.awaited_rank == NO_RANK:
         return ""
     text = f"longest for rank {cycle.awaited_rank}"
     return f"{text}, {_reason(last)}" if last is not None and last.rank == cycle.awaited_rank else text
 
 
-def _reason(last: Last) -> str:
+def _reason(last: LastRank) -> str:
     if last.cause == "network":
         return f"which began {duration(last.late_s['network'])} later than the median"
-    return f"which computed {percent(last.slower)} longer than the median: {CAUSES[last.cause]}"
+    return f"which computed {percent(last.compute_excess)} longer than the median: {CAUSES[last.cause]}"
 
 
-def _title(lasts: tuple[Last, ...], num_iterations: int, num_ranks: int) -> str:
-    """Name the straggler, where one is last more often than three standard deviations of chance."""
-    if not lasts:
-        return "No one straggler: ranks wait for different others, in each iteration"
-    often = Counter(last.rank for last in lasts)
+def _title(last_ranks: tuple[LastRank, ...], num_iterations: int, num_ranks: int) -> str:
+    """Name the straggler, if one rank is last more often than by chance (three standard deviations)."""
+    if not last_ranks:
+        return "No single straggler: in each iteration ranks wait for different others"
+    often = Counter(last.rank for last in last_ranks)
     rank, number = often.most_common(1)[0]
-    waited_s = sum(last.waited_s for last in lasts if last.rank == rank)
-    share = waited_s / sum(last.waited_s for last in lasts)
-    by_chance = len(lasts) / num_ranks
+    waited_s = sum(last.waited_s for last in last_ranks if last.rank == rank)
+    share = waited_s / sum(last.waited_s for last in last_ranks)
+    by_chance = len(last_ranks) / num_ranks
     if len(often) > 1 and number < max(2, by_chance + 3 * by_chance**0.5):
-        return f"No one straggler: {count(len(often))} different ranks are waited for in {count(len(lasts))} iterations"
+        iterations = plural(len(last_ranks), "iteration")
+        return f"No single straggler: {count(len(often))} different ranks are awaited in {iterations}"
     return (
-        f"Rank {rank} is the one waited for in {count(number)} of {plural(num_iterations, 'iteration')}, "
-        f"{percent(share)} of the waiting is for it"
+        f"Rank {rank} causes {percent(share)} of the waiting "
+        f"(awaited in {count(number)} of {plural(num_iterations, 'iteration')})"
     )
 
 
 def _note(num_shown: int, num_ranks: int) -> str:
     return (
-        f"{num_shown} of {count(num_ranks)} ranks are shown: those that are waited for, those that wait longest, "
-        "others evenly between."
+        f"{num_shown} of {count(num_ranks)} ranks are shown: awaited ones, those that wait longest, and others evenly "
+        "spaced."
     )
 
 
 def draw_stragglers(data: Stragglers) -> Figure:
-    """Draw a lane a GPU with time to the right; a diamond marks the last one of each iteration when it is ready."""
+    """Draw one lane per GPU with time to the right; a diamond marks when the last rank of an iteration is ready."""
     unit, factor = time_unit(data.length_s)
     place = {rank: number for number, rank in enumerate(data.ranks)}
     kinds = [kind for kind in ("compute", "waiting", "exposed", "update") if any(b.kind == kind for b in data.bars)]
     traces = [_trace(data, kind, place, factor) for kind in kinds]
-    traces += [_diamonds(data, place, factor)] if data.lasts else []
+    traces += [_diamonds(data, place, factor)] if data.last_ranks else []
     number = len(data.ranks)
     lane_px = 34 if number <= 12 else 22
     long = [_lane(rank, name) for rank, name in zip(data.ranks, data.names, strict=True)]
@@ -187,8 +188,8 @@ def draw_stragglers(data: Stragglers) -> Figure:
         legend=legend(),
     )
     under = (
-        f"The last iterations of {data.run}, time ({unit}) to the right, a lane for each GPU; diamonds: the rank that "
-        "the others waited for, when it was ready. Waiting is drawn before communication."
+        f"The last iterations over time ({unit}), one lane per GPU: {data.run}. Diamonds: the awaited rank is ready. "
+        "Waiting is drawn before communication."
     )
     narrow = {"yaxis": {"ticktext": [str(rank) for rank in data.ranks]}, "xaxis": {"nticks": 5}}
     return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note)
@@ -221,16 +222,16 @@ def _hover(bar: Bar) -> str:
 
 
 def _diamonds(data: Stragglers, place: dict[int, int], factor: float) -> Json:
-    rows = [(last, ready_s) for last, ready_s in data.lasts if last.rank in place]
+    rows = [(last, ready_s) for last, ready_s in data.last_ranks if last.rank in place]
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "last, waited for",
+        "name": "awaited rank",
         "x": _short([ready_s / factor for _, ready_s in rows]),
         "y": [place[last.rank] for last, _ in rows],
         "hovertext": [
             f"<b>rank {last.rank}</b> is last in iteration {last.iteration}<br>{_reason(last)}"
-            f"<br>the others wait {duration(last.waited_s)} for it, summed up"
+            f"<br>the others wait {duration(last.waited_s)} for it in total"
             for last, _ in rows
         ],
         "hoverinfo": "text",

@@ -1,4 +1,4 @@
-"""Places for the nodes of a small connected graph: distances on paper as the distances in the graph."""
+"""Layout of a small connected graph: drawn distances approximate the distances in the graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NUM_ROUNDS = 200
 
 
 def stress_layout(nodes: list[str], edges: set[tuple[str, str]]) -> dict[str, tuple[float, float]]:
-    """Return places whose distances are near the number of edges between nodes; neighbours are about 1 apart.
+    """Return positions whose distances approximate the number of edges between nodes; neighbours are about 1 apart.
 
     Minimises the sum of (distance / hops - 1)^2 over all pairs by majorisation (Gansner, Koren and North,
     "Graph drawing by stress majorization", 2004) from a circle in the order of `nodes`; no randomness.
@@ -39,10 +39,10 @@ def stress_layout(nodes: list[str], edges: set[tuple[str, str]]) -> dict[str, tu
     return {node: (float(x), float(y)) for node, (x, y) in zip(nodes, places, strict=True)}
 
 
-def pieces_of(nodes: list[str], edges: set[tuple[str, str]]) -> list[list[str]]:
-    """Return the connected pieces of a graph, the largest first, each in the order of `nodes`.
+def connected_components(nodes: list[str], edges: set[tuple[str, str]]) -> list[list[str]]:
+    """Return the connected components of a graph, the largest first, each in the order of `nodes`.
 
-    >>> pieces_of(["a", "b", "c"], {("c", "a")})
+    >>> connected_components(["a", "b", "c"], {("c", "a")})
     [['a', 'c'], ['b']]
     """
     near = _neighbours(nodes, edges)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNLIMITED = 10_000
-"""Columns, more than any table has."""
+"""More columns than any table has."""
 
 
 def tables(sweep: Sweep, columns: int) -> list[Table]:
-    """Return the runs as one table where that many columns hold it, else where their time goes in a second one."""
+    """Return the runs as one table if it fits in `columns`; otherwise the time shares are a second table."""
     from rich.console import Console
 
     whole = table(sweep)
@@ -30,10 +30,10 @@ def tables(sweep: Sweep, columns: int) -> list[Table]:
 
 
 def table(sweep: Sweep, shares: bool = True) -> Table:
-    """Return a rich table with a row for each run, with the shares of its time: `rich.print(table(sweep))`.
+    """Return a rich table with one row per run, with the shares of its time: `rich.print(table(sweep))`.
 
-    Below a run stand the figures published for it, each in the column of its metric, and the error of the
-    forecast, forecast / published - 1. Without other axes than the number of GPUs it fits 80 columns.
+    Below a run are its published figures, each in the column of its metric, and the error of the forecast,
+    forecast / published - 1. If only the number of GPUs varies it fits 80 columns.
     """
     from rich.text import Text
 
@@ -53,20 +53,20 @@ def table(sweep: Sweep, shares: bool = True) -> Table:
 
 
 def share_table(sweep: Sweep) -> Table:
-    """Return a rich table of where the time of each run goes."""
+    """Return a rich table of the time shares of each run."""
     from rich.text import Text
 
     keys = varied(sweep)
     (headings, body), (parts, shares) = rows(sweep), time_rows(sweep)
     named = 1 + len(keys)
-    result = _table("where the time goes", [*headings[:named], *parts], keys)
+    result = _table("time shares", [*headings[:named], *parts], keys)
     for cells, share in zip(body, shares, strict=True):
         result.add_row(*(Text(_plain(text)) for text in [*cells[:named], *share]))
     return result
 
 
 def _table(title: str, headings: list[str], keys: Sequence[str]) -> Table:
-    """Return an empty table in which the columns of axes alone break, and none is cut."""
+    """Return an empty table in which only the columns of axes wrap, and none is cut."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -79,7 +79,7 @@ def _table(title: str, headings: list[str], keys: Sequence[str]) -> Table:
 
 
 def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, str]]]:
-    """Return lines of texts by column: published figures, and under them the errors, one of each metric a line."""
+    """Return lines of texts by column: published figures and below them their errors, one per metric and line."""
     by_metric: dict[str, list[Comparison]] = defaultdict(list)
     for row in compared:
         by_metric[row.metric].append(row)

@@ -1,4 +1,4 @@
-"""One iteration as lanes: what each rank does, and which buckets are in flight meanwhile."""
+"""Timeline of one iteration: one lane per rank, with its compute and its buckets in flight."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, Chosen, choose
+from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, Selection, select_marks
 from clustersim.report.marks import MICRO_BATCH, Mark
 from clustersim.report.palette import KIND_PATTERNS, LABELS, PARTS, text_on
-from clustersim.report.places import part_word, place_name
+from clustersim.report.rank_names import part_word, place_name, rank_name
 from clustersim.report.series import run_label
 from clustersim.report.words import duration, percent, plot_text, time_unit
 from clustersim.results import Run, Sweep
@@ -21,18 +21,18 @@ _ORDER = (
 _COMPUTED = ("forward", "recompute", "backward", "weights")
 _HATCHING: Json = {"fillmode": "overlay", "size": 5, "solidity": 0.25}
 _LEAST_TEXT = 1 / 60
-"""Share of the picture's length from which on a bar has room for the number of its micro-batch."""
+"""Share of the figure's length from which on a bar is wide enough for the number of its micro-batch."""
 _LEAST_TEXT_NARROW = 1 / 16
 _LANE_PX = 40
 _LEGEND_PX = 22
-"""Height of a line of the legend, which has one for each kind on a narrow screen."""
+"""Height of a line of the legend; on a narrow screen it has one line per kind."""
 _SHIFTED = 0.02
-"""Share of the picture's length from which on it is seen that lanes begin at different times."""
+"""Share of the figure's length from which on different starts of lanes are visible."""
 
 
 @dataclass(frozen=True)
-class Lane:
-    """One rank: its number, its GPU, whether it is the last, for which others wait, and its place in a layout."""
+class TimelineLane:
+    """One rank: its number, its GPU, whether it is the awaited one, and its position in a layout."""
 
     rank: int
     name: str
@@ -41,74 +41,70 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Timeline:
-    """The figure in numbers: `marks` carry seconds from the start of the iteration, which may have no number.
+class TimelineData:
+    """The figure in numbers: `marks` have seconds from the start of the iteration, which may have no number.
 
-    Where ranks are not `in_step` it is a stretch of several iterations.
+    Where ranks are not `in_lockstep` it shows several iterations.
     """
 
     title: str
     run: str
     iteration: int | None
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimelineLane, ...]
     marks: tuple[Mark, ...]
     length_s: float
     note: str
-    in_step: bool = True
+    in_lockstep: bool = True
 
     @property
     def begins_apart(self) -> bool:
-        """Whether ranks that are in step have ended the iteration before at different times."""
+        """Whether ranks in lockstep ended the previous iteration at different times."""
         begins_s = [min(mark.start_s for mark in self.marks if mark.rank == lane.rank) for lane in self.lanes]
-        return self.in_step and max(begins_s) > _SHIFTED * self.length_s
+        return self.in_lockstep and max(begins_s) > _SHIFTED * self.length_s
 
     @cached_property
     def has_micro_batches(self) -> bool:
-        """Whether several micro-batches are told apart."""
+        """Whether the marks have several micro-batch numbers."""
         return len({mark.name.partition(MICRO_BATCH)[2] for mark in self.marks if mark.kind in _COMPUTED} - {""}) > 1
 
 
-def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> Timeline | None:
+def timeline_data(sweep: Sweep, run: Run, max_marks: int = MAX_MARKS) -> TimelineData | None:
     """Return one iteration of a run as marks in lanes; None where the run recorded no spans."""
-    chosen = choose(run, max_marks)
+    chosen = select_marks(run, max_marks)
     if chosen is None:
         return None
-    return Timeline(
+    return TimelineData(
         title=timeline_title(run, chosen),
         run=run_label(sweep, run),
-        iteration=chosen.iteration if chosen.in_step and not chosen.laid_out else None,
+        iteration=chosen.iteration if chosen.in_lockstep and not chosen.laid_out else None,
         lanes=tuple(
-            Lane(rank, rank_name(run, rank), rank == chosen.last, place_name(run, rank)) for rank in chosen.ranks
+            TimelineLane(rank, rank_name(run, rank), rank == chosen.last, place_name(run, rank))
+            for rank in chosen.ranks
         ),
         marks=tuple(chosen.marks),
         length_s=chosen.length_s,
         note=chosen.note,
-        in_step=chosen.in_step,
+        in_lockstep=chosen.in_lockstep,
     )
 
 
-def rank_name(run: Run, rank: int) -> str:
-    """Return what a rank's GPU is called, such as `host0/gpu3`; empty where it has no name."""
-    return run.rank_names[rank] if rank < len(run.rank_names) else ""
-
-
-def timeline_title(run: Run, chosen: Chosen) -> str:
-    """Say who holds the others up, or what else the ranks spend the iteration on."""
+def timeline_title(run: Run, chosen: Selection) -> str:
+    """Name the awaited rank, or the largest idle part of the iteration."""
     offload_s = run.breakdown_s.get("offload", 0.0)
     others_s = chosen.exposed_s, chosen.waited_s, chosen.bubble_s, 0.01 * chosen.iteration_s
     if offload_s > max(others_s):
-        who = "One GPU waits" if run.num_gpus == 1 else "Ranks wait"
-        share = percent(offload_s / run.iteration_s)
-        return f"{who} {duration(offload_s)}, {share} of the iteration, for copies to and from the host and its updates"
+        subject = "One GPU waits" if run.num_gpus == 1 else "Ranks wait"
+        waiting = f"{duration(offload_s)}, {percent(offload_s / run.iteration_s)} of the iteration"
+        return f"{subject} {waiting}, for copies to and from the host and its updates"
     if run.num_gpus == 1:
-        return f"One GPU: nobody to wait for, nothing to send; an iteration takes {duration(chosen.length_s)}"
-    if not chosen.in_step:
+        return f"One GPU, without communication: an iteration takes {duration(chosen.length_s)}"
+    if not chosen.in_lockstep:
         return _stretch_title(run, chosen)
     if chosen.bubble_s > max(chosen.exposed_s, 0.01 * chosen.iteration_s):
         return _stages_title(part_word(run), chosen)
     late = ""
     if chosen.last is not None:
-        late = f"rank {chosen.last} is ready {duration(chosen.late_s)} after the median, others wait up to " + duration(
+        late = f"rank {chosen.last} is ready {duration(chosen.late_s)} after the median; others wait up to " + duration(
             chosen.waited_s
         )
     if chosen.exposed_s > max(chosen.waited_s, 0.01 * chosen.length_s):
@@ -117,30 +113,30 @@ def timeline_title(run: Run, chosen: Chosen) -> str:
         return f"{idle}; {late}" if late else idle
     if late:
         return late[0].upper() + late[1:]
-    return f"All {run.num_gpus} ranks compute almost all of the {duration(chosen.length_s)}: communication is hidden"
+    return f"All {run.num_gpus} ranks compute for almost all of {duration(chosen.length_s)}: communication is hidden"
 
 
-def _stages_title(part: str, chosen: Chosen) -> str:
-    """Say how long the parts of a copy wait for one another, and for communication where that can be seen."""
+def _stages_title(part: str, chosen: Selection) -> str:
+    """State how long the parts of a model replica wait for one another, and for communication if that is visible."""
     share = percent(chosen.bubble_s / chosen.iteration_s)
     title = f"{part.capitalize()}s wait for one another up to {duration(chosen.bubble_s)}, {share} of the iteration"
     if chosen.exposed_s > 0.01 * chosen.iteration_s:
-        return f"{title}; up to {duration(chosen.exposed_s)} more they wait for communication"
+        return f"{title}, and up to {duration(chosen.exposed_s)} for communication"
     return f"{title}; communication is hidden"
 
 
-def _stretch_title(run: Run, chosen: Chosen) -> str:
-    """Say for what workers that are out of step idle longest, of their own iterations."""
+def _stretch_title(run: Run, chosen: Selection) -> str:
+    """State what asynchronous workers wait for longest in one of their iterations."""
     idle = {"for communication": chosen.exposed_s, "for others": chosen.waited_s}
-    told = [f"up to {duration(seconds)} {why}" for why, seconds in idle.items() if seconds > 0.01 * chosen.iteration_s]
+    waits = [f"up to {duration(seconds)} {why}" for why, seconds in idle.items() if seconds > 0.01 * chosen.iteration_s]
     whole = f"an iteration of {duration(chosen.iteration_s)}"
-    if not told:
-        return f"All {run.num_gpus} ranks compute almost all of {whole}, each at its own pace"
-    return f"Ranks wait {' and '.join(told)} in {whole}, each at its own pace"
+    if not waits:
+        return f"All {run.num_gpus} ranks compute for almost all of {whole}, asynchronously"
+    return f"Asynchronous ranks wait {' and '.join(waits)} in {whole}"
 
 
-def draw_timeline(data: Timeline) -> Figure:
-    """Draw a bar a mark: the upper bar of a lane is the rank itself, the thin lower one its communication."""
+def draw_timeline(data: TimelineData) -> Figure:
+    """Draw one bar per mark: the upper bar of a lane is the rank's compute, the thin lower one its communication."""
     unit, factor = time_unit(data.length_s)
     place = {lane.rank: number for number, lane in enumerate(data.lanes)}
     kinds = [kind for kind in _ORDER if any(mark.kind == kind for mark in data.marks)]
@@ -178,23 +174,23 @@ def draw_timeline(data: Timeline) -> Figure:
     )  # fmt: skip
 
 
-def _subtitle(data: Timeline, unit: str) -> str:
-    what = "One iteration" if data.in_step else "A few iterations of each worker"
-    words = [f"{what} of {data.run}, time ({unit}) to the right."]
+def _subtitle(data: TimelineData, unit: str) -> str:
+    what = "One iteration" if data.in_lockstep else "A few iterations of each worker"
+    words = [f"{what} over time ({unit}): {data.run}."]
     if any(mark.kind in COMMUNICATION for mark in data.marks):
-        words.append("Thick bars: what the GPU does; thin bars: its buckets in flight.")
+        words.append("Thick bars: activity of the GPU; thin bars: its buckets in flight.")
     numbers = [_micro_batch(mark, data) for mark in data.marks]
     if any(numbers):
-        before = "; those below 0 are of iterations before" if any(each.startswith("-") for each in numbers) else ""
+        before = "; negative ones are of previous iterations" if any(each.startswith("-") for each in numbers) else ""
         words.append(f"Numbers: micro-batches{before}.")
     if data.begins_apart:
-        words.append("Each lane begins where that rank's iteration before ended.")
+        words.append("Each lane begins where the previous iteration of its rank ended.")
     if any(lane.last for lane in data.lanes):
-        words.append("The rank the others wait for is shaded.")
+        words.append("The awaited rank is shaded.")
     return " ".join(words)
 
 
-def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, data: Timeline) -> Json:
+def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, data: TimelineData) -> Json:
     thin = kind in COMMUNICATION
     names = {lane.rank: ", ".join(filter(None, (lane.place, lane.name))) for lane in data.lanes}
     return {
@@ -220,8 +216,8 @@ def _trace(kind: str, marks: list[Mark], place: dict[int, int], factor: float, d
     }
 
 
-def _numbers(kind: str, marks: list[Mark], data: Timeline) -> Json:
-    """Return the micro-batches to be written on bars that have room for them."""
+def _numbers(kind: str, marks: list[Mark], data: TimelineData) -> Json:
+    """Return the micro-batch numbers of bars that are wide enough for them."""
     text = [_micro_batch(mark, data) for mark in marks]
     if not any(text):
         return {}
@@ -234,15 +230,15 @@ def _numbers(kind: str, marks: list[Mark], data: Timeline) -> Json:
 
 
 def _with_few_numbers(trace: Json, length: float) -> Json:
-    """Return a trace with the numbers that have room on a narrow screen, which is as wide as the picture's `length`."""
+    """Return a trace with only the numbers that fit on a narrow screen, which is `length` wide."""
     if "text" not in trace:
         return trace
     wide = (size >= _LEAST_TEXT_NARROW * length for size in trace["x"])
-    return {**trace, "text": [text if has_room else "" for text, has_room in zip(trace["text"], wide, strict=True)]}
+    return {**trace, "text": [text if fits else "" for text, fits in zip(trace["text"], wide, strict=True)]}
 
 
-def _micro_batch(mark: Mark, data: Timeline) -> str:
-    """Return the number of a bar's micro-batch where there are several and it has room for it, else nothing."""
+def _micro_batch(mark: Mark, data: TimelineData) -> str:
+    """Return the number of a bar's micro-batch if there are several and the bar is wide enough, else an empty text."""
     if not data.has_micro_batches:
         return ""
     if mark.kind not in _COMPUTED or mark.end_s - mark.start_s < _LEAST_TEXT * data.length_s:
@@ -250,8 +246,8 @@ def _micro_batch(mark: Mark, data: Timeline) -> str:
     return mark.name.partition(MICRO_BATCH)[2]
 
 
-def _edge(mark: Mark, data: Timeline) -> float:
-    """Return the width of the line around a bar: none where the bar itself is hardly wider."""
+def _edge(mark: Mark, data: TimelineData) -> float:
+    """Return the width of the line around a bar: 0 where the bar itself is hardly wider."""
     return 0.5 if mark.end_s - mark.start_s > data.length_s / 150 else 0.0
 
 
@@ -261,14 +257,15 @@ def _short(value: float) -> float:
 
 def _hover(mark: Mark, name: str) -> str:
     rank = f"rank {mark.rank} ({plot_text(name)})" if name else f"rank {mark.rank}"
-    words = [f"<b>{rank}</b>", f"{LABELS[mark.kind]} {plot_text(mark.name)}: {duration(mark.end_s - mark.start_s)}"]
+    label = " ".join(filter(None, (LABELS[mark.kind], plot_text(mark.name))))
+    words = [f"<b>{rank}</b>", f"{label}: {duration(mark.end_s - mark.start_s)}"]
     return "<br>".join([*words, plot_text(mark.cause)] if mark.cause else words)
 
 
-def _label(lane: Lane, long: bool) -> str:
+def _label(lane: TimelineLane, long: bool) -> str:
     name = lane.place or plot_text(lane.name)
     text = f"{lane.rank} · {name}" if long and name else str(lane.rank)
-    return f"<b>{'last ▸ ' if long else '▸ '}{text}</b>" if lane.last else text
+    return f"<b>{'awaited ▸ ' if long else '▸ '}{text}</b>" if lane.last else text
 
 
 def _stripe(number: int) -> Json:

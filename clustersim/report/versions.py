@@ -1,4 +1,4 @@
-"""Versions of the model: for a short while, which one each gradient was begun on and which one it made."""
+"""Model versions over a short time: the version that each gradient was computed on and the one it produced."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from clustersim.report.palette import load_colour
 from clustersim.report.series import run_label
 from clustersim.report.words import count, duration, plural, time_unit
 from clustersim.results import Run, Sweep
-from clustersim.results.reads import read_times
+from clustersim.results.read_times import read_times
 
 MAX_LANES = 16
-"""Workers whose arrows fit a screen; of more, some evenly over the ranks, and the one with the oldest gradient."""
+"""Workers whose arrows fit a screen; of more, some evenly spaced, and the one with the most stale gradient."""
 
 MAX_VERSIONS = 90
-"""Versions that get a line of their own; of more, every second, fifth, tenth and so on."""
+"""Versions with a line of their own; of more, every second, fifth, tenth and so on."""
 
 _SHOWN = 2.5
 """Length of the figure, in mean times from reading to applying."""
@@ -25,26 +25,26 @@ _SHOWN = 2.5
 
 @dataclass(frozen=True)
 class Arrow:
-    """A gradient: begun at `read_s` on version `read`, met the model at `met_s`, when it made or missed `written`."""
+    """A gradient, computed from `read_s` on with version `read`; at `applied_s` it makes `written` or is dropped."""
 
     worker: int
     read_s: float
-    met_s: float
+    applied_s: float
     read: int
     written: int
     accepted: bool
 
     @property
     def staleness(self) -> int:
-        """Versions that the model moved on between reading and applying."""
+        """Versions between reading the weights and applying the gradient."""
         return self.written - 1 - self.read
 
 
 @dataclass(frozen=True)
 class Versions:
-    """The figure in numbers: arrows, and when versions of the model came to be, every `every`-th one.
+    """The figure in numbers: arrows, and the times of every `every`-th model version.
 
-    Seconds count from the first arrow on.
+    Seconds are relative to the start of the first arrow.
     """
 
     title: str
@@ -63,13 +63,13 @@ def versions_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Version
     log = run.updates
     if not (log.staleness > 0).any() and log.is_accepted.all():
         return None
-    read_s, met_s = read_times(log, run.cycles, run.stashes_weights), np.asarray(log.time_s)
+    read_s, applied_s = read_times(log, run.cycles, run.stashes_weights), np.asarray(log.time_s)
     known = np.flatnonzero(~np.isnan(read_s))
     if not len(known):
         return None
-    end_s = float(met_s[known].max())
-    window_s = _SHOWN * float((met_s[known] - read_s[known]).mean())
-    rows = known[met_s[known] > end_s - window_s]
+    end_s = float(applied_s[known].max())
+    window_s = _SHOWN * float((applied_s[known] - read_s[known]).mean())
+    rows = known[applied_s[known] > end_s - window_s]
     every = np.asarray(log.worker)
     workers = _workers(sorted(set(every[rows].tolist())), every[rows[log.staleness[rows].argmax()]], max_lanes)
     rows = rows[np.isin(every[rows], workers)]
@@ -108,7 +108,7 @@ def _workers(found: list[int], oldest: int, limit: int) -> list[int]:
 
 
 def _versions(run: Run, start_s: float, end_s: float) -> tuple[list[int], list[float], int]:
-    """Return the versions that came to be between two times, since when each is there, and how many are skipped."""
+    """Return the versions made between two times, the time of each, and the step between the versions shown."""
     accepted = run.updates.is_accepted
     version, first = np.unique(np.asarray(run.updates.version_written)[accepted], return_index=True)
     since_s = np.asarray(run.updates.time_s)[accepted][first]
@@ -123,18 +123,18 @@ def _versions(run: Run, start_s: float, end_s: float) -> tuple[list[int], list[f
 def _title(arrows: tuple[Arrow, ...]) -> str:
     applied = [arrow for arrow in arrows if arrow.accepted]
     dropped = len(arrows) - len(applied)
-    told = plural(len(arrows), "gradient")
     if dropped:
-        return f"Of the last {told}, {count(dropped)} come too late and are dropped"
+        verb = "is" if dropped == 1 else "are"
+        return f"{count(dropped)} of the last {plural(len(arrows), 'gradient')} {verb} too late and dropped"
     oldest = max(applied, key=lambda arrow: arrow.staleness)
     return (
-        f"Worker {oldest.worker} reads W_{oldest.read}, and its gradient makes W_{oldest.written}: meanwhile the model "
-        f"has moved on by {plural(oldest.staleness, 'version')}"
+        f"The gradient that worker {oldest.worker} computes on W_{oldest.read} produces W_{oldest.written}: its "
+        f"staleness is {plural(oldest.staleness, 'version')}"
     )
 
 
 def draw_versions(data: Versions) -> Figure:
-    """Draw an arrow a gradient in its worker's lane, over a thin line for each version of the model."""
+    """Draw one arrow per gradient in its worker's lane, over a thin line per model version."""
     unit, factor = time_unit(data.length_s)
     place = {worker: number for number, worker in enumerate(data.workers)}
     ages = sorted({arrow.staleness for arrow in data.arrows if arrow.accepted})
@@ -156,10 +156,10 @@ def draw_versions(data: Versions) -> Figure:
         legend=legend(),
     )  # fmt: skip
     which = "version" if data.every == 1 else f"{count(data.every)}th version"
-    counted = ": as many as an arrow crosses, its gradient is old" if data.every == 1 else ""
+    counted = "; an arrow crosses as many as its staleness" if data.every == 1 else ""
     under = (
-        f"Gradients of {data.run} from when they were begun to when they met the model, time ({unit}); written on: "
-        f"version read → version made. Upright: a new {which}{counted}."
+        f"Gradients from reading the weights to the update, over time ({unit}): {data.run}. Labels: version read → "
+        f"version produced. Vertical lines: a new {which}{counted}."
     )
     names = [*_version_names(data, factor, apart=0.2), *_arrow_names(data, place, factor, least=0.22)]
     narrow = {"xaxis": {"nticks": 5}, "annotations": names}
@@ -172,7 +172,7 @@ def _version_line(x: float, lanes: int) -> Json:
 
 
 def _version_names(data: Versions, factor: float, apart: float = 0.05) -> list[Json]:
-    """Return the numbers of versions over their lines, at least that share of the figure apart."""
+    """Return the numbers of versions above their lines, at least `apart` of the figure's length apart."""
     names: list[Json] = []
     free = -1.0
     for version, since_s in zip(data.version, data.since_s, strict=True):
@@ -186,10 +186,10 @@ def _version_names(data: Versions, factor: float, apart: float = 0.05) -> list[J
 
 
 def _arrow_names(data: Versions, place: dict[int, int], factor: float, least: float = 0.08) -> list[Json]:
-    """Return what is written on the arrows that are at least that share of the figure long."""
+    """Return the labels of the arrows that are at least `least` of the figure's length long."""
     return [
         {
-            "x": (arrow.read_s + arrow.met_s) / 2 / factor,
+            "x": (arrow.read_s + arrow.applied_s) / 2 / factor,
             "y": place[arrow.worker] + 0.08,
             "text": f"{arrow.read} → {arrow.written}" if arrow.accepted else f"{arrow.read}, dropped",
             "showarrow": False,
@@ -197,12 +197,12 @@ def _arrow_names(data: Versions, place: dict[int, int], factor: float, least: fl
             "font": {"size": 11, "color": "@ink"},
         }
         for arrow in data.arrows
-        if arrow.met_s - arrow.read_s > least * data.length_s
+        if arrow.applied_s - arrow.read_s > least * data.length_s
     ]
 
 
 def _lines(data: Versions, age: int | None, oldest: int, place: dict[int, int], factor: float) -> Json:
-    """Return the gradients of one staleness, or those that were dropped, as one trace of arrows."""
+    """Return the gradients of one staleness, or the dropped ones, as one trace of arrows."""
     if age is None:
         arrows = [arrow for arrow in data.arrows if not arrow.accepted]
     else:
@@ -212,7 +212,7 @@ def _lines(data: Versions, age: int | None, oldest: int, place: dict[int, int], 
     hover: list[str] = []
     for arrow in arrows:
         lane = place[arrow.worker] + 0.25
-        xs += [float(f"{arrow.read_s / factor:.6g}"), float(f"{arrow.met_s / factor:.6g}"), None]
+        xs += [float(f"{arrow.read_s / factor:.6g}"), float(f"{arrow.applied_s / factor:.6g}"), None]
         ys += [lane, lane, None]
         hover += [_hover(arrow), _hover(arrow), ""]
     colour = "@muted" if age is None else load_colour(age / oldest * 0.999)
@@ -235,13 +235,13 @@ def _lines(data: Versions, age: int | None, oldest: int, place: dict[int, int], 
 
 
 def _hover(arrow: Arrow) -> str:
-    took = duration(arrow.met_s - arrow.read_s)
+    took = duration(arrow.applied_s - arrow.read_s)
     if not arrow.accepted:
         return (
-            f"<b>worker {arrow.worker}</b>: dW_{arrow.read} is dropped<br>it came when W_{arrow.written - 1} was there"
-            f"<br>{took} after it was begun"
+            f"<b>worker {arrow.worker}</b>: dW_{arrow.read} is dropped<br>it arrived at W_{arrow.written - 1}"
+            f"<br>{took} after reading the weights"
         )
     return (
         f"<b>worker {arrow.worker}</b>: W_{arrow.written} = W_{arrow.written - 1} − lr · dW_{arrow.read}"
-        f"<br>staleness {arrow.staleness}, {took} after it was begun"
+        f"<br>staleness {arrow.staleness}, {took} after reading the weights"
     )

@@ -1,4 +1,4 @@
-"""Numbers as people read them: few digits, a unit, a thin space between."""
+"""Number formatting for texts: few digits, and a thin space before the unit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 
 
 def duration(seconds: float) -> str:
-    """Write a duration.
+    """Return a duration as text.
 
     >>> duration(0.0123).replace(THIN, " ")
     '12.3 ms'
@@ -20,12 +20,12 @@ def duration(seconds: float) -> str:
 
 
 def size(num_bytes: float) -> str:
-    """Write a number of bytes, in powers of 1000."""
+    """Return a number of bytes as text, in powers of 1000."""
     return format_size(num_bytes).replace(" ", THIN)
 
 
 def count(number: float) -> str:
-    """Write a count or a rate: three significant digits below a thousand, all digits of the whole part above.
+    """Return a count or a rate as text: three significant digits below a thousand, all digits of the whole part above.
 
     >>> count(12345.6).replace(THIN, " "), count(12.345), count(0.0456), count(64)
     ('12 346', '12.3', '0.0456', '64')
@@ -36,7 +36,7 @@ def count(number: float) -> str:
 
 
 def times(factor: float) -> str:
-    """Write a factor.
+    """Return a factor as text.
 
     >>> times(47.04), times(1.234), times(0.5)
     ('47.0×', '1.23×', '0.50×')
@@ -46,7 +46,7 @@ def times(factor: float) -> str:
 
 
 def percent(share: float, signed: bool = False) -> str:
-    """Write a share as a percentage: whole numbers from 10 on, one decimal below.
+    """Return a share as a percentage: whole numbers from 10 on, one decimal below.
 
     >>> percent(0.431).replace(THIN, " "), percent(-0.034, signed=True).replace(THIN, " ")
     ('43 %', '-3.4 %')
@@ -59,7 +59,7 @@ def percent(share: float, signed: bool = False) -> str:
 
 
 def gpus(number: int) -> str:
-    """Write a number of GPUs.
+    """Return a number of GPUs as text.
 
     >>> gpus(1).replace(THIN, " "), gpus(128).replace(THIN, " ")
     ('1 GPU', '128 GPUs')
@@ -68,7 +68,7 @@ def gpus(number: int) -> str:
 
 
 def plural(number: int, one: str) -> str:
-    """Write a count of things.
+    """Return a count with its noun.
 
     >>> plural(1, "layer").replace(THIN, " "), plural(3, "layer").replace(THIN, " ")
     ('1 layer', '3 layers')
@@ -77,7 +77,7 @@ def plural(number: int, one: str) -> str:
 
 
 def time_unit(longest_s: float) -> tuple[str, float]:
-    """Return the unit in which an axis up to `longest_s` needs no exponent, and its seconds.
+    """Return the unit in which an axis up to `longest_s` needs no exponent, and its length in seconds.
 
     >>> time_unit(0.113)
     ('ms', 0.001)
@@ -89,7 +89,7 @@ def time_unit(longest_s: float) -> tuple[str, float]:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Cut the middle out of a long name, so that its end, which tells names apart, stays.
+    """Return a long name with its middle cut out: the end distinguishes names.
 
     >>> shortened("inception_3a/3x3_reduce", 14)
     'incep…3_reduce'
@@ -101,7 +101,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def plot_text(text: str) -> str:
-    """Return a name as plotly shows it literally: plotly reads `<b>` and `&amp;` in its texts.
+    """Return a name escaped for plotly, which interprets `<b>` and `&amp;` in texts.
 
     >>> plot_text("conv<1>")
     'conv&lt;1&gt;'

@@ -1,41 +1,56 @@
-"""What came out: traces, runs and sweeps as plain data.
+"""Results: traces, runs and sweeps as plain data.
 
-No clock, no hardware and no drawing in here; a result can be saved, read and redrawn without simulating.
+No clock, no hardware and no drawing: a result can be saved, read and drawn again without simulating.
 """
 
-from clustersim.results.cycles import NOBODY, Cycle, Cycles
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
-from clustersim.results.jobs import JobRun, mean_jobs
-from clustersim.results.links import busiest_links, link_classes
-from clustersim.results.memory import MemoryLine
-from clustersim.results.metrics import breakdown, confidence_interval, staleness_summary
-from clustersim.results.run import BREAKDOWN, WEIGHT_VERSIONS, Interval, LinkClass, LinkLoad, Published, Run, Sweep
-from clustersim.results.synchronous import add_exchange, iteration_spans, parts, stretch_spans
-from clustersim.results.trace import LASTING, Spans, Timesheet
-from clustersim.results.updates import EVERYBODY, Update, UpdateLog
+from clustersim.results.metrics import (
+    breakdown,
+    busiest_links,
+    confidence_interval,
+    link_classes,
+    staleness_summary,
+)
+from clustersim.results.run import (
+    BREAKDOWN,
+    WEIGHT_VERSIONS,
+    Interval,
+    JobRun,
+    LinkClass,
+    LinkLoad,
+    MemoryLine,
+    PublishedFigure,
+    Run,
+    Sweep,
+    mean_jobs,
+)
+from clustersim.results.synchronous import add_exchange, iteration_spans, parts, window_spans
+from clustersim.results.trace import DURATION_COLUMNS, Spans, Timesheet
+from clustersim.results.updates import ALL_WORKERS, Update, UpdateLog
+from clustersim.results.worker_iterations import NO_RANK, WorkerIteration, WorkerIterations
 
 __all__ = [
+    "ALL_WORKERS",
     "BREAKDOWN",
-    "EVERYBODY",
-    "LASTING",
-    "NOBODY",
+    "DURATION_COLUMNS",
+    "NO_RANK",
     "WEIGHT_VERSIONS",
-    "Cycle",
-    "Cycles",
     "FailureTimes",
     "Interval",
     "JobRun",
     "LinkClass",
     "LinkLoad",
     "MemoryLine",
-    "Published",
+    "PublishedFigure",
     "Run",
     "Spans",
     "Sweep",
     "Timesheet",
     "Update",
     "UpdateLog",
+    "WorkerIteration",
+    "WorkerIterations",
     "add_exchange",
     "breakdown",
     "busiest_links",
@@ -46,7 +61,7 @@ __all__ = [
     "parts",
     "read_sweep",
     "staleness_summary",
-    "stretch_spans",
+    "window_spans",
     "write_atomically",
     "write_sweep",
 ]

@@ -1,8 +1,8 @@
-"""The error budget: how far forecasts were from what others measured, and which of those are like a given one.
+"""Error budget: errors of validated forecasts, and the ones similar to a given training.
 
-Only how fast a training is counts here, and not its parts nor its staleness. `budget.json` is written by `clustersim
-validate --budget`; no simulation is needed to read it. It has the error of every such scored point with what kind of
-training it was, so that a forecast can say how right forecasts like it have been.
+Only errors of training speed count, not those of its parts or of its staleness. `clustersim validate --budget` writes
+`budget.json`, which is read without any simulation. It has the error of every scored point with its kind of training,
+so that a forecast can quote the errors of similar ones.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from typing import Any
 BUDGET_SCHEMA = "clustersim.budget/1"
 
 NUM_NEAREST = 12
-"""How many points a statement stands on, where so many are near."""
+"""Number of points that a statement is based on, where there are as many."""
 
-FURTHEST = 2.0
-"""Points further away than this say nothing: another strategy does where all else is alike, a layout never."""
+MAX_DISTANCE = 2.0
+"""Maximum distance of a similar point: a different strategy alone is within it, a different layout never is."""
 
-
-FEWEST = 4
-"""Fewer points than this are no ground for a statement."""
+MIN_POINTS = 4
+"""Minimum number of points for a statement."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What kind of training a point is: strategy, transport, GPUs, hosts that they are on, and model.
+    """Kind of training of a point: strategy, transport, number of GPUs and of their hosts, and model.
 
-    `layout` is that of `layout_kind`, and `compute` says whether layer times were measured or follow a published rate
-    (`given`), or are `estimated` from kernel shapes.
+    `layout` is that of `layout_kind`. `compute` is `given` if layer times were measured or follow a published rate, or
+    `estimated` from kernel shapes.
     """
 
     strategy: str
@@ -46,12 +45,12 @@ class Kind:
     layout: str = "copies"
     compute: str = "given"
 
-    def apart(self, other: Kind) -> dict[str, float]:
-        """Return in what two trainings are unlike, and how much each of that counts.
+    def differences(self, other: Kind) -> dict[str, float]:
+        """Return the differences between two trainings, each with its weight.
 
         2 for another strategy, 3 for another layout, 1 for another transport, 1 for one host against several, 1 for
         another model, 1 for layer times of another origin, and half of the powers of two between the numbers of GPUs.
-        The weights are a judgement and no fit.
+        The weights are a judgement, not a fit.
         """
         counted = {
             "strategy": 2.0 * (self.strategy != other.strategy),
@@ -65,12 +64,12 @@ class Kind:
         return {what: weight for what, weight in counted.items() if weight}
 
     def distance(self, other: Kind) -> float:
-        """Return how unlike two trainings are; 0 is the same kind, and 1 about as much as one thing that matters."""
-        return sum(self.apart(other).values())
+        """Return the distance of two trainings: 0 for the same kind, about 1 for one relevant difference."""
+        return sum(self.differences(other).values())
 
 
 def model_kind(model: Any) -> str:
-    """Return what a model is called, of the catalogue or a file.
+    """Return the name of a model of the catalogue or of a file.
 
     >>> model_kind("squeezenet-1.0"), model_kind("nets/my-net.workload.yaml"), model_kind("net.yml")
     ('squeezenet-1.0', 'my-net', 'net')
@@ -96,7 +95,7 @@ def layout_kind(layout: Mapping[str, Any]) -> str:
 
 
 def compute_kind(provenance: Mapping[str, float]) -> str:
-    """Return where most of a run's compute time is from: `given` or `estimated`.
+    """Return the main provenance of a run's compute time: `given` or `estimated`.
 
     >>> compute_kind({"measured": 0.2, "published": 0.5, "estimated": 0.3}), compute_kind({"estimated": 1.0})
     ('given', 'estimated')
@@ -106,7 +105,7 @@ def compute_kind(provenance: Mapping[str, float]) -> str:
 
 @dataclass(frozen=True)
 class BudgetPoint:
-    """The error of one scored point, simulated / measured - 1, and the case it belongs to."""
+    """Error of one scored point, simulated / measured - 1, and its case."""
 
     case: str
     kind: Kind
@@ -115,7 +114,7 @@ class BudgetPoint:
 
 @dataclass(frozen=True)
 class KnownError:
-    """How far the nearest validated forecasts were off: sizes of errors over `num_points` points of `cases`."""
+    """Absolute errors of the nearest validated forecasts, over `num_points` points of `cases`."""
 
     median: float
     p90: float
@@ -124,15 +123,15 @@ class KnownError:
 
 
 def known_error(kind: Kind, points: Sequence[BudgetPoint] | None = None) -> KnownError | None:
-    """Return what the points nearest to a kind of training say; None where fewer than FEWEST are near.
+    """Return the errors of the points nearest to a kind of training; None with fewer than MIN_POINTS in range.
 
-    `points` are those of the shipped budget unless given. The nearest NUM_NEAREST count, of those that are no further
-    than FURTHEST; equally near ones all count, so that no order of the file matters.
+    `points` default to the shipped budget. The nearest NUM_NEAREST within MAX_DISTANCE count. Points at the same
+    distance all count, so that the order of the file does not matter.
     """
     known = shipped_budget() if points is None else points
     by_distance = sorted((kind.distance(point.kind), point.case, point.error) for point in known)
-    near = [found for found in by_distance if found[0] <= FURTHEST]
-    if len(near) < FEWEST:
+    near = [found for found in by_distance if found[0] <= MAX_DISTANCE]
+    if len(near) < MIN_POINTS:
         return None
     reach = near[min(NUM_NEAREST, len(near)) - 1][0]
     chosen = [found for found in near if found[0] <= reach]
@@ -142,12 +141,12 @@ def known_error(kind: Kind, points: Sequence[BudgetPoint] | None = None) -> Know
 
 
 def nearest_case(kind: Kind, points: Sequence[BudgetPoint] | None = None) -> tuple[str, tuple[str, ...]] | None:
-    """Return the case nearest to a kind of training, however far, and in what it differs; None where there is none."""
+    """Return the case nearest to a kind of training at any distance, and its differences; None without cases."""
     known = shipped_budget() if points is None else points
     if not known:
         return None
     nearest = min(known, key=lambda point: (kind.distance(point.kind), point.case))
-    return nearest.case, tuple(kind.apart(nearest.kind))
+    return nearest.case, tuple(kind.differences(nearest.kind))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Results on disk: written whole or not at all."""
+"""Result files: written atomically, and read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.results.run import RESULT_SCHEMA, Sweep
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> Path:
-    """Write a file whole or not at all, making its folder where needed; names ending in .gz are compressed."""
+    """Write a file atomically, and create its folder if needed; files with a name in .gz are compressed."""
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
     if path.suffix == ".gz":
@@ -40,17 +40,17 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
 
 
 def to_json(document: object, indent: int | None = None) -> str:
-    """Return a JSON text: absent is null, and NaN is refused as the bug that it would be."""
+    """Return a JSON text: None is null, and NaN raises ValueError since it would be a bug."""
     return json.dumps(document, indent=indent, allow_nan=False, ensure_ascii=False)
 
 
 def write_sweep(sweep: Sweep, path: str | Path) -> Path:
-    """Save a sweep with all its detail, for `clustersim report`."""
+    """Save a sweep with all details, for `clustersim report`."""
     return write_atomically(path, to_json(sweep.to_dict()))
 
 
 def read_sweep(path: str | Path) -> Sweep:
-    """Read a saved sweep: the file, or the folder of a run."""
+    """Return a saved sweep, from its file or the folder of a run."""
     path = Path(path)
     if path.is_dir():
         path = path / "result.json"
@@ -58,19 +58,17 @@ def read_sweep(path: str | Path) -> Sweep:
         data = path.read_bytes()
         document = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     except FileNotFoundError:
-        raise _wrong(path, "there is no saved run here; `clustersim run` makes one") from None
+        raise _read_error(path, "no saved run found; `clustersim run` makes one") from None
     except (OSError, EOFError, ValueError) as error:
-        raise _wrong(
-            path, f"this is not a saved run, such as `clustersim run` writes to result.json: {error}"
-        ) from None
+        raise _read_error(path, f"not a saved run (`clustersim run` writes result.json): {error}") from None
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != RESULT_SCHEMA:
-        raise _wrong(path, f"this is not a saved run: its schema is {schema!r}", repr(schema), RESULT_SCHEMA)
+        raise _read_error(path, f"not a saved run: its schema is {schema!r}", repr(schema), RESULT_SCHEMA)
     try:
         return Sweep.from_dict(document)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _wrong(path, f"this is not a whole saved run: {error}") from None
+        raise _read_error(path, f"not a complete saved run: {error}") from None
 
 
-def _wrong(path: Path, message: str, got: str | None = None, allowed: str | None = None) -> InputError:
+def _read_error(path: Path, message: str, got: str | None = None, allowed: str | None = None) -> InputError:
     return InputError(Mistake(message, file=str(path), got=got or str(path), allowed=allowed))

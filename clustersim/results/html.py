@@ -1,4 +1,4 @@
-"""A run and a sweep as a notebook shows them: a small table, without any script or style from elsewhere."""
+"""HTML of a run and of a sweep for notebooks: a small table, without external scripts or styles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STYLE = "text-align:right;padding:2px 10px"
 
 
 def run_html(run: Run) -> str:
-    """Return one run as a table of two columns, the parts of the iteration included; its jobs, if several, below."""
+    """Return one run as a table of two columns with the parts of the iteration; several jobs are a second table."""
     rows = {
         "GPUs": f"{run.num_gpus}",
         "iteration": format_duration(run.iteration_s),
@@ -25,16 +25,16 @@ def run_html(run: Run) -> str:
         "time to train": _time_to_train(run),
     }
     parts = {part.replace("_", " "): seconds for part, seconds in run.breakdown_s.items() if seconds > 0}
-    rows |= {f"of it {part}": f"{format_duration(s)} ({s / run.iteration_s:.1%})" for part, s in parts.items()}
+    rows |= {f"of which {part}": f"{format_duration(s)} ({s / run.iteration_s:.1%})" for part, s in parts.items()}
     body = "".join(_row("td", [name, value]) for name, value in rows.items() if value)
     return f"<table>{body}</table>{_jobs([run], [])}"
 
 
 def sweep_html(sweep: Sweep) -> str:
-    """Return a sweep as a table with a row for each run; axes that vary have a column of their own.
+    """Return a sweep as a table with one row per run and one column per varying axis.
 
-    Where runs have baselines of their own, a column says what each trains, in samples per second. Where several jobs
-    share the cluster, a second table has a row for each job of each run.
+    Where runs have different baselines, a column gives each baseline in samples per second. Where several jobs share
+    the cluster, a second table has one row per job of each run.
     """
     keys = [key for key in dict.fromkeys(key for run in sweep.runs for key in run.axes) if key != "num_gpus"]
     keys = [key for key in keys if len({repr(run.axes.get(key)) for run in sweep.runs}) > 1]
@@ -58,9 +58,9 @@ def sweep_html(sweep: Sweep) -> str:
 
 
 def _jobs(runs: Sequence[Run], keys: list[str]) -> str:
-    """Return how each job fares beside the others and alone, as a table; empty where no run has several jobs."""
+    """Return the table of the iteration of each job with the others and alone; empty where no run has several jobs."""
     sizes = ["GPUs"] if len({run.num_gpus for run in runs}) > 1 else []
-    head = [*sizes, *keys, "job", "model", "its GPUs", "starts", "iteration", "alone", "slowdown", "samples/s"]
+    head = [*sizes, *keys, "job", "model", "GPUs of the job", "start", "iteration", "alone", "slowdown", "samples/s"]
     body = [
         [
             *(f"{run.num_gpus}" for _ in sizes),
@@ -77,7 +77,7 @@ def _jobs(runs: Sequence[Run], keys: list[str]) -> str:
         for run in runs
         for job in run.jobs
     ]
-    return _table("jobs beside each other, and alone", head, body) if body else ""
+    return _table("jobs: iteration with the others, and alone", head, body) if body else ""
 
 
 def _table(caption: str, head: list[str], body: list[list[str]]) -> str:

@@ -1,29 +1,29 @@
-"""A run is one point of the axes; a sweep is many runs of one scenario. Their JSON form is `clustersim.result/1`."""
+"""Run: one point of the axes. Sweep: all runs of a scenario. Their JSON form is `clustersim.result/1`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from clustersim.results.cycles import Cycles
+import numpy as np
+
 from clustersim.results.failures import FailureTimes
 from clustersim.results.html import run_html, sweep_html
-from clustersim.results.jobs import JobRun
-from clustersim.results.memory import MemoryLine
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
+from clustersim.results.worker_iterations import WorkerIterations
 
 RESULT_SCHEMA = "clustersim.result/1"
 
 BREAKDOWN = ("compute", "slowed", "communication_exposed", "waiting", "input", "bubble", "offload", "recovery")
-"""The parts of an iteration, in the order they are told; they sum to `iteration_s`."""
+"""The parts of an iteration in the order of reports; they sum to `iteration_s`."""
 
 WEIGHT_VERSIONS = "weight_versions"
-"""The fact of a run in which workers stash weights: how many versions of them at most."""
+"""Key in `facts` of a run in which workers stash weights: the maximum number of versions."""
 
 _LOGS = frozenset(["cycles", "updates", "more_updates"])
-"""What writes itself down as JSON values."""
+"""Fields with a `to_dict` of their own."""
 
 _DETAIL = _LOGS | frozenset(
     [
@@ -31,7 +31,7 @@ _DETAIL = _LOGS | frozenset(
         *["iterations_s", "memory_lines"],
     ]
 )
-"""What a run has a row of for each span, layer, link, rank, gradient or iteration."""
+"""Fields with one row per span, layer, link, rank, gradient or iteration."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Interval:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Interval:
-        """Read an interval whose pairs have become lists."""
+        """Return the interval of a JSON document, with lists as tuples."""
         pairs = {key: tuple(value) for key, value in document.items() if isinstance(value, list | tuple)}
         return cls(**{**document, **pairs})
 
 
 @dataclass(frozen=True)
 class LinkLoad:
-    """One busy link: bytes it carried per iteration and its mean utilisation over the iteration."""
+    """One link: bytes that it carries per iteration, and its mean utilisation over the iteration."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ class LinkLoad:
 
 @dataclass(frozen=True)
 class LinkClass:
-    """All links of one kind (`pcie-2-x16`, `gemini-y`): how many, bytes per iteration, and the busiest one."""
+    """All links of one kind (`pcie-2-x16`, `gemini-y`): number, bytes per iteration, load of the busiest."""
 
     kind: str
     num_links: int
@@ -75,8 +75,57 @@ class LinkClass:
 
 
 @dataclass(frozen=True)
-class Published:
-    """A figure somebody published, to be drawn beside the forecast; exactly one of the metrics is given."""
+class JobRun:
+    """One of several jobs on a cluster; it starts `start_s` after the run.
+
+    `iteration_s` is the mean time of a worker's iteration with the other jobs. `alone_iteration_s` is that of the same
+    iterations without them, on the same GPUs and with the same random draws; `slowdown` is their ratio. Both exclude
+    recovery from failures.
+    """
+
+    name: str
+    model: str
+    num_gpus: int
+    start_s: float
+    iteration_s: float
+    samples_per_s: float
+    alone_iteration_s: float
+    slowdown: float
+
+
+def mean_jobs(replicates: Sequence[Sequence[JobRun]]) -> tuple[JobRun, ...]:
+    """Return the jobs with their means over all replicates."""
+    return tuple(
+        replace(
+            same[0],
+            **{
+                key: float(np.mean([getattr(job, key) for job in same]))
+                for key in ("iteration_s", "samples_per_s", "alone_iteration_s", "slowdown")
+            },
+        )
+        for same in zip(*replicates, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class MemoryLine:
+    """Memory of one rank of a stage over an iteration: `num_bytes` [num] from each time `time_s` [num] on."""
+
+    stage: int
+    rank: int
+    time_s: tuple[float, ...]
+    num_bytes: tuple[float, ...]
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> MemoryLine:
+        """Return the line of a JSON document, with lists as tuples."""
+        columns = {key: tuple(document[key]) for key in ("time_s", "num_bytes")}
+        return cls(**{**document, **columns})
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A published figure to compare with the forecast, of one metric."""
 
     num_gpus: int
     metric: str  # hours, speedup, samples_per_s, efficiency
@@ -87,24 +136,23 @@ class Published:
 
 @dataclass(frozen=True)
 class Run:
-    """One forecast. Seconds, bytes, samples per second; shares between 0 and 1.
+    """One forecast. Units: seconds, bytes, samples per second; shares are between 0 and 1.
 
-    `layers` are rows of (name, op, forward_s, backward_s, provenance, gradient_bytes) of one GPU;
-    `buckets` rows of (name, num_bytes, algorithm); `worker_breakdown_s` has the breakdown per rank. `failures`
-    is there where the scenario has failures: their share is the breakdown's `recovery`. `jobs` are there where several
-    share the cluster; the run is the first, and its links carry what all of them send in the time of its iteration.
+    `layers` are rows of (name, op, forward_s, backward_s, provenance, gradient_bytes) of one GPU; `buckets` are rows of
+    (name, num_bytes, algorithm); `worker_breakdown_s` is the breakdown per rank. `failures` is set if the scenario has
+    failures: their share is the breakdown's `recovery`. `jobs` is set if several jobs share the cluster. The run is
+    then the first job; its links carry the traffic of all jobs during its iteration.
 
     `gradients` counts those `applied` and `dropped` in all replicates, and `window_s` is the time that they took:
-    `samples_per_s` is gradients applied times samples of a gradient over it. `facts` are figures of the strategy
-    or the layout itself, such as `spectral_gap`. Of the first replicate: `worker_staleness`, the mean of each rank's
-    gradients, where it has any of its own; `updates`, the update log; `cycles`, every worker's iterations.
-    `more_updates` are the update logs of the other replicates that were played. `adapters` are how many of its network
-    adapters messages leave a host by, and how many it has for the GPUs in use, where they leave one.
-    `iteration_dollars` is what all GPUs of the workers cost for `iteration_s`, and `iteration_joules` what they take at
-    their full power; None where a sheet does not say. `layout` says how ranks lie where each does not train a
-    whole copy by itself: its `kind`, and how many there are along each axis (`tensor`, `context`, `expert`, `data`,
-    `pipeline`); empty else. `gpu_memory_bytes` is what a GPU has room for, and `memory_lines`
-    what the stages of a layout hold over time.
+    `samples_per_s` is applied gradients times samples per gradient over `window_s`. `facts` are figures of the strategy
+    or the layout, such as `spectral_gap`. Of the first replicate: `worker_staleness` is the mean staleness of each
+    rank's own gradients, `updates` the update log, `cycles` every worker's iterations. `more_updates` are the update
+    logs of the other simulated replicates. `adapters` is the number of network adapters per host that messages use, and
+    the number of those for the GPUs in use; None where no message leaves a host. `iteration_dollars` is the cost of all
+    workers' GPUs for `iteration_s`, and `iteration_joules` their energy at full power; None where a data sheet does not
+    say. `layout` is set where a rank does not train a whole replica: its `kind`, and its size along each axis
+    (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `gpu_memory_bytes` is the memory of a GPU, and
+    `memory_lines` is the memory in use over time by stage.
     """
 
     axes: Mapping[str, Any]
@@ -123,7 +171,7 @@ class Run:
     memory_bytes: float
     memory_parts: Mapping[str, float]
     provenance: Mapping[str, float]
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedFigure, ...] = ()
     iterations_s: tuple[float, ...] = ()
     worker_breakdown_s: tuple[Mapping[str, float], ...] = ()
     layers: tuple[tuple[str, str, float, float, str, float], ...] = ()
@@ -140,7 +188,7 @@ class Run:
     worker_staleness: tuple[float | None, ...] = ()
     updates: UpdateLog = field(default_factory=UpdateLog, repr=False)
     more_updates: tuple[UpdateLog, ...] = field(default=(), repr=False)
-    cycles: Cycles = field(default_factory=Cycles, repr=False)
+    cycles: WorkerIterations = field(default_factory=WorkerIterations, repr=False)
     spans: Spans = field(default_factory=Spans, repr=False)
     gpu_memory_bytes: float | None = None
     iteration_dollars: float | None = None
@@ -150,7 +198,7 @@ class Run:
 
     @property
     def stashes_weights(self) -> bool:
-        """Whether workers have several gradients under way, each on weights of its own."""
+        """Whether workers have several gradients in flight, each on its own version of the weights."""
         return WEIGHT_VERSIONS in self.facts
 
     def __repr__(self) -> str:
@@ -161,7 +209,7 @@ class Run:
         return run_html(self)
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
-        """Return the run as JSON values; without `detail`, the rows per span, layer, link and rank are left out."""
+        """Return the run as JSON values; without `detail`, rows per span, layer, link and rank are omitted."""
         left_out: dict[str, Any] = dict.fromkeys(_LOGS if detail else _DETAIL)
         document = asdict(replace(self, **left_out))
         if detail:
@@ -176,13 +224,13 @@ class Run:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Run:
-        """Read what `to_dict` wrote, with or without the detail."""
+        """Return the run of a JSON document, with or without detail."""
         values = dict(document)
         if values["interval"] is not None:
             values["interval"] = Interval.from_dict(values["interval"])
         if values.get("adapters") is not None:
             values["adapters"] = tuple(values["adapters"])
-        values["published"] = tuple(Published(**row) for row in values.get("published", ()))
+        values["published"] = tuple(PublishedFigure(**row) for row in values.get("published", ()))
         values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))
         if values.get("failures") is not None:
@@ -192,7 +240,7 @@ class Run:
         values["spans"] = Spans(**values.get("spans", {}))
         values["updates"] = UpdateLog.from_dict(values.get("updates", {}))
         values["more_updates"] = tuple(UpdateLog.from_dict(log) for log in values.get("more_updates", ()))
-        values["cycles"] = Cycles.from_dict(values.get("cycles", {}))
+        values["cycles"] = WorkerIterations.from_dict(values.get("cycles", {}))
         for key in ("layers", "buckets"):
             values[key] = tuple(tuple(row) for row in values.get(key, ()))
         for key in ("worker_breakdown_s", "rank_names", "iterations_s", "worker_staleness"):
@@ -202,7 +250,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All runs of one scenario, with what they stand on."""
+    """All runs of one scenario, with assumptions, warnings and shortcuts."""
 
     version: str
     scenario: Mapping[str, Any]
@@ -236,7 +284,7 @@ class Sweep:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Sweep:
-        """Read a `clustersim.result/1` document."""
+        """Return the sweep of a `clustersim.result/1` document."""
         return cls(
             version=document["version"],
             scenario=document["scenario"],

@@ -1,4 +1,4 @@
-"""What a timesheet says: where the time went, and the spans of an iteration or a stretch of time."""
+"""Evaluation of a timesheet: the time breakdown, and the spans of an iteration or of a time window."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clustersim.results.trace import Spans, Timesheet
 def parts(times: Timesheet) -> dict[str, np.ndarray]:
     """Return the parts of each iteration in seconds [num_ranks, num_iterations].
 
-    After backward a worker is idle until its buckets are back, one bucket after the other. While it is in
-    an exchange that a rank it needs has not entered it is waiting; the rest of the idle time is exposed
-    communication. `input` is the time before forward in which its samples are not there. Where a model is laid over
-    several workers, a `bubble` is time in which other stages compute what it needs, and `offload` what it waits for its
-    host, which has part of what it trains. What it computes takes `slowed` longer for collectives that hold
-    multiprocessors beside it. The parts sum to the iteration.
+    After the backward pass a worker is idle until its buckets are back, one bucket after the other. It is waiting while
+    it is in an exchange that a rank it needs has not entered; the rest of the idle time is exposed communication.
+    `input` is the time before the forward pass in which its samples are not ready. In a layout over several workers, a
+    `bubble` is time in which it waits for other stages' compute, and `offload` is time in which it waits for its host,
+    which holds part of its state. `slowed` is the additional compute time caused by collectives that occupy
+    multiprocessors. The parts sum to the iteration.
     """
     input_s = np.fmax(times.begin_s, times.fetched_s) - times.begin_s
     idle = times.exchanged_s - times.computed_s
@@ -34,15 +34,15 @@ def parts(times: Timesheet) -> dict[str, np.ndarray]:
 
 
 def waits(times: Timesheet) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return for each bucket from when to when a worker waited for slower ranks; empty stretches where it did not."""
-    stretches = []
+    """Return start and end of the waiting for slower ranks, for each bucket; equal times where there was none."""
+    intervals = []
     free_s = times.computed_s
     for bucket in range(times.enter_s.shape[2]):
         start = np.fmax(free_s, times.enter_s[:, :, bucket])
         end = np.minimum(times.left_s[:, :, bucket], times.awaited_s[:, :, bucket])
-        stretches.append((start, np.fmax(start, end)))  # where nobody was awaited, `end` is NaN
+        intervals.append((start, np.fmax(start, end)))  # `end` is NaN where no rank was awaited
         free_s = np.fmax(free_s, times.back_s[:, :, bucket])
-    return stretches
+    return intervals
 
 
 def iteration_spans(
@@ -52,21 +52,21 @@ def iteration_spans(
     buckets: Sequence[str],
     detailed: Collection[int],
 ) -> Spans:
-    """Return the spans of one iteration, relative to when its first rank began.
+    """Return the spans of one iteration, relative to the start of its first rank.
 
-    `layers` are names and backward seconds in the order of backward, which fill each rank's backward in
-    proportion. Only ranks in `detailed` get a span for each layer.
+    `layers` are names and backward seconds in the order of the backward pass; each rank's backward pass is divided in
+    proportion to them. Only ranks in `detailed` get one span per layer.
     """
     spans = Spans()
     origin = float(times.begin_s[:, iteration].min())
-    lengths = waits(times)
+    waiting = waits(times)
     for rank in range(len(times.begin_s)):
         own_layers = layers if rank in detailed else ()
-        _cycle_spans(spans, times, lengths, (rank, iteration), iteration, origin, own_layers, buckets)
+        _cycle_spans(spans, times, waiting, (rank, iteration), iteration, origin, own_layers, buckets)
     return spans
 
 
-def stretch_spans(
+def window_spans(
     times: Timesheet,
     counts: np.ndarray,
     seconds: float,
@@ -74,33 +74,33 @@ def stretch_spans(
     buckets: Sequence[str],
     detailed: Collection[int],
 ) -> Spans:
-    """Return the spans of the last iterations that count [num_ranks, num_iterations], of workers out of step.
+    """Return the spans of the last iterations of asynchronous workers, within `counts` [num_ranks, num_iterations].
 
-    Those are shown that reach into the last `seconds` before the last one began. All of them bear the number 0, since
-    a worker's iteration 7 may be another's 9.
+    Iterations that end in the last `seconds` before the start of the last one are included. All have the number 0,
+    since iteration 7 of a worker may coincide with iteration 9 of another.
     """
     spans = Spans()
     last_s = float(times.begin_s[counts].max())
     shown = counts & (times.end_s > last_s - seconds)
     origin = float(times.begin_s[shown].min())
-    lengths = waits(times)
+    waiting = waits(times)
     for rank, iteration in np.argwhere(shown).tolist():
         own_layers = layers if rank in detailed else ()
-        _cycle_spans(spans, times, lengths, (rank, iteration), 0, origin, own_layers, buckets)
+        _cycle_spans(spans, times, waiting, (rank, iteration), 0, origin, own_layers, buckets)
     return spans
 
 
 def _cycle_spans(
     spans: Spans,
     times: Timesheet,
-    lengths: Sequence[tuple[np.ndarray, np.ndarray]],
+    waiting: Sequence[tuple[np.ndarray, np.ndarray]],
     where: tuple[int, int],
     number: int,
     origin: float,
     layers: Sequence[tuple[str, float]],
     buckets: Sequence[str],
 ) -> None:
-    """Add the spans of one rank's iteration, called `number`; `lengths` are when it waited, bucket by bucket."""
+    """Add the spans of one rank's iteration with this number; `waiting` are its waiting intervals by bucket."""
     rank = where[0]
     begin, forward, computed = (
         float(column[where]) - origin for column in (times.begin_s, times.forward_s, times.computed_s)
@@ -109,18 +109,18 @@ def _cycle_spans(
     _add(spans, "input", rank, number, begin, fetched, cause="its samples were not read and decoded yet")
     _add(spans, "forward", rank, number, fetched, forward)
     _add_backward(spans, rank, number, forward, computed, layers)
-    _add_exchange(spans, times, lengths, where, number, origin, buckets)
+    _add_exchange(spans, times, waiting, where, number, origin, buckets)
 
 
 def add_exchange(spans: Spans, times: Timesheet, where: tuple[int, int], origin: float, buckets: Sequence[str]) -> None:
-    """Add what follows the backward pass of a rank's iteration: the exchange of its buckets, and the update."""
+    """Add the spans after the backward pass of a rank's iteration: the exchange of its buckets, and the update."""
     _add_exchange(spans, times, waits(times), where, 0, origin, buckets)
 
 
 def _add_exchange(
     spans: Spans,
     times: Timesheet,
-    lengths: Sequence[tuple[np.ndarray, np.ndarray]],
+    waiting: Sequence[tuple[np.ndarray, np.ndarray]],
     where: tuple[int, int],
     number: int,
     origin: float,
@@ -136,7 +136,7 @@ def _add_exchange(
             continue  # nothing was exchanged in this iteration
         ready, back = (float(column[(*where, bucket)]) - origin for column in (times.ready_s, times.back_s))
         _add(spans, "communication", rank, number, ready, back, name)
-        start, stop = (float(edge[where]) - origin for edge in lengths[bucket])
+        start, stop = (float(edge[where]) - origin for edge in waiting[bucket])
         if stop > start:
             cause = f"waited for rank {times.awaited_rank[(*where, bucket)]:.0f} to enter the exchange of {name}"
             _add(spans, "exposed", rank, number, exposed_from, start, name)
@@ -150,7 +150,7 @@ def _add_exchange(
 def _add_backward(
     spans: Spans, rank: int, number: int, start_s: float, end_s: float, layers: Sequence[tuple[str, float]]
 ) -> None:
-    """Add backward as one span, or as one for each layer."""
+    """Add the backward pass as one span, or as one span per layer."""
     total_s = sum(seconds for _, seconds in layers)
     if not total_s:
         _add(spans, "backward", rank, number, start_s, end_s)

@@ -1,4 +1,4 @@
-"""What happened, in columns: when each worker did what, and stretches of time to draw."""
+"""Trace of a run in columns: times of each worker's iterations, and spans to draw."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 @dataclass
 class Spans:
-    """Stretches of one rank's time.
+    """Time spans of ranks, in columns.
 
-    `kind` is one of forward, backward, update, communication (a bucket in flight, beside the compute),
-    copy, waiting (for slower ranks), exposed (communication that nothing hides), input. `name` says
-    which layer or bucket; `cause` says in words why, where there is something to say.
+    `kind` is one of forward, backward, update, communication (a bucket in flight, overlapping with compute), copy,
+    waiting (for slower ranks), exposed (communication without overlap), input. `name` is the layer or bucket. `cause`
+    explains the span as text; it may be empty.
     """
 
     kind: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Spans:
     def add(
         self, kind: str, rank: int, iteration: int, start_s: float, end_s: float, name: str = "", cause: str = ""
     ) -> None:
-        """Note one stretch of a rank's time, in seconds of the simulated clock."""
+        """Add one span of a rank, in seconds of simulated time."""
         self.kind.append(kind)
         self.rank.append(rank)
         self.iteration.append(iteration)
@@ -48,27 +48,26 @@ class Spans:
         return len(self.kind)
 
 
-LASTING = ("bubble_s", "called_waiting_s", "called_s", "offload_s", "slowed_s")
-"""Columns of a timesheet that say how long something was, and not when."""
+DURATION_COLUMNS = ("bubble_s", "called_waiting_s", "called_s", "offload_s", "slowed_s")
+"""Columns of a timesheet that are durations, not times."""
 
 
 @dataclass
 class Timesheet:
-    """When each worker did what, in simulated seconds; NaN where nothing has happened.
+    """Times of each worker's iterations, in simulated seconds; NaN where an event has not happened.
 
-    [num_ranks, num_iterations]: `begin_s`, `fetched_s` (its samples are there; NaN without an input stage),
-    `forward_s` (end of forward), `computed_s` (end of backward), `exchanged_s` (all buckets back), `end_s`
-    (updated). [num_ranks, num_iterations, num_buckets]:
-    `ready_s` (its turn has come), `enter_s` (in the exchange), `left_s` (out of it), `back_s` (where the
-    worker needs it), `awaited_s` (when the last of those it had to wait for was there) and `awaited_rank`
-    (who that was); both are there from when it begins to wait for somebody who has not come, the time being infinite.
-    A worker that gets ahead of others has more iterations than they; the rest of a row is NaN.
+    [num_ranks, num_iterations]: `begin_s`, `fetched_s` (samples are ready; NaN without an input stage), `forward_s`
+    (end of the forward pass), `computed_s` (end of the backward pass), `exchanged_s` (all buckets back), `end_s`
+    (updated). [num_ranks, num_iterations, num_buckets]: `ready_s` (the bucket may be exchanged), `enter_s` (enters the
+    exchange), `left_s` (leaves it), `back_s` (result is where the worker needs it), `awaited_s` (the last awaited rank
+    has entered) and `awaited_rank` (that rank). While an awaited rank has not entered, `awaited_s` is infinite. A
+    worker that is ahead of others has more iterations; the rest of a row is NaN.
 
-    Where a model is laid over several workers, seconds before `computed_s` in which one did nothing: `bubble_s` (it
-    waited for what another stage computes), `called_waiting_s` (for others of its group to enter a collective),
-    `called_s` (for messages and collectives on their way) and `offload_s` (for its host: copies over PCIe and what that
-    updates); all [num_ranks, num_iterations]. Of what it computes, `slowed_s` [num_ranks, num_iterations] were lost to
-    collectives that held multiprocessors.
+    In a layout over several workers, idle seconds before `computed_s`, all [num_ranks, num_iterations]: `bubble_s`
+    (waiting for another stage's compute), `called_waiting_s` (waiting for others of its group to enter a collective),
+    `called_s` (waiting for messages and collectives in flight) and `offload_s` (waiting for the host: copies over PCIe
+    and its updates). `slowed_s` [num_ranks, num_iterations] is compute time lost to collectives that occupied
+    multiprocessors.
     """
 
     begin_s: np.ndarray
@@ -91,43 +90,43 @@ class Timesheet:
 
     @classmethod
     def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:
-        """Make a sheet on which nothing is noted yet."""
+        """Return an empty timesheet."""
         flat = [np.full((num_ranks, num_iterations), np.nan) for _ in range(6)]
         deep = [np.full((num_ranks, num_iterations, num_buckets), np.nan) for _ in range(6)]
-        lasting = [np.zeros((num_ranks, num_iterations)) for _ in LASTING]
+        lasting = [np.zeros((num_ranks, num_iterations)) for _ in DURATION_COLUMNS]
         return cls(*flat, *deep, *lasting)
 
-    def make_room(self, iteration: int) -> None:
-        """See to it that this iteration can be noted, of any rank."""
-        room = self.begin_s.shape[1]
-        if iteration < room:
+    def extend_to(self, iteration: int) -> None:
+        """Extend the columns so that they have this iteration."""
+        size = self.begin_s.shape[1]
+        if iteration < size:
             return
         for column in fields(self):
             old = getattr(self, column.name)
-            blank = 0.0 if column.name in LASTING else np.nan
-            more = np.full((old.shape[0], max(iteration + 1 - room, room), *old.shape[2:]), blank)
+            blank = 0.0 if column.name in DURATION_COLUMNS else np.nan
+            more = np.full((old.shape[0], max(iteration + 1 - size, size), *old.shape[2:]), blank)
             setattr(self, column.name, np.concatenate([old, more], axis=1))
 
     @property
     def num_begun(self) -> int:
-        """How many iterations the worker who is farthest ahead has begun."""
+        """Number of iterations that the worker furthest ahead has begun."""
         return int(np.flatnonzero(~np.isnan(self.begin_s).all(axis=0))[-1]) + 1
 
-    def put_off(self, at_s: Sequence[float], seconds: Sequence[float]) -> Timesheet:
-        """Return this sheet with what came after each of some times so many seconds later, one delay upon the other."""
+    def delayed(self, at_s: Sequence[float], seconds: Sequence[float]) -> Timesheet:
+        """Return the timesheet with delays inserted: all times after `at_s[i]` are `seconds[i]` later, cumulatively."""
         delays_s = np.cumsum([0.0, *seconds])
 
         def later(name: str) -> np.ndarray:
             column: np.ndarray = getattr(self, name)
-            is_time = name.endswith("_s") and name not in LASTING
+            is_time = name.endswith("_s") and name not in DURATION_COLUMNS
             return column + delays_s[np.searchsorted(at_s, column)] if is_time else column
 
         return Timesheet(*(later(column.name) for column in fields(self)))
 
-    def cut_off(self, time_s: float, has_input: bool) -> Timesheet:
-        """Return this sheet with every iteration that has not ended cut off at a time, as far as it had come then.
+    def truncated(self, time_s: float, has_input: bool) -> Timesheet:
+        """Return the timesheet with unfinished iterations cut off at a time.
 
-        With `has_input`, a worker that had no samples yet was waiting for them.
+        With `has_input`, a worker without samples was waiting for them.
         """
         times = Timesheet(*(getattr(self, column.name).copy() for column in fields(self)))
         cut = ~np.isnan(times.begin_s) & np.isnan(times.end_s)
@@ -143,11 +142,11 @@ class Timesheet:
         return times
 
     def select(self, iterations: slice) -> Timesheet:
-        """Return this sheet with some of its iterations only."""
+        """Return the timesheet of some iterations."""
         return Timesheet(*(getattr(self, column.name)[:, iterations] for column in fields(self)))
 
     def with_buckets(self, num_buckets: int) -> Timesheet:
-        """Return this sheet with room for more buckets, of which nothing is noted."""
+        """Return the timesheet extended to more buckets, which are NaN."""
 
         def widened(column: np.ndarray) -> np.ndarray:
             if column.ndim == 2:
@@ -158,25 +157,25 @@ class Timesheet:
         return Timesheet(*(widened(getattr(self, column.name)) for column in fields(self)))
 
     def with_iterations(self, num_iterations: int) -> Timesheet:
-        """Return this sheet with room for more iterations, of which nothing is noted."""
+        """Return the timesheet cut or extended to this number of iterations; new ones are empty."""
         if self.begin_s.shape[1] < num_iterations:
-            self.make_room(num_iterations - 1)
+            self.extend_to(num_iterations - 1)
         return self.select(slice(0, num_iterations))
 
     @classmethod
     def of_ranks(cls, sheets: Sequence[Timesheet], order: np.ndarray) -> Timesheet:
-        """Return one sheet of the ranks of several, which have as many iterations and buckets; row i is `order[i]`."""
+        """Return one timesheet of the ranks of several of one shape; row i is `order[i]` of their concatenation."""
         names = [column.name for column in fields(cls)]
         return cls(*(np.concatenate([getattr(sheet, name) for sheet in sheets])[order] for name in names))
 
     def repeated(self, num_iterations: int, period_s: float) -> Timesheet:
-        """Return this sheet with its last iteration come again, every `period_s`, until there are so many."""
-        played = self.begin_s.shape[1]
-        again = np.arange(1, num_iterations - played + 1) * period_s
+        """Return the timesheet with its last iteration repeated every `period_s`, up to `num_iterations`."""
+        simulated = self.begin_s.shape[1]
+        again = np.arange(1, num_iterations - simulated + 1) * period_s
 
         def extended(name: str) -> np.ndarray:
             column: np.ndarray = getattr(self, name)
-            is_time = name.endswith("_s") and name not in LASTING
+            is_time = name.endswith("_s") and name not in DURATION_COLUMNS
             shift = again if is_time else np.zeros_like(again)
             later = column[:, -1:] + (shift[None, :] if column.ndim == 2 else shift[None, :, None])
             return np.concatenate([column, later], axis=1)

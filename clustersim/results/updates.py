@@ -1,4 +1,4 @@
-"""The update log: on which version of the model each gradient was computed, and to which it was applied."""
+"""The update log: for each gradient, the model version it was computed on and the one it was applied to."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-EVERYBODY = -1
-"""Stands for the worker where all workers' gradients make one update together."""
+ALL_WORKERS = -1
+"""Value of the worker where one update has the gradients of all workers."""
 
 
 class Update(NamedTuple):
-    """One gradient that met the model, or came too late; `learning_rate` is relative to the rate that is set."""
+    """One gradient that was applied or dropped; `learning_rate` is relative to the configured rate."""
 
     time_s: float
     worker: int
@@ -34,14 +34,14 @@ class Update(NamedTuple):
         >>> print(Update(1.0, 3, 97, 101, 1.0, True))
         W_101 = W_100 - lr * dW_97 (worker 3, staleness 3)
         """
-        who = "all workers" if self.worker == EVERYBODY else f"worker {self.worker}"
+        source = "all workers" if self.worker == ALL_WORKERS else f"worker {self.worker}"
         applied = self.version_written - 1
         if not self.accepted:
-            return f"dW_{self.version_read} is dropped at W_{applied} ({who}, staleness {self.staleness})"
+            return f"dW_{self.version_read} is dropped at W_{applied} ({source}, staleness {self.staleness})"
         rate = "lr" if self.learning_rate == 1.0 else f"{self.learning_rate:.4g} lr"
         return (
             f"W_{self.version_written} = W_{applied} - {rate} * dW_{self.version_read} "
-            f"({who}, staleness {self.staleness})"
+            f"({source}, staleness {self.staleness})"
         )
 
 
@@ -49,7 +49,7 @@ class Update(NamedTuple):
 class UpdateLog:
     """Every gradient in the order in which it was applied or dropped, in columns [num_gradients]: 29 bytes each.
 
-    Gradients of one update write the same version. `worker` is a rank, or EVERYBODY.
+    Gradients of one update write the same version. `worker` is a rank, or ALL_WORKERS.
     """
 
     time_s: array[float] = field(default_factory=lambda: array("d"))
@@ -60,7 +60,7 @@ class UpdateLog:
     accepted: array[int] = field(default_factory=lambda: array("b"))
 
     def add(self, update: Update) -> None:
-        """Note one gradient."""
+        """Add one gradient."""
         self.time_s.append(update.time_s)
         self.worker.append(update.worker)
         self.version_read.append(update.version_read)
@@ -97,12 +97,12 @@ class UpdateLog:
         return UpdateLog(**{name: column[start:stop] for name, column in vars(self).items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the columns as JSON values, with the staleness spelt out."""
+        """Return the columns as JSON values, including the staleness."""
         columns = {name: column.tolist() for name, column in vars(self).items()}
         return {**columns, "staleness": self.staleness.tolist(), "accepted": self.is_accepted.tolist()}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> UpdateLog:
-        """Read what `to_dict` wrote."""
+        """Return the columns of a JSON document."""
         kinds = {name: column.typecode for name, column in vars(cls()).items()}
         return cls(**{name: array(kinds[name], document[name]) for name in kinds if name in document})

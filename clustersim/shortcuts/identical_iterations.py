@@ -65,7 +65,7 @@ def second_like_the_first(
     found = []
     for job, times in zip(jobs, firsts, strict=True):
         early_s = cycle_s - times.end_s
-        later = replace(times.put_off([-np.inf], [cycle_s]), begin_s=times.end_s)
+        later = replace(times.delayed([-np.inf], [cycle_s]), begin_s=times.end_s)
         if _begins_by_waiting(job, laid_out):
             later = replace(later, bubble_s=times.bubble_s + early_s)
         elif not (early_s <= _SAME * cycle_s).all():

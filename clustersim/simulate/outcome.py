@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from clustersim.execution import Job, Window
-from clustersim.results import EVERYBODY, JobRun, Spans, Timesheet, Update, UpdateLog, parts
+from clustersim.results import ALL_WORKERS, JobRun, Spans, Timesheet, Update, UpdateLog, parts
 from clustersim.simulate.own_updates import come_again
 
 
@@ -64,7 +64,7 @@ class Outcome:
     @property
     def update_s(self) -> float:
         """The mean time between two updates of the model, of which each takes as many gradients that are applied."""
-        if EVERYBODY in self.updates.worker:
+        if ALL_WORKERS in self.updates.worker:
             return self.iteration_s
         return self.window_s / (int(self.updates.is_accepted.sum()) / self.gradients_per_update)
 
@@ -77,7 +77,7 @@ class Outcome:
     @property
     def staleness(self) -> np.ndarray:
         """[num_gradients] staleness of each gradient that was applied and counts."""
-        if EVERYBODY in self.updates.worker:
+        if ALL_WORKERS in self.updates.worker:
             of_all: np.ndarray = np.repeat(self.updates.staleness, np.count_nonzero(self.weights, axis=0))
             return of_all
         accepted = self.updates.is_accepted
@@ -87,14 +87,14 @@ class Outcome:
     @property
     def gradients(self) -> tuple[int, int]:
         """How many gradients that count were applied, and how many dropped."""
-        if EVERYBODY in self.updates.worker:
+        if ALL_WORKERS in self.updates.worker:
             return int(np.count_nonzero(self.weights)), 0
         pushed, accepted = self.pushed[self.updates.worker], self.updates.is_accepted
         return int(pushed[accepted].sum()), int(pushed[~accepted].sum())
 
     def worker_staleness(self) -> tuple[float | None, ...]:
         """Return the mean staleness of each worker's gradients [num_ranks], None for one that has none of its own."""
-        if EVERYBODY in self.updates.worker:
+        if ALL_WORKERS in self.updates.worker:
             return (float(self.updates.staleness.mean()),) * len(self.gpus)
         accepted = self.updates.is_accepted
         ranks = np.asarray(self.updates.worker)[accepted]
@@ -132,7 +132,7 @@ class Outcome:
     def repeated(self, num_iterations: int, period_s: float, shortcut: str) -> Outcome:
         """Return this outcome with its last iteration come again until there are so many."""
         times = self.times.repeated(num_iterations, period_s)
-        if EVERYBODY in self.updates.worker:
+        if ALL_WORKERS in self.updates.worker:
             updates = _in_step(times, [int(self.updates.staleness[-1])] * times.num_begun)
         else:
             updates = come_again(self.updates, len(self.gpus), self.updates_per_iteration, num_iterations, period_s)
@@ -159,7 +159,7 @@ def outcome_of(job: Job, link_bytes: np.ndarray | None = None) -> Outcome:
         link_bytes = carried / num_played
     else:
         sheet = times.select(slice(0, times.num_begun))
-        times = sheet.cut_off(window.end_s, job.input_stage is not None)
+        times = sheet.truncated(window.end_s, job.input_stage is not None)
         updates = job.updates.part(window.first_row, window.last_row)
         num_cycles = int(job.gradients_per_push[updates.worker].sum())
         weights, done = window_weights(times, window, ~np.isnan(sheet.end_s), num_cycles)
@@ -221,5 +221,5 @@ def _in_step(times: Timesheet, staleness: Sequence[int]) -> UpdateLog:
     """
     log, oldest = UpdateLog(), max(staleness, default=0)
     for number, (time_s, behind) in enumerate(zip(times.end_s.max(axis=0).tolist(), staleness, strict=True), oldest):
-        log.add(Update(time_s, EVERYBODY, number - behind, number + 1, 1.0, True))
+        log.add(Update(time_s, ALL_WORKERS, number - behind, number + 1, 1.0, True))
     return log

@@ -177,7 +177,7 @@ def _first_is_enough(jobs: list[Job], setup: Setup, executor: LayoutExecutor | N
 def _whole(job: Job, times: Timesheet, executor: LayoutExecutor | None) -> Timesheet:
     """Return the times of all ranks of a job with what was left out, of those that its executor has played."""
     if executor is not None and (left_out := executor.stage_programs.skipped):
-        times = times.put_off([gap.at_s for gap in left_out], [gap.seconds for gap in left_out])
+        times = times.delayed([gap.at_s for gap in left_out], [gap.seconds for gap in left_out])
     if job.is_folded:
         note_for_all(times)
     return times

@@ -11,11 +11,11 @@ import numpy as np
 
 from clustersim.hardware import load_gpu
 from clustersim.results import (
-    Cycles,
     Interval,
-    Published,
+    PublishedFigure,
     Run,
     Spans,
+    WorkerIterations,
     breakdown,
     busiest_links,
     confidence_interval,
@@ -23,7 +23,7 @@ from clustersim.results import (
     link_classes,
     mean_jobs,
     staleness_summary,
-    stretch_spans,
+    window_spans,
 )
 from clustersim.scenario import Point
 from clustersim.simulate.memory_time import memory_lines
@@ -67,7 +67,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         memory_parts=fullest,
         provenance=setup.reference.provenance(),
         published=tuple(
-            Published(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
+            PublishedFigure(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
             for figure in point.published
             if figure.num_gpus == point.num_gpus
         ),
@@ -109,7 +109,7 @@ def _with_detail(run: Run, setup: Setup, outcomes: list[Outcome]) -> Run:
         worker_staleness=first.worker_staleness(),
         updates=first.updates,
         more_updates=tuple(outcome.updates for outcome in outcomes[1:]),
-        cycles=Cycles.of(first.times, first.weights > 0),
+        cycles=WorkerIterations.of(first.times, first.weights > 0),
         layers=_layers(setup),
         spans=_spans(setup, first),
         memory_lines=() if setup.laid_out is None or first.spans is None else memory_lines(setup.laid_out, first.spans),
@@ -192,7 +192,7 @@ def _spans(setup: Setup, outcome: Outcome) -> Spans:
         return outcome.spans
     detailed = set(range(min(_DETAILED_RANKS, setup.point.num_gpus)))
     if not outcome.in_step:
-        return stretch_spans(outcome.times, outcome.weights > 0, outcome.iteration_s, layers, buckets, detailed)
+        return window_spans(outcome.times, outcome.weights > 0, outcome.iteration_s, layers, buckets, detailed)
     iteration = outcome.times.end_s.shape[1] - 1
     slowest = int(outcome.times.computed_s[:, iteration].argmax())
     return iteration_spans(outcome.times, iteration, layers, buckets, {*detailed, slowest})

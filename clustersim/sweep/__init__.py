@@ -1,6 +1,6 @@
-"""Many runs of one scenario: every point of its axes, one after the other or a chosen few.
+"""Sweeps: one run per point of a scenario's axes, sequentially or in several processes.
 
-A sweep knows scenarios and how to have them simulated; what comes out is plain data.
+It simulates the points of a scenario; the results are plain data.
 """
 
 from clustersim.sweep.points import sweep

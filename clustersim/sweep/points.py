@@ -1,4 +1,4 @@
-"""Every point of a scenario becomes a run."""
+"""Simulation of all points of a scenario."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
 from clustersim.scenario import Point, Scenario, SweepPoint, at_points, load_scenario
 from clustersim.simulate import Forecast, Workloads, forecast
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 
 Progress = Callable[[float, str], None]
-"""Told which share of the sweep is done, 0 to 1, and which point is being played."""
+"""Takes the share of the sweep that is done, 0 to 1, and the point in progress."""
 
 
 def sweep(
@@ -24,18 +24,18 @@ def sweep(
     exact: bool = False,
     workers: int = 1,
 ) -> Sweep:
-    """Simulate all points of a scenario, given as one, by name, by path or as a mapping.
+    """Simulate all points of a scenario: a `Scenario`, a name, a path or a mapping.
 
-    `exact` turns every shortcut off. `workers` is how many processes take part, as many as there are cores where it is
-    0; what comes out is the same.
+    `exact` turns all shortcuts off. `workers` is the number of processes, 0 for one per core; the result does not
+    depend on it.
     """
     check_number("workers", workers, least=0, is_whole=True)
     check_callable("progress", progress, "a function of a share and a point")
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     points = loaded.points()
     labels = [", ".join(f"{key} {value}" for key, value in axes.items()) for axes, _ in points]
-    play = _one_by_one if workers == 1 or len(points) == 1 else _side_by_side
-    forecasts = play(points, labels, progress, exact, workers)
+    simulate = _sequential if workers == 1 or len(points) == 1 else _parallel
+    forecasts = simulate(points, labels, progress, exact, workers)
     return Sweep(
         version=__version__,
         scenario={"name": loaded.name, **loaded.raw},
@@ -48,10 +48,10 @@ def sweep(
     )
 
 
-def _one_by_one(
+def _sequential(
     points: list[SweepPoint], labels: list[str], progress: Progress, exact: bool, workers: int
 ) -> list[Forecast]:
-    """Return the forecast of each point, which share what they have worked out."""
+    """Return the forecast of each point, with one cache for all."""
     forecasts, workloads = [], Workloads()
     for number, (axes, point) in enumerate(points):
 
@@ -62,39 +62,39 @@ def _one_by_one(
     return forecasts
 
 
-def _side_by_side(
+def _parallel(
     points: list[SweepPoint], labels: list[str], progress: Progress, exact: bool, workers: int
 ) -> list[Forecast]:
-    """Return the forecast of each point, worked out in several processes."""
+    """Return the forecast of each point, from several processes."""
 
-    def done(number: int, how_many: int) -> None:
-        progress(how_many / len(points), labels[number])
+    def on_done(number: int, num_done: int) -> None:
+        progress(num_done / len(points), labels[number])
 
-    with Pool(workers) as pool:
-        asked = [(axes, point, exact) for axes, point in points]
+    with ProcessPool(workers) as pool:
+        tasks = [(axes, point, exact) for axes, point in points]
         order = sorted(range(len(points)), key=lambda number: -points[number].point.num_gpus)
-        return pool.map(_forecast, asked, done, order)
+        return pool.map(_forecast, tasks, on_done, order)
 
 
-def _forecast(asked: tuple[dict[str, Any], Point, bool]) -> Forecast:
-    """Return the forecast of a point in a process that may have worked out others before."""
-    axes, point, exact = asked
+def _forecast(task: tuple[dict[str, Any], Point, bool]) -> Forecast:
+    """Return the forecast of a point in a worker process, with the cache of the process."""
+    axes, point, exact = task
     return forecast(point, axes, exact=exact, workloads=_WORKLOADS)
 
 
 _WORKLOADS = Workloads()
-"""What this process has worked out, where it is one of several."""
+"""Cache of a worker process."""
 
 
 def _warnings(groups: list[tuple[str, ...]], axes: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Return every warning once, and of those that not all points have, at which points it came up."""
-    told = []
+    """Return every warning once; warnings that not all points have name their points."""
+    warnings = []
     for warning in _all(groups):
         where = at_points([number for number, group in enumerate(groups) if warning in group], axes)
-        told.append(f"{warning} (at {where})" if where else warning)
-    return tuple(told)
+        warnings.append(f"{warning} (at {where})" if where else warning)
+    return tuple(warnings)
 
 
 def _all(groups: Any) -> tuple[str, ...]:
-    """Return every sentence once, in the order in which they first came."""
+    """Return the distinct texts in the order of their first occurrence."""
     return tuple(dict.fromkeys(sentence for group in groups for sentence in group))

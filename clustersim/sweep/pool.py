@@ -1,4 +1,4 @@
-"""Work done side by side in processes of its own: what comes out is the same however many there are."""
+"""Process pool whose results do not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class Pool:
-    """Processes that are started when they are first needed, and end with the `with` block.
+class ProcessPool:
+    """Worker processes that start when first needed and end with the `with` block.
 
-    `workers` is how many there are at most, as many as there are cores where it is 0. With one, the work is done in
-    this process. What they are asked must be a function of a module, and it and its items must pickle.
+    `workers` is the maximum number, 0 for one per core. With one, the work is done in this process. The work must be a
+    function of a module, and its items must be picklable.
 
-    >>> with Pool(1) as pool:
+    >>> with ProcessPool(1) as pool:
     ...     pool.map(abs, [-2, 1])
     [2, 1]
     """
@@ -41,31 +41,31 @@ class Pool:
 
     def map(
         self,
-        work: Callable[[Item], Answer],
+        work: Callable[[Item], Result],
         items: Sequence[Item],
-        done: Callable[[int, int], None] = lambda number, how_many: None,
+        on_done: Callable[[int, int], None] = lambda number, num_done: None,
         order: Sequence[int] | None = None,
-    ) -> list[Answer]:
-        """Return the answer to each item, in their order whoever is done first.
+    ) -> list[Result]:
+        """Return the result of each item, in the order of the items.
 
-        `done` is told the number of an item that is done and how many are; `order` has the numbers of the items in the
-        order in which they are begun: the longest first, so that nothing long is left to the end.
+        `on_done` takes the index of a finished item and the number of finished ones. `order` has the indices of the
+        items in the order of their start: the longest first, so that the last ones are short.
         """
         if min(self._most, len(items)) <= 1:
-            answers = []
+            results = []
             for number, item in enumerate(items):
-                answers.append(work(item))
-                done(number, number + 1)
-            return answers
+                results.append(work(item))
+                on_done(number, number + 1)
+            return results
         from concurrent.futures import as_completed
 
         executor = self._started()
         running = {executor.submit(work, items[number]): number for number in order or range(len(items))}
-        found: dict[int, Answer] = {}
-        for how_many, future in enumerate(as_completed(running), start=1):
+        found: dict[int, Result] = {}
+        for num_done, future in enumerate(as_completed(running), start=1):
             number = running[future]
             found[number] = future.result()
-            done(number, how_many)
+            on_done(number, num_done)
         return [found[number] for number in range(len(items))]
 
     def _started(self) -> ProcessPoolExecutor:
@@ -78,15 +78,15 @@ class Pool:
 
 
 def _begin() -> None:
-    """Make ready a worker, which does nothing but simulate."""
-    _end_with_us()
+    """Initialize a worker process."""
+    _end_with_parent()
     from clustersim.simulate.garbage import collect_seldom
 
     collect_seldom()
 
 
-def _end_with_us() -> None:
-    """Let a worker end without a word when somebody stops the command, or as soon as the command has gone."""
+def _end_with_parent() -> None:
+    """End a worker silently when the command is interrupted or has ended."""
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
     from threading import Thread
@@ -103,7 +103,7 @@ def _end_with_us() -> None:
 
 
 def num_cores() -> int:
-    """Return how many cores this process may use; systems that do not say have all of the machine's."""
+    """Return the number of cores that this process may use; all cores where the system does not say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

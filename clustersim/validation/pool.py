@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clustersim.errors import InputError
 from clustersim.scenario.files import read_scenario
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 from clustersim.validation.question import Answer, Question, answer
 
 OnProgress = Callable[[float, str], None]
@@ -24,7 +24,7 @@ def answer_all(
     def told(number: int, how_many: int) -> None:
         tell(how_many / len(questions), _name(questions[number]))
 
-    with Pool(workers) as pool:
+    with ProcessPool(workers) as pool:
         return pool.map(answer, questions, told, order_of(questions))
 
 

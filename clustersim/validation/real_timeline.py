@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, choose
+from clustersim.report.lanes import COMMUNICATION, MAX_MARKS, select_marks
 from clustersim.report.marks import Mark
 from clustersim.report.palette import LABELS, PARTS
 from clustersim.report.words import duration, percent, plot_text, time_unit
-from clustersim.results import Cycles, Run, Spans
+from clustersim.results import Run, Spans, WorkerIterations
 from clustersim.validation.real_file import Asynchronous, InStep, SpanColumns, Sweep
 from clustersim.validation.real_jobs import Answered
 
@@ -70,8 +70,8 @@ def pair_data(answered: Answered) -> Pair | None:
     spans = measured_spans(phase.spans, ranks, run if not in_step else None, alone=run.num_gpus == 1)
     if not len(spans):
         return None
-    real = choose(replace(run, spans=spans, cycles=Cycles()), MAX_MARKS // 2, MAX_RANKS)
-    ours = choose(run, MAX_MARKS // 2, MAX_RANKS)
+    real = select_marks(replace(run, spans=spans, cycles=WorkerIterations()), MAX_MARKS // 2, MAX_RANKS)
+    ours = select_marks(run, MAX_MARKS // 2, MAX_RANKS)
     if real is None or ours is None:
         return None
     who = "rank" if ranks is None else "worker"

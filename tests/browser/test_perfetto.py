@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from clustersim.interchange import write_perfetto
-from tests.report.cycles import round_robin, run_of, spans_of
 from tests.report.synthetic import make_run
+from tests.report.worker_runs import round_robin, run_of, spans_of
 
 pytestmark = pytest.mark.browser
 

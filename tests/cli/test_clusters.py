@@ -1,4 +1,4 @@
-"""`collective` and `topology`: their numbers, their files, and what is wrong with a cluster."""
+"""`collective` and `topology`: numbers, files, and errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TestCollective:
         [
             ("8 Gb", "write Gbit or GB"),
             ("0B..8B", "above zero"),
-            ("9B..8B", "not smaller"),
+            ("9B..8B", "the smaller one first"),
             ("8B..", "expected a size"),
         ],
     )
@@ -77,9 +77,7 @@ class TestTopology:
         assert (document["num_hosts"], document["num_gpus"], document["num_links"]) == (4, 4, 8)
         assert document["route"]["latency_s"] == pytest.approx(2e-6)
 
-    def test_show_draws_beside_the_runs_unless_told_not_to(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_show_writes_a_drawing_unless_disabled(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["topology", "show", "star.yaml", "--no-report"]) == 0
         assert main(["topology", "show", "star.yaml", "--json"]) == 0
         assert not (folder / "runs").exists()
@@ -117,8 +115,8 @@ class TestTopology:
         assert main(command) == 3
         out, err = capsys.readouterr()
         errors = json.loads(out)["errors"]
-        told = [(each["file"], each["line"], each["column"], each["key"], each["got"]) for each in errors]
-        assert told == [
+        found = [(each["file"], each["line"], each["column"], each["key"], each["got"]) for each in errors]
+        assert found == [
             ("bad.yaml", 3, 7, "link", "10 Gb/s"),
             ("bad.yaml", 4, 8, "host.gpus", "gpus"),
             ("bad.yaml", 5, 1, "bogus", "bogus"),

@@ -1,4 +1,4 @@
-"""What the exit status says, what goes to which stream, and how a process ends."""
+"""Exit statuses, output streams, and the end of the process."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ class TestExitStatus:
         assert "Error: " in err
 
     @pytest.mark.parametrize("arguments", [["list", "nonsense"], ["copy", "nonsense"], ["collective", "nonsense"]])
-    def test_a_name_that_nobody_knows_is_3_wherever_it_stands(
-        self, arguments: list[str], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_an_unknown_name_exits_3(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         more = ["--topology", "titan", "--gpus", "4", "--bytes", "1 B"] if arguments[0] == "collective" else []
         assert main([*arguments, *more]) == 3
         assert "is called 'nonsense'" in capsys.readouterr().err
@@ -59,7 +57,7 @@ class TestExitStatus:
     @pytest.mark.parametrize(
         ("error", "status"), [(SimulationError("stuck"), 1), (InputError("wrong"), 3), (ToleranceError("off"), 4)]
     )
-    def test_ours_are_told_without_a_traceback(
+    def test_our_errors_have_no_traceback(
         self, error: Exception, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         fail_with(monkeypatch, error)
@@ -82,7 +80,7 @@ class TestExitStatus:
 
         monkeypatch.setattr("clustersim.data.shipped_files", interrupt)
         assert main(["copy", "x"]) == 130
-        assert capsys.readouterr() == ("", "interrupted: a file that was not finished has not been written\n")
+        assert capsys.readouterr() == ("", "interrupted: unfinished files were not written\n")
 
     def test_no_arguments_show_the_help(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([]) == 2
@@ -192,11 +190,11 @@ sys.exit(main(["copy", "x"]))
 
 
 class TestProgress:
-    def test_a_log_is_told_once_a_second_and_tenth_at_most(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_log_has_at_most_one_line_per_second_and_tenth(self, capsys: pytest.CaptureFixture[str]) -> None:
         times = iter([0.0, 0.4, 1.1, 1.5, 2.2, 3.3, 4.4])
-        tell = _lines(clock=lambda: next(times))
+        on_progress = _lines(clock=lambda: next(times))
         for share in (0.25, 0.5, 0.75, 0.875, 0.9, 1.0):
-            tell(share, "num_gpus 2")
+            on_progress(share, "num_gpus 2")
         said = [f"simulated {share} (num_gpus 2)" for share in ("50%", "88%", "100%")]
         assert capsys.readouterr().err.splitlines() == said
 

@@ -78,7 +78,7 @@ class TestRun:
             (["stragglers: [{kind: gamma, cv: 1, of: []}]"], "stragglers.0.of", 7),
         ],
     )
-    def test_what_cannot_be_played_is_told_at_its_line_before_anything_runs(
+    def test_invalid_values_are_reported_with_their_line_before_a_run(
         self, changes: list[str], key: str, line: int, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         again = {change.partition(":")[0] for change in changes}
@@ -86,9 +86,9 @@ class TestRun:
         (folder / "bad.yaml").write_text("\n".join([*kept, *changes]) + "\n")
         assert main(["run", "bad.yaml", "--json"]) == 3
         out, err = capsys.readouterr()
-        (told,) = json.loads(out)["errors"]
-        assert (told["file"], told["line"], told["key"]) == ("bad.yaml", line, key)
-        assert None not in (told["column"], told["got"], told["allowed"])
+        (error,) = json.loads(out)["errors"]
+        assert (error["file"], error["line"], error["key"]) == ("bad.yaml", line, key)
+        assert None not in (error["column"], error["got"], error["allowed"])
         assert f"bad.yaml:{line}:" in err
         assert "Traceback" not in err
         assert "%" not in err  # no progress was shown
@@ -118,14 +118,14 @@ class TestRun:
         assert main(["run", "tiny.yaml"]) == 0
         assert main(["run", "tiny.yaml", "--no-report"]) == 0
         assert not report.exists()
-        assert "removed: runs/tiny/report.html, of an earlier run" in capsys.readouterr().out
-        report.write_text("<p>somebody's own</p>")
+        assert "removed: runs/tiny/report.html of an earlier run" in capsys.readouterr().out
+        report.write_text("<p>written by a user</p>")
         assert main(["run", "tiny.yaml", "--report", "other.html"]) == 0
-        assert report.read_text() == "<p>somebody's own</p>"
+        assert report.read_text() == "<p>written by a user</p>"
 
     def test_report_of_no_run_exits_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["report", "runs/none"]) == 3
-        assert "there is no saved run" in capsys.readouterr().err
+        assert "no saved run found" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("name", "folder"), [("plain", "plain"), ("../../up", "up"), ("a b/c", "a-b-c"), ("..", "scenario")]

@@ -1,4 +1,4 @@
-"""`list`, `copy` and `schema`: what comes with clustersim."""
+"""`list`, `copy` and `schema`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TestListCopySchema:
     def test_copy_overwrites_nothing(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["copy", "firecaffe-googlenet"]) == 0
         assert main(["copy", "firecaffe-googlenet"]) == 3
-        assert "exists already" in capsys.readouterr().err
+        assert "already exists" in capsys.readouterr().err
         assert main(["copy", "firecaffe-googlenet", "no/such/folder.yaml"]) == 3
         assert "cannot write" in capsys.readouterr().err
 

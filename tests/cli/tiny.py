@@ -1,4 +1,4 @@
-"""A scenario and a cluster that are forecast at once, and the files that a command leaves."""
+"""A small scenario and cluster for fast forecasts, and the files that a command writes."""
 
 from __future__ import annotations
 

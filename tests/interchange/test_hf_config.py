@@ -268,7 +268,7 @@ def test_the_command_writes_a_file_and_says_what_a_sample_is(
     assert out == "workload: mine.yaml\nmine: 185 layers, 124.440 M parameters, 291.648 GFLOP forward per sequence\n"
     assert err.splitlines() == [
         "note: a sample is 1024 tokens; --tokens says otherwise",
-        "note: the catalogue's gpt2-small has the same parameters and FLOP, and published rates where there are any",
+        "note: the catalogue's gpt2-small has the same parameters and FLOP, and published rates if there are any",
     ]
     assert read_workload_file("mine.yaml")[0].layers == import_hf("config.json").model.layers
     assert main(["import", "hf", "config.json", "--tokens", "1000"]) == 0

@@ -1,4 +1,4 @@
-"""A training with failures in a trace: its stretches follow each other over the width of the trace."""
+"""A training with failures in a trace: its states follow each other over the width of the trace."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def events():
     return trace_events(replace(make_run(8), failures=TIMES))
 
 
-def stretches(events):
+def states(events):
     return [event for event in events if event["ph"] == "X" and event["cat"] in CATEGORIES]
 
 
 def test_a_failure_loses_work_and_then_the_training_is_down(events):
-    assert [(event["name"], event["args"]["duration_s"] / DAY) for event in stretches(events)] == [
+    assert [(event["name"], event["args"]["duration_s"] / DAY) for event in states(events)] == [
         ("useful work and checkpoints", pytest.approx(2.4)),
         ("lost work: host 1", pytest.approx(0.6)),
         ("down and restart: host 1", pytest.approx(0.25)),
@@ -35,7 +35,7 @@ def test_a_failure_loses_work_and_then_the_training_is_down(events):
 
 
 def test_the_whole_training_is_as_wide_as_the_trace_and_its_process_says_how_much_smaller(events):
-    rows = stretches(events)
+    rows = states(events)
     (pid,) = {event["pid"] for event in rows}
     others = [event for event in events if event["ph"] == "X" and event["pid"] != pid]
     width = max(event["ts"] + event["dur"] for event in others) - min(event["ts"] for event in others)

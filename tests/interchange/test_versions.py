@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from clustersim.interchange import trace_events
-from tests.report.cycles import round_robin, run_of, spans_of
 from tests.report.synthetic import make_run
+from tests.report.worker_runs import round_robin, run_of, spans_of
 
 
 @pytest.fixture(scope="module")

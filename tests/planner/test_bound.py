@@ -1,4 +1,4 @@
-"""No layout is simulated in less than its bound, and what it holds is what a layout that is worked out holds."""
+"""Bounds of layouts are at most the simulated times; their peak memory equals that of simulated layouts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
-from clustersim.planner.bound import least_iteration_s, least_passes_s
-from clustersim.planner.material import Material, point_of
-from clustersim.planner.room import Rooms
-from clustersim.planner.shapes import stage_shapes
+from clustersim.planner.bound import min_compute_s, min_iteration_s
+from clustersim.planner.layout_costs import LayoutCosts, point_of
+from clustersim.planner.pass_order import stage_passes
+from clustersim.planner.peak_memory import PeakMemory
 from clustersim.planner.space import Choice, Divisible, Space
 from clustersim.scenario import Point, load_scenario
 from clustersim.simulate import Workloads, forecast
@@ -36,14 +36,14 @@ NUM_GPUS, BATCH = 4, 8
 
 
 @lru_cache(maxsize=32)
-def material(
+def costs(
     cluster: str,
     transport: str = "nccl",
     overlap: bool = True,
     model: str = "vgg11",
     algorithm: str = "auto",
     copies: str = "auto",
-) -> Material:
+) -> LayoutCosts:
     scenario = {
         "model": model,
         "num_gpus": NUM_GPUS,
@@ -54,7 +54,7 @@ def material(
         "memory_check": False,
         "num_iterations": 2,
     }
-    return Material(load_scenario(scenario).points()[0].point, Workloads())
+    return LayoutCosts(load_scenario(scenario).points()[0].point, Workloads())
 
 
 @lru_cache(maxsize=1)
@@ -67,10 +67,10 @@ def simulated_s(point: Point, choice: Choice) -> float:
     return forecast(point_of(point, choice)).run.iteration_s
 
 
-def checked_bound_s(of: Material, choice: Choice) -> float | None:
-    """Return the bound of a choice, which its simulated time keeps; None where both refuse the choice."""
+def checked_bound_s(of: LayoutCosts, choice: Choice) -> float | None:
+    """Return the bound of a choice after a check against its simulated time; None if both refuse the choice."""
     try:
-        least_s = least_iteration_s(of, choice)
+        least_s = min_iteration_s(of, choice)
     except InputError:
         with pytest.raises(InputError):
             simulated_s(of.point, choice)
@@ -79,12 +79,12 @@ def checked_bound_s(of: Material, choice: Choice) -> float | None:
     return least_s
 
 
-def check_bounded_and_held(of: Material, choice: Choice) -> None:
-    """Check that a choice is bounded by its simulated time and holds what that does, or that both refuse it."""
+def check_bounded_and_held(of: LayoutCosts, choice: Choice) -> None:
+    """Check bound and memory of a choice against its simulation, or that both refuse it."""
     if checked_bound_s(of, choice) is None:
         return
     setup = Setup(point_of(of.point, choice))
-    assert Rooms(of).fullest_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
+    assert PeakMemory(of).peak_bytes(choice) == pytest.approx(sum(setup.memory_bytes(of.kind).values()), rel=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
@@ -98,38 +98,36 @@ def check_bounded_and_held(of: Material, choice: Choice) -> None:
 def test_no_layout_is_simulated_in_less_than_its_bound(
     cluster: str, transport: str, overlap: bool, algorithm: str, number: int
 ) -> None:
-    of = material(cluster, transport, overlap, algorithm=algorithm)
+    of = costs(cluster, transport, overlap, algorithm=algorithm)
     choice = choices()[number % len(choices())]
     if choice.layout.sharding and of.point.strategy.sharding_mistakes(choice.layout.sharding):
         return
     least_s = checked_bound_s(of, choice)
     if least_s is not None:
-        assert 0 < least_passes_s(of, choice) <= least_s * (1 + 1e-9)
+        assert 0 < min_compute_s(of, choice) <= least_s * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("copies", ["pytorch", "pytorch-view", "horovod"])
 @pytest.mark.parametrize("sharding", [None, "zero-1", "zero-2", "zero-3"])
-def test_copies_that_are_asked_for_are_bounded_where_gradients_are_copied(
-    sharding: str | None, copies: str, overlap: bool
-) -> None:
-    """Nobody copies gradients that are shared out."""
-    of = material("NVLink in a host", overlap=overlap, copies=copies)
+def test_gradient_copies_are_bounded(sharding: str | None, copies: str, overlap: bool) -> None:
+    """Sharded gradients are not copied."""
+    of = costs("NVLink in a host", overlap=overlap, copies=copies)
     choice = next(
         each
         for each in choices()
         if each.grid.data == 4 and each.layout.micro_batches == 1 and each.layout.sharding == sharding
     )
     assert any(of.copies(choice)) == (sharding is None)
-    least_s = least_iteration_s(of, choice)
+    least_s = min_iteration_s(of, choice)
     assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
     if sharding:
-        assert least_s == least_iteration_s(material("NVLink in a host", overlap=overlap, copies="none"), choice)
+        assert least_s == min_iteration_s(costs("NVLink in a host", overlap=overlap, copies="none"), choice)
 
 
 @lru_cache(maxsize=1)
 def hybrid_choices() -> list[Choice]:
-    """Return choices of eight GPUs whose copies share out in groups."""
+    """Return choices of eight GPUs whose replicas shard in groups."""
     families = Space({8: [8]}, 8, {}, also=["sharding_over"]).families({})
     every = [choice for family in families for choice in family]
     return [each for each in every if each.layout.sharding_over and not each.layout.sequence_parallel]
@@ -142,11 +140,11 @@ def hybrid_choices() -> list[Choice]:
     overlap=st.booleans(),
     number=st.integers(0, 10_000),
 )
-def test_copies_that_share_out_in_groups_are_bounded_and_held_as_they_are_simulated(
+def test_sharding_groups_are_bounded_and_held_as_simulated(
     cluster: str, transport: str, overlap: bool, number: int
 ) -> None:
-    of = material(cluster, transport, overlap)
-    of = Material(of.point.model_copy(update={"num_gpus": 8}), Workloads())
+    of = costs(cluster, transport, overlap)
+    of = LayoutCosts(of.point.model_copy(update={"num_gpus": 8}), Workloads())
     choice = hybrid_choices()[number % len(hybrid_choices())]
     check_bounded_and_held(of, choice)
 
@@ -164,8 +162,8 @@ def offloading_choices() -> list[Choice]:
     overlap=st.booleans(),
     number=st.integers(0, 10_000),
 )
-def test_what_lies_in_hosts_is_bounded_and_held_as_it_is_simulated(cluster: str, overlap: bool, number: int) -> None:
-    of = material(cluster, overlap=overlap)
+def test_offloading_is_bounded_and_held_as_simulated(cluster: str, overlap: bool, number: int) -> None:
+    of = costs(cluster, overlap=overlap)
     choice = offloading_choices()[number % len(offloading_choices())]
     check_bounded_and_held(of, choice)
 
@@ -195,33 +193,33 @@ def divided_choices() -> list[Choice]:
     algorithm=st.sampled_from(["auto", "ring"]),
     number=st.integers(0, 10_000),
 )
-def test_divided_experts_and_tokens_are_bounded_and_held_as_they_are_simulated(
+def test_divided_experts_and_tokens_are_bounded_and_held_as_simulated(
     experts: str, cluster: str, algorithm: str, number: int
 ) -> None:
-    of = material(cluster, model=experts, algorithm=algorithm)
+    of = costs(cluster, model=experts, algorithm=algorithm)
     choice = divided_choices()[number % len(divided_choices())]
     check_bounded_and_held(of, choice)
 
 
 @pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
-def test_what_copies_share_out_is_bounded_by_the_algorithm_of_the_scenario(
+def test_sharding_is_bounded_by_the_algorithm_of_the_scenario(
     sharding: str,
 ) -> None:
-    """A name that no collective has is refused by every one of them."""
+    """An unknown name is refused by every collective."""
     shared = next(choice for choice in choices() if choice.layout.sharding == sharding and choice.grid.data == 4)
-    of = material("one GPU a host")
-    assert least_iteration_s(of, shared) > 0
+    of = costs("one GPU a host")
+    assert min_iteration_s(of, shared) > 0
     with pytest.raises(InputError, match="of-no-name"):
-        least_iteration_s(of, replace(shared, exchange=(("algorithm", "of-no-name"),)))
+        min_iteration_s(of, replace(shared, exchange=(("algorithm", "of-no-name"),)))
 
 
 @settings(max_examples=30, deadline=None)
 @given(number=st.integers(0, 10_000))
 def test_what_a_choice_holds_is_what_its_layout_holds(number: int) -> None:
-    of = material("NVLink in a host")
+    of = costs("NVLink in a host")
     choice = choices()[number % len(choices())]
     try:
-        held = Rooms(of).fullest_bytes(choice)
+        held = PeakMemory(of).peak_bytes(choice)
     except InputError:
         return
     setup = Setup(point_of(of.point, choice))
@@ -237,7 +235,7 @@ def test_casts_once_an_update_are_bounded_whatever_the_number_of_micro_batches()
         "topology": {**HOSTS, "num_hosts": 1, "host": host}, "strategy": {"kind": "all-reduce"},
         "memory_check": False, "num_iterations": 2,
     }  # fmt: skip
-    of = Material(load_scenario(scenario).points()[0].point, Workloads())
+    of = LayoutCosts(load_scenario(scenario).points()[0].point, Workloads())
     split = [each for each in choices() if each.layout.tensor == 2 and each.grid.pipeline == 1]
     assert {each.layout.micro_batches for each in split} > {1, 4}
     for choice in split:
@@ -245,23 +243,23 @@ def test_casts_once_an_update_are_bounded_whatever_the_number_of_micro_batches()
 
 
 def test_alone_the_bound_is_what_the_gpu_computes() -> None:
-    of = material("one GPU a host", "ideal")
+    of = costs("one GPU a host", "ideal")
     alone = Choice(1, BATCH, next(choice for choice in choices()).layout.model_copy(update={"data": 1}))
-    of = Material(of.point.model_copy(update={"num_gpus": 1}), Workloads())
+    of = LayoutCosts(of.point.model_copy(update={"num_gpus": 1}), Workloads())
     work = of.setup.workload(of.kind, BATCH)
-    assert least_iteration_s(of, alone) == pytest.approx(work.compute_s, rel=1e-12)
+    assert min_iteration_s(of, alone) == pytest.approx(work.compute_s, rel=1e-12)
 
 
-def test_a_bound_of_copies_is_exact_where_they_meet_once_at_the_end() -> None:
-    of = material("one GPU a host", "ideal", overlap=False)
+def test_the_bound_of_replicas_is_exact_for_one_exchange_at_the_end() -> None:
+    of = costs("one GPU a host", "ideal", overlap=False)
     copies = next(choice for choice in choices() if choice.layout.data == NUM_GPUS)
     assert copies.layout.micro_batches == 1
-    assert least_iteration_s(of, copies) == pytest.approx(simulated_s(of.point, copies), rel=1e-9)
+    assert min_iteration_s(of, copies) == pytest.approx(simulated_s(of.point, copies), rel=1e-9)
 
 
 @pytest.mark.parametrize(("schedule", "chunks"), [("1f1b", 1), ("gpipe", 1), ("interleaved", 2), ("zero-bubble", 1)])
 def test_the_shape_of_a_schedule_counts_every_pass(schedule: str, chunks: int) -> None:
-    for shape in stage_shapes(schedule, 4, 8, chunks):
+    for shape in stage_passes(schedule, 4, 8, chunks):
         assert np.array_equal(shape.every[:2], np.full((2, chunks), 8))
         assert shape.every[2].sum() == (8 if schedule == "zero-bubble" else 0)
 
@@ -270,7 +268,7 @@ def test_the_shape_of_a_schedule_counts_every_pass(schedule: str, chunks: int) -
 
 def test_a_pipeline_of_equal_stages_is_bounded_by_its_bubble() -> None:
     """(m + p - 1) passes of the slowest stage at most, and of the mean stage at least."""
-    of = material("one GPU a host", "ideal")
+    of = costs("one GPU a host", "ideal")
     piped = next(
         choice
         for choice in choices()
@@ -279,7 +277,7 @@ def test_a_pipeline_of_equal_stages_is_bounded_by_its_bubble() -> None:
     timed, begins = of.timed(piped), of.begins(piped)
     passes = [timed.forward_s + timed.backward_data_s + timed.backward_weights_s]
     stages = np.add.reduceat(passes[0], np.array(begins))
-    least_s = least_iteration_s(of, piped)
+    least_s = min_iteration_s(of, piped)
     assert least_s >= 4 * stages.max() + stages.min()
 
 
@@ -289,10 +287,10 @@ def test_a_bound_of_stages_alone_is_what_is_simulated() -> None:
     So it is with 1F1B: interleaved stages send for several chunks at once, and those of zero-bubble are not all done
     when the first one begins again.
     """
-    of = material("one GPU a host", "ideal")
+    of = costs("one GPU a host", "ideal")
     piped = next(
         choice
         for choice in choices()
         if (choice.grid.pipeline, choice.layout.micro_batches) == (NUM_GPUS, BATCH) and choice.layout.schedule == "1f1b"
     )
-    assert least_iteration_s(of, piped) == pytest.approx(simulated_s(of.point, piped), rel=1e-9)
+    assert min_iteration_s(of, piped) == pytest.approx(simulated_s(of.point, piped), rel=1e-9)

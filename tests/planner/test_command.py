@@ -1,4 +1,4 @@
-"""`clustersim plan` prints a table, JSON or CSV, and refuses as every command does."""
+"""`clustersim plan` prints a table, JSON or CSV, and has the usual error statuses."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def test_a_model_that_fits_nowhere_ends_with_status_3_and_the_nearest(capsys: py
     settings = ["parallelism.offload=none", "batch.per_gpu=1", "model=megatron-8.3b"]
     given = [part for setting in settings for part in ("--set", setting)]
     assert main(["plan", "offload", "--gpus", "1", "--workers", "1", "--quiet", *given]) == 3
-    told = capsys.readouterr().err
-    assert "no layout fits" in told
-    assert "on 8 GPUs it would fit with pipeline 8" in told
+    error = capsys.readouterr().err
+    assert "no layout fits" in error
+    assert "on 8 GPUs it would fit with pipeline 8" in error
 
 
-def test_the_table_says_how_many_there_were_and_why_others_lose(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_the_number_of_layouts_and_reasons(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", file, "--gpus", "2,4", "--objective", "cost", "--workers", "1", "--quiet"]) == 0
     printed = capsys.readouterr().out
-    assert "(the best)" in printed
+    assert "(best)" in printed
     assert "layouts, " in printed
     assert "$ / 1,000" in printed
 
@@ -63,7 +63,7 @@ def test_a_plan_that_is_stopped_is_printed_and_ends_with_status_130(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.planner.tune.play_all", stopped)
+    monkeypatch.setattr("clustersim.planner.tune.simulate_all", stopped)
     assert main(["plan", file, "--gpus", "2", "--top", "1", "--workers", "1", "--json"]) == 130
     printed = capsys.readouterr()
     assert json.loads(printed.out)["stopped"] is True
@@ -90,7 +90,7 @@ def test_csv_has_a_row_for_each_layout(file: str, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("text", ["", "0", "8,", "many", "-1"])
-def test_a_number_of_gpus_is_one(file: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_number_of_gpus_is_a_usage_error(file: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", file, "--gpus", text]) == 2
     assert "is not a number such as 64" in " ".join(capsys.readouterr().err.split())
 

@@ -1,4 +1,4 @@
-"""A search that goes on from what it had simulated."""
+"""An interrupted search continues from its simulated layouts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.planner.test_plan import NARROW, SCENARIO
 
 
 class Forecasts:
-    """Counts what is simulated, and lets somebody stop the search before one of them."""
+    """Counts simulations, and interrupts the search before one of them."""
 
     def __init__(self, stop_at: int | None = None):
         self.num, self.stop_at, self.real = 0, stop_at, search.forecast
@@ -52,7 +52,7 @@ def test_a_search_that_was_stopped_goes_on_from_there(monkeypatch: pytest.Monkey
     path = tmp_path / "journal.jsonl"
     without, num = planned(monkeypatch, None)
     stop_at = num - 1
-    with contextlib.suppress(KeyboardInterrupt):  # of a round that was not over nothing is told, but it is kept
+    with contextlib.suppress(KeyboardInterrupt):  # an unfinished round is not in the plan, but in the journal
         assert planned(monkeypatch, path, stop_at)[0]["stopped"]
     assert len(path.read_text().splitlines()) == 1 + stop_at
     assert planned(monkeypatch, path) == (without, num - stop_at)
@@ -78,17 +78,17 @@ def test_what_could_not_be_simulated_is_kept_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"precision": "amp-fp16"}, {"transport": "ideal"}, {"model": "alexnet"}])
-def test_the_file_of_another_question_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_the_journal_of_another_request_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     plan(NARROW, [2], workers=1, resume=path)
     before = path.read_text()
     changed = {**NARROW, **changes}
-    with pytest.raises(InputError, match="does not have layouts of this scenario"):
+    with pytest.raises(InputError, match="is of another scenario, other sheets or another version"):
         plan(changed, [2], workers=1, resume=path)
     assert path.read_text() == before
 
 
-def test_a_file_that_is_none_of_a_search_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a journal\n")
     with pytest.raises(InputError, match="name another file"):
@@ -101,8 +101,8 @@ def test_a_file_that_is_none_of_a_search_is_refused_and_left_as_it_is(tmp_path: 
 def test_the_command_keeps_what_it_simulates(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     fixed = "parallelism={tensor: 1, pipeline: 1, sharding: zero-1, micro_batches: 2}"
-    told = ["plan", "plan-gpt", "--gpus", "4", "--set", fixed, "--json", "-q", "--resume", str(path)]
-    first, second = (CliRunner().invoke(app, told) for _ in range(2))
+    arguments = ["plan", "plan-gpt", "--gpus", "4", "--set", fixed, "--json", "-q", "--resume", str(path)]
+    first, second = (CliRunner().invoke(app, arguments) for _ in range(2))
     assert first.exit_code == second.exit_code == 0, first.output
     assert first.stdout == second.stdout
     assert len(path.read_text().splitlines()) > 1

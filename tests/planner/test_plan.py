@@ -1,4 +1,4 @@
-"""A plan finds what simulating every layout finds, says what became of the others, and refuses what it cannot plan."""
+"""A plan equals the simulation of every layout, accounts for all layouts, and refuses unsupported requests."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.planner import Choice, plan
-from clustersim.planner.material import Material, point_of
+from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.objective import Objective
 from clustersim.planner.reasons import reason
-from clustersim.planner.search import Played, Ranked, best_bound_first
+from clustersim.planner.search import Candidate, SimulatedLayout, best_bound_first
 from clustersim.planner.space import Space
-from clustersim.planner.tune import overlapped, ways
+from clustersim.planner.tune import exchange_variants, overlapped
 from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads, forecast
 
@@ -67,7 +67,7 @@ def test_every_layout_is_accounted_for(found: Any) -> None:
     assert all(0 < entry.mfu < 1 for entry in found.best)
 
 
-def test_the_first_has_nothing_to_lose_by_and_the_others_do(found: Any) -> None:
+def test_all_layouts_but_the_best_have_a_reason(found: Any) -> None:
     assert found.best[0].reason == ""
     assert all(entry.reason for entry in found.best[1:])
 
@@ -110,7 +110,7 @@ def test_bounds_are_asked_for_in_their_order_and_only_of_those_that_come_near() 
         asked.append(choice)
         return full[choice.text()]
 
-    ranked = [Ranked(choice, full[choice.text()] / 2, 0.0) for choice in layouts]
+    ranked = [Candidate(choice, full[choice.text()] / 2, 0.0) for choice in layouts]
     objective = Objective("samples_per_s", clustersim.hardware.load_gpu("v100"))
     bounded = best_bound_first(ranked, objective, least_s)
     first = [next(bounded).least_s for _ in range(5)]
@@ -123,7 +123,7 @@ def test_a_plan_that_is_stopped_has_the_best_of_what_was_simulated(monkeypatch: 
     def stopped(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.planner.tune.play_all", stopped)
+    monkeypatch.setattr("clustersim.planner.tune.simulate_all", stopped)
     found = plan(NARROW, [2], top=1, workers=1)
     assert found.stopped
     assert found.to_dict()["stopped"] is True
@@ -135,41 +135,43 @@ def test_a_plan_that_is_stopped_before_anything_was_simulated_is_none(monkeypatc
     def stopped(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.planner.search.play_all", stopped)
+    monkeypatch.setattr("clustersim.planner.search.simulate_all", stopped)
     with pytest.raises(KeyboardInterrupt):
         plan(NARROW, [2], workers=1)
 
 
-def played_with(choice: Choice, exposed: float, slowed: float = 0.0) -> Played:
+def played_with(choice: Choice, exposed: float, slowed: float = 0.0) -> SimulatedLayout:
     parts = {"compute": 0.5, "bubble": 0.0, "communication_exposed": exposed, "waiting": 0.0, "slowed": slowed}
-    return Played(Ranked(choice, 1.0, 0.0), 1.0, 8.0, parts)
+    return SimulatedLayout(Candidate(choice, 1.0, 0.0), 1.0, 8.0, parts)
 
 
 def test_algorithms_and_buckets_are_tried_together_unless_they_are_given_or_nothing_waits() -> None:
     point = load_scenario(SCENARIO).points()[0].point
     layouts = [family[0] for family in Space({4: [8]}, 8, FIXED).families({})]
     copies = next(choice for choice in layouts if choice.grid.data == 4)
-    every = [dict(way) for way in ways(point, played_with(copies, 0.2))]
+    every = [dict(way) for way in exchange_variants(point, played_with(copies, 0.2))]
     assert {"algorithm": "ring", "buckets": "whole"} in every
     assert {"buckets": "100 MiB"} in every
     assert len(every) == len({str(way) for way in every}) == 8
-    assert not list(ways(point, played_with(copies, 0.0)))
-    assert list(ways(point, played_with(copies, 0.0, slowed=0.2))) == list(ways(point, played_with(copies, 0.2)))
+    assert not list(exchange_variants(point, played_with(copies, 0.0)))
+    assert list(exchange_variants(point, played_with(copies, 0.0, slowed=0.2))) == list(
+        exchange_variants(point, played_with(copies, 0.2))
+    )
     given = load_scenario({**SCENARIO, "strategy": {"kind": "all-reduce", "algorithm": "ring"}}).points()[0].point
-    assert all(set(dict(way)) == {"buckets"} for way in ways(given, played_with(copies, 0.2)))
+    assert all(set(dict(way)) == {"buckets"} for way in exchange_variants(given, played_with(copies, 0.2)))
     sharded = replace(copies, layout=copies.layout.model_copy(update={"sharding": "zero-3"}))
-    assert [dict(way) for way in ways(point, played_with(sharded, 0.2))] == [{"algorithm": "ring"}]
+    assert [dict(way) for way in exchange_variants(point, played_with(sharded, 0.2))] == [{"algorithm": "ring"}]
 
 
 def test_what_collectives_take_of_gpus_that_compute_is_communications_cost() -> None:
-    setup = Material(load_scenario(SCENARIO).points()[0].point, Workloads())
+    setup = LayoutCosts(load_scenario(SCENARIO).points()[0].point, Workloads())
     copies = next(family[0] for family in Space({4: [8]}, 8, FIXED).families({}) if family[0].grid.data == 4)
     best = played_with(copies, 0.1)
-    told = [reason(each, best, setup.links, setup.links) for each in (played_with(copies, 0.1, 0.2), best)]
-    assert told == ["communication +20.0%", ""]
+    reasons = [reason(each, best, setup.links, setup.links) for each in (played_with(copies, 0.1, 0.2), best)]
+    assert reasons == ["communication +20.0%", ""]
 
 
-def test_the_best_layouts_that_split_layers_are_tried_with_products_beside_messages() -> None:
+def test_the_best_layouts_that_split_layers_are_tried_with_tensor_overlap() -> None:
     one = {"tensor": 2, "pipeline": 1, "micro_batches": 1, "sequence_parallel": True, "recompute": "none"}
     scenario = {**SCENARIO, "model": "gpt2-small", "batch": {"global": 2}, "precision": "amp-fp16"}
     best = plan({**scenario, "parallelism": one}, [2], top=3, workers=1).best
@@ -178,16 +180,16 @@ def test_the_best_layouts_that_split_layers_are_tried_with_products_beside_messa
     assert best[0].least_s <= best[0].iteration_s * (1 + 1e-9)
 
 
-def test_products_beside_messages_are_tried_of_split_tokens_unless_it_is_given_or_nobody_waits() -> None:
+def test_tensor_overlap_is_tried_for_sequence_parallel_layouts_that_wait() -> None:
     point = load_scenario(SCENARIO).points()[0].point
     every = [family[0] for family in Space({4: [8]}, 4, {"tensor": 4}).families({})]
-    played = [played_with(choice, 0.2) for choice in every]
-    tried = list(overlapped(point, played))
+    simulated = [played_with(choice, 0.2) for choice in every]
+    tried = list(overlapped(point, simulated))
     assert len(tried) == 3
     assert all(choice.layout.sequence_parallel and choice.layout.tensor_overlap for choice in tried)
     assert not list(overlapped(point, [played_with(choice, 0.001) for choice in every]))
     layout = point.parallelism.model_validate({"tensor_overlap": False})
-    assert not list(overlapped(point.model_copy(update={"parallelism": layout}), played))
+    assert not list(overlapped(point.model_copy(update={"parallelism": layout}), simulated))
 
 
 def refusal(scenario: dict[str, Any], gpus: list[int], **options: Any) -> InputError:
@@ -196,17 +198,17 @@ def refusal(scenario: dict[str, Any], gpus: list[int], **options: Any) -> InputE
     return caught.value
 
 
-def test_where_nothing_fits_it_is_told_what_is_missing_and_where_it_would_fit() -> None:
+def test_the_error_of_no_fit_has_the_missing_memory_and_a_layout_that_fits() -> None:
     topology = {"kind": "star", "num_hosts": 8, "gpu": "gtx-580", "link": "10 Gbit/s"}
     scenario = {**SCENARIO, "model": "gpt2-medium", "optimizer": "adam", "topology": topology}
     error = refusal({**scenario, "parallelism": {"pipeline": 1}}, [2])
     message = str(error)
     assert error.mistakes[0].key == "parallelism"
-    assert re.search(r"needs [\d.]+ [MG]B more on each GPU", message)
+    assert re.search(r"on each GPU, [\d.]+ [MG]B more than", message)
     assert "on 4 GPUs it would fit with data 4, 2 micro-batches, zero-3, recompute full" in message
 
 
-def test_what_the_plan_itself_refuses_is_told_with_its_place_in_the_file(tmp_path: Path) -> None:
+def test_errors_of_the_plan_have_their_place_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
     small = {"kind": "star", "num_hosts": 8, "gpu": "gtx-580", "link": "10 Gbit/s", "hop": "1 us"}
     written = {**SCENARIO, "model": "gpt2-medium", "optimizer": "adam", "topology": small}
@@ -219,7 +221,7 @@ def test_what_the_plan_itself_refuses_is_told_with_its_place_in_the_file(tmp_pat
         assert {(each.file, each.line) for each in caught.value.mistakes} == {(str(file), last)}
 
 
-def test_where_nothing_fits_more_gpus_than_the_cluster_has_are_told_as_such() -> None:
+def test_the_error_of_no_fit_marks_more_gpus_than_the_cluster_has() -> None:
     topology = {"kind": "star", "num_hosts": 1, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"}
     scenario = {**SCENARIO, "model": "megatron-8.3b", "precision": "amp-fp16", "optimizer": "adam"}
     scenario |= {"topology": topology, "batch": {"global": 1}, "parallelism": {"tensor": 8, "recompute": "full"}}
@@ -243,31 +245,29 @@ def test_where_nothing_fits_the_nearest_layout_is_one_that_runs_there() -> None:
         ("resnet152", 64, {"offload": "optimizer+activations", "recompute": "none"}),
     ],
 )
-def test_where_nothing_fits_what_would_have_to_lie_in_the_hosts_is_told_and_fits(
-    model: str, batch: int, way: dict[str, str]
-) -> None:
+def test_the_error_of_no_fit_names_offloading_that_fits(model: str, batch: int, way: dict[str, str]) -> None:
     host = {"template": "dual-socket", "gpu": "gtx-580", "num_gpus": 1}
     topology = {"kind": "star", "num_hosts": 1, "host": host, "link": "1 GB/s"}
     given = {"data": 1, "tensor": 1, "pipeline": 1, "micro_batches": 1}
     scenario = {**SCENARIO, "model": model, "optimizer": "adam", "topology": topology}
     scenario |= {"num_gpus": 1, "batch": {"global": batch}}
-    told = ", ".join(f"{key}: {value}" for key, value in way.items())
-    assert f"; with {told} that one fits, as --also offload compares; " in str(
+    offload = ", ".join(f"{key}: {value}" for key, value in way.items())
+    assert f"; with {offload} that one fits, as --also offload compares; " in str(
         refusal({**scenario, "parallelism": given}, [1])
     )
     assert load_scenario({**scenario, "parallelism": {**given, "recompute": "full", **way}}).points()
 
 
-def test_fixed_degrees_that_do_not_make_the_gpus_are_told_with_the_nearest() -> None:
+def test_invalid_fixed_degrees_are_reported() -> None:
     assert "the nearest" in str(refusal({**SCENARIO, "parallelism": {"tensor": 3}}, [4]))
 
 
-def test_a_batch_that_no_fixed_layout_divides_is_told() -> None:
+def test_an_indivisible_batch_is_reported() -> None:
     error = refusal({**SCENARIO, "batch": {"global": 7}, "parallelism": {"data": 4}}, [4])
     assert "does not divide" in str(error)
 
 
-def test_more_stages_than_layers_are_told_with_the_most() -> None:
+def test_more_stages_than_layers_are_reported() -> None:
     layout = {"pipeline": 16, "schedule": "interleaved", "chunks": 4, "micro_batches": 16}
     error = refusal({**SCENARIO, "parallelism": layout, "batch": {"global": 16}}, [16])
     assert error.mistakes[0].key == "parallelism.chunks"
@@ -289,7 +289,7 @@ def test_what_disturbs_a_cluster_is_left_out_of_a_plan(key: str, value: Any) -> 
     assert f"leave {key} out" in str(error)
 
 
-def test_copies_meet_in_all_reduces() -> None:
+def test_replicas_exchange_by_all_reduce() -> None:
     error = refusal({**SCENARIO, "strategy": {"kind": "async", "servers": {"on": "workers"}}}, [4])
     assert error.mistakes[0].key == "strategy.kind"
 
@@ -299,7 +299,7 @@ def test_a_plan_is_of_degrees() -> None:
     assert "run one-weird-trick beside the best of these" in str(error)
 
 
-def test_a_sweep_is_no_question_for_a_plan() -> None:
+def test_a_sweep_cannot_be_planned() -> None:
     assert "one training" in str(refusal({**SCENARIO, "precision": ["fp32", "amp-fp16"]}, [4]))
 
 
@@ -315,11 +315,11 @@ def test_a_plan_by_cost_needs_a_price() -> None:
 def test_there_are_as_many_gpus_as_the_cluster_has() -> None:
     error = refusal(SCENARIO, [64])
     assert error.mistakes[0].key == "num_gpus"
-    assert "ask for fewer GPUs" in str(error)
+    assert "plan for fewer GPUs" in str(error)
     assert "--set" not in str(error)
 
 
-def test_what_lies_in_the_hosts_memory_is_compared_where_that_is_asked() -> None:
+def test_offloading_is_compared_on_request() -> None:
     """GPT-2 XL on one V100 of 16 GB: 16 bytes a parameter of 1.56 G do not fit, and without state and all gradients it
     does.
     """
@@ -360,8 +360,8 @@ HYBRID = {
 }
 
 
-def test_groups_of_copies_that_share_out_are_compared_where_that_is_asked_and_win_between_slow_hosts() -> None:
-    """Within a host of DGX-1 weights are gathered over NVLink, and over 10 Gbit/s only shares of gradients meet."""
+def test_sharding_groups_are_compared_on_request_and_win_between_slow_hosts() -> None:
+    """Weights are gathered over NVLink within a DGX-1; only shards of gradients use 10 Gbit/s."""
     all_copies = plan(HYBRID, [16], workers=1)
     assert all(entry.choice.layout.sharding_over is None for entry in all_copies.best)
     compared = plan(HYBRID, [16], also=["sharding_over"], workers=1)
@@ -373,7 +373,7 @@ def test_groups_of_copies_that_share_out_are_compared_where_that_is_asked_and_wi
     assert best.memory_bytes > all_copies.best[0].memory_bytes
 
 
-def test_a_number_of_copies_that_share_out_may_be_given() -> None:
+def test_the_size_of_sharding_groups_may_be_given() -> None:
     given = {"sharding": "zero-2", "sharding_over": 4, "tensor": 1, "pipeline": 1}
     found = plan({**HYBRID, "parallelism": given}, [16], workers=1)
     assert {entry.choice.layout.sharding_over for entry in found.best} == {4}
@@ -382,7 +382,7 @@ def test_a_number_of_copies_that_share_out_may_be_given() -> None:
     assert "sharding_over" in str(refusal({**HYBRID, "parallelism": {**given, "sharding_over": 3}}, [16]))
 
 
-def test_what_is_not_compared_on_request_is_told_with_what_is() -> None:
+def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:
     assert "known: offload, sharding_over" in str(refusal(SCENARIO, [4], also=["sharding_by"]))
 
 
@@ -401,8 +401,8 @@ def test_sequences_are_not_divided_in_time() -> None:
 
 
 def test_other_ways_of_exchanging_are_other_choices() -> None:
-    material = Material(load_scenario(SCENARIO).points()[0].point, Workloads())
+    costs = LayoutCosts(load_scenario(SCENARIO).points()[0].point, Workloads())
     layout = next(Space({4: [8]}, 8, {}).families({}))[0].layout
-    tuned = Choice(4, 8, layout, (("buckets", "whole"),))
-    assert point_of(material.point, tuned).strategy.buckets == "whole"
-    assert tuned.text().endswith("buckets whole")
+    tune = Choice(4, 8, layout, (("buckets", "whole"),))
+    assert point_of(costs.point, tune).strategy.buckets == "whole"
+    assert tune.text().endswith("buckets whole")

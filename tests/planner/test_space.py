@@ -1,4 +1,4 @@
-"""Every layout whose degrees make the number of GPUs is gone through once."""
+"""The search space has every layout whose degrees make the number of GPUs once."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_nothing_but_layers_is_divided_of_short_sequences_and_images(model: str)
 
 
 @pytest.mark.parametrize("degree", [2, 4])
-def test_copies_share_out_what_they_have_beside_experts_too(degree: int) -> None:
+def test_replicas_with_experts_shard_too(degree: int) -> None:
     found = every(Space({4: [4]}, 1, {"expert": degree, "pipeline": 1}, Divisible(experts=4)))
     assert {choice.layout.sharding for choice in found} == {None, "zero-1", "zero-2", "zero-3"}
 

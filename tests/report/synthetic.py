@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from clustersim.results import Interval, LinkClass, LinkLoad, Published, Run, Spans, Sweep
+from clustersim.results import Interval, LinkClass, LinkLoad, PublishedFigure, Run, Spans, Sweep
 
 LAYER_SECONDS = 0.7
 """Compute seconds of one iteration of 32 samples on one GPU."""
@@ -104,7 +104,7 @@ def make_classes(num_gpus: int, load: float) -> tuple[LinkClass, ...]:
 
 
 def make_run(
-    num_gpus: int, published: tuple[Published, ...] = (), interval: float = 0.0, axes=None, seed: int = 0
+    num_gpus: int, published: tuple[PublishedFigure, ...] = (), interval: float = 0.0, axes=None, seed: int = 0
 ) -> Run:
     """Return a run of strong scaling: batch 1024 over `num_gpus`, so compute shrinks and communication does not."""
     per_gpu = 1024 / num_gpus
@@ -161,8 +161,11 @@ def make_sweep(sizes=(1, 32, 128), interval: float = 0.04) -> Sweep:
     """Return a sweep over sizes with published points at 32 and 128 GPUs."""
     source = "FireCaffe, CVPR 2016, Table 3"
     points = {
-        32: (Published(32, "hours", 23.4, source), Published(32, "speedup", 20.0, source, "as the paper calls it")),
-        128: (Published(128, "hours", 10.5, source), Published(128, "speedup", 47.0, source)),
+        32: (
+            PublishedFigure(32, "hours", 23.4, source),
+            PublishedFigure(32, "speedup", 20.0, source, "as the paper calls it"),
+        ),
+        128: (PublishedFigure(128, "hours", 10.5, source), PublishedFigure(128, "speedup", 47.0, source)),
     }
     runs = tuple(make_run(size, points.get(size, ()), interval if size > 1 else 0.0, seed=size) for size in sizes)
     return Sweep(

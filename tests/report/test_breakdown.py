@@ -1,4 +1,4 @@
-"""Where the time goes: bars that add up, titles that say the largest part."""
+"""Time breakdown: sums of bars, and titles with the largest part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_parts_of_each_bar_sum_to_the_iteration():
         assert sum(seconds[number] for seconds in data.parts_s.values()) == pytest.approx(total, rel=1e-9)
 
 
-def test_parts_that_nobody_has_are_left_out():
+def test_parts_that_are_always_zero_are_left_out():
     assert set(breakdown_data(make_sweep()).parts_s) == {"compute", "communication_exposed", "waiting"}
 
 
@@ -45,14 +45,14 @@ def test_the_title_names_the_largest_part_beside_computing():
     sweep = make_sweep()
     share = sweep.runs[-1].breakdown_s["communication_exposed"] / sweep.runs[-1].iteration_s
     title = breakdown_title(sweep).replace(THIN, " ")
-    assert title == f"At 128 GPUs exposed communication takes {100 * share:.0f} % of each iteration"
+    assert title == f"At 128 GPUs, exposed communication takes {100 * share:.0f} % of each iteration"
 
 
 def test_the_title_of_one_gpu_says_that_all_is_computing():
     run = make_sweep((1,)).runs[0]
     alone = replace(run, breakdown_s={**dict.fromkeys(run.breakdown_s, 0.0), "compute": run.iteration_s})
     assert overhead(alone) is None
-    assert breakdown_title(replace(make_sweep((1,)), runs=(alone,))).endswith("each iteration is computing, all of it")
+    assert breakdown_title(replace(make_sweep((1,)), runs=(alone,))).endswith("each iteration is 100\u202f% compute")
 
 
 def test_the_title_of_a_small_overhead_says_how_much_is_computing():
@@ -78,8 +78,8 @@ def test_where_the_fastest_only_computes_the_title_says_what_the_slowest_does():
     server = runs[-1]
     share = server.breakdown_s["communication_exposed"] / server.iteration_s
     assert breakdown_title(replace(sweep, runs=tuple(runs))).replace(THIN, " ") == (
-        "At 128 GPUs each iteration with all-reduce is computing, all of it; "
-        f"with server {100 * share:.0f} % is exposed communication"
+        "At 128 GPUs, each iteration with all-reduce is 100 % compute; "
+        f"with server, {100 * share:.0f} % is exposed communication"
     )
 
 

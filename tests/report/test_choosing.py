@@ -10,8 +10,8 @@ from clustersim.report.backups import backups_data
 from clustersim.report.choosing import choosing_data, draw_choosing
 from clustersim.report.series import short_labels
 from clustersim.results import Interval
-from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
+from tests.report.worker_runs import sweep_of
 
 
 def strategy(kind, rate, update_s, staleness=0.0, dropped=0, size=8, interval=None):
@@ -26,7 +26,7 @@ def strategy(kind, rate, update_s, staleness=0.0, dropped=0, size=8, interval=No
     )
 
 
-def test_strategies_stand_side_by_side_the_fastest_first():
+def test_strategies_are_sorted_the_fastest_first():
     spread = Interval(0.95, (0.9, 1.1), (180.0, 220.0), None)
     data = choosing_data(
         sweep_of(strategy("all-reduce", 100.0, 0.5), strategy("async", 200.0, 0.05, 7.0, 0, 8, spread),
@@ -40,8 +40,8 @@ def test_strategies_stand_side_by_side_the_fastest_first():
     assert data.choices[2].dropped == 0.25
     assert data.level == 0.95
     assert data.title == (
-        "Async trains the most samples a second, with gradients 7.0 versions old: 2.00× all-reduce, "
-        "the best with fresh ones"
+        "Async trains the most samples per second, with gradients 7.0 versions old: 2.00× all-reduce, "
+        "the best with fresh gradients"
     )
 
 
@@ -82,7 +82,7 @@ def test_what_no_strategy_has_gets_no_column(staleness, dropped, titles):
     assert len(figure.narrow_traces) == 2
 
 
-def test_words_that_tell_nothing_apart_are_left_out():
+def test_words_that_do_not_distinguish_labels_are_left_out():
     assert short_labels(["gossip graph=ring", "gossip graph=ring asynchronous=true"]) == [
         "gossip",
         "gossip asynchronous",
@@ -108,27 +108,27 @@ def backed(backups, samples, cv=0.5, update_s=1.0):
     return replace(make_run(16), axes=axes, samples_per_s=samples, update_s=update_s, interval=None)
 
 
-def test_an_optimum_inside_is_found_and_told():
+def test_an_interior_optimum_is_found_and_reported():
     data = backups_data(sweep_of(*(backed(number, rate) for number, rate in ((4, 80.0), (0, 100.0), (1, 120.0)))))
     (line,) = data.lines
     assert line.backups == (0, 1, 4)
     assert line.backups[line.best] == 1
     assert line.gain == pytest.approx(0.2)
-    assert data.title == "1\u202fbackup among 16 workers gives 20\u202f% more samples a second"
+    assert data.title == "1\u202fbackup among 16 workers gives 20\u202f% more samples per second"
 
 
-def test_each_other_setting_has_a_line_and_useless_backups_are_told():
+def test_each_other_setting_has_a_line_and_useless_backups_are_reported():
     heavy = [backed(0, 100.0, 0.6), backed(2, 130.0, 0.6)]
     even = [backed(0, 100.0, 0.02), backed(2, 88.0, 0.02)]
     data = backups_data(sweep_of(*heavy, *even))
     assert [(line.label, line.best) for line in data.lines] == [("cv 0.6", 1), ("cv 0.02", 0)]
     assert "2\u202fbackups among 16 workers give 30\u202f% more" in data.title
-    assert data.title.endswith("with cv 0.02 none pays")
+    assert data.title.endswith("with cv 0.02 they do not pay")
 
 
 def test_where_no_backup_pays_the_title_says_so():
     data = backups_data(sweep_of(backed(0, 100.0), backed(1, 95.0)))
-    assert data.title.startswith("No backup worker pays")
+    assert data.title.startswith("Backup workers do not pay")
 
 
 def test_whiskers_are_the_interval_of_the_iteration_relatively():

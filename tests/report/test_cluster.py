@@ -1,4 +1,4 @@
-"""The drawing of a cluster: everything of a small one, two hosts and the ways between them of a large one."""
+"""The drawing of a cluster: all of a small one, two hosts and the routes between them of a large one."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_a_small_cluster_is_drawn_whole() -> None:
 
 
 @pytest.mark.parametrize("name", ["titan", "dgx-h100-ndr", "big-basin-50g", "ec2-p2-16xlarge"])
-def test_of_a_large_cluster_two_hosts_and_both_ways_between_them_are_drawn(name: str) -> None:
+def test_of_a_large_cluster_two_hosts_and_the_routes_between_them_are_drawn(name: str) -> None:
     topology = load_topology(name)
     assert len(topology.node_names) > MAX_NODES
     data = cluster_data(topology)
     assert len(data.boxes) == 2
-    assert "two of the" in data.note
+    assert "Two of " in data.note
     drawn = {frozenset((cable.a, cable.b)) for cable in data.cables}
     first, other = int(topology.gpus[0]), int(topology.gpus[topology.num_gpus // 2])
     for ends in [(first, other), (other, first)]:

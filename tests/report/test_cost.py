@@ -1,4 +1,4 @@
-"""The first screen says what a training costs, or a million samples, where the sheets have prices."""
+"""The first screen has the cost of a training, or of a million samples, if the sheets have prices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from clustersim.report.answer import tiles
 from clustersim.report.words import THIN
 from clustersim.results import Run
-from tests.report.cycles import alone, run_of, sweep_of
+from tests.report.worker_runs import alone, run_of, sweep_of
 
 
 def cost_of(run: Run) -> tuple[str, str]:
@@ -21,16 +21,16 @@ def priced(**changes: float | None) -> Run:
 
 
 def test_a_million_samples_cost_what_their_iterations_do() -> None:
-    assert cost_of(priced()) == ("$ 20", "for a million samples, rented on demand; its GPUs take 1 kWh at most")
+    assert cost_of(priced()) == ("$ 20", "for a million samples, on-demand price; its GPUs use at most 1 kWh")
 
 
 def test_a_training_costs_what_its_hours_do() -> None:
     assert cost_of(priced(time_to_train_s=20_000.0)) == (
         "$ 40",
-        "to train, rented on demand; its GPUs take 2 kWh at most",
+        "to train, on-demand price; its GPUs use at most 2 kWh",
     )
 
 
 def test_energy_is_left_out_where_no_sheet_says_and_the_cost_too() -> None:
-    assert cost_of(priced(iteration_joules=None))[1] == "for a million samples, rented on demand"
+    assert cost_of(priced(iteration_joules=None))[1] == "for a million samples, on-demand price"
     assert "Cost" not in {tile.label for tile in tiles(sweep_of(priced(iteration_dollars=None)))}

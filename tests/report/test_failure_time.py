@@ -1,4 +1,4 @@
-"""A long training over time, and how often to save it."""
+"""Figures of a long training over time, and of its checkpoint interval."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from clustersim.report.checkpoints import checkpoint_interval_data, draw_checkpoint_interval
 from clustersim.report.failure_time import STATES, draw_failure_time, failure_time_data
 from clustersim.results import FailureTimes
-from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
+from tests.report.worker_runs import sweep_of
 
 DAY = 86_400.0
 TIMES = FailureTimes(
@@ -38,13 +38,13 @@ def data_of(times=TIMES, **parts):
     return failure_time_data(sweep_of(run), run, **parts)
 
 
-def test_the_shares_of_every_stretch_sum_to_one():
+def test_the_shares_of_every_bin_sum_to_one():
     data = data_of()
     total = np.sum([data.share[state] for state in STATES], axis=0)
     assert total == pytest.approx(1.0)
 
 
-def test_summed_up_the_stretches_give_the_whole_training():
+def test_the_bins_sum_to_the_whole_training():
     data = data_of()
     assert data.length_s == pytest.approx(10 * DAY)
     seconds = {state: sum(data.share[state]) * data.bin_s for state in STATES}
@@ -59,17 +59,17 @@ def test_work_is_lost_before_a_failure_and_the_restart_comes_after():
     assert down == pytest.approx([3.0, 7.0])
 
 
-def test_what_failed_when_is_told():
+def test_failures_have_their_time_and_component():
     data = data_of()
     assert data.failures == ((3 * DAY, "host 1"), (7 * DAY, "gpu 5"))
-    assert data.title == "80\u202f% of the training is useful; lost work costs the most, 10\u202f%"
-    assert any("1 by a host, 1 by a GPU" in trace["name"] for trace in draw_failure_time(data).traces)
+    assert data.title == "80\u202f% of the training time is useful; the largest other part is lost work, 10\u202f%"
+    assert any("1 by host, 1 by GPU" in trace["name"] for trace in draw_failure_time(data).traces)
 
 
 def test_only_as_many_failures_as_were_kept_are_drawn():
     data = data_of(replace(TIMES, num_failures=5000.0))
     assert data.length_s == pytest.approx(7.25 * DAY)
-    assert data.note == "Drawn as far as the first 2 failures."
+    assert data.note == "Drawn up to failure 2."
 
 
 def test_a_training_without_a_failure_says_so():
@@ -89,8 +89,10 @@ def test_named_intervals_lie_on_the_simulated_curve():
     data = checkpoint_interval_data(sweep_of(run), run)
     assert data.marks["best"] == (20_000.0, pytest.approx(10.0 * DAY))
     middle = 10.0 * DAY + 1.0 * DAY * np.log(1.5) / np.log(2.0)
-    assert data.marks["as played"] == (30_000.0, pytest.approx(middle))
-    assert data.title.startswith("Saving every 5.56\u202fh is best; every 8.33\u202fh, as played, makes the training")
+    assert data.marks["as simulated"] == (30_000.0, pytest.approx(middle))
+    assert data.title.startswith(
+        "A checkpoint every 5.56\u202fh is best; the simulated interval, 8.33\u202fh, makes the training"
+    )
     names = [trace["name"] for trace in draw_checkpoint_interval(data).traces]
     assert names[:2] == ["simulated", "expected"]
 

@@ -1,4 +1,4 @@
-"""The table of failures says where a long training goes, and how often to save."""
+"""The table of failures has time shares and checkpoint intervals."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TIMES = FailureTimes(
 )
 
 
-def test_shares_are_of_the_whole_training_and_intervals_stand_side_by_side() -> None:
+def test_shares_are_of_the_whole_training_and_rows_have_all_intervals() -> None:
     sweep = make_sweep()
     failing = replace(sweep, runs=(*sweep.runs[:1], replace(sweep.runs[1], failures=TIMES)))
     headings, rows = failure_rows(failing)
     (row,) = (dict(zip(headings, [cell.replace(THIN, " ") for cell in cells], strict=True)) for cells in rows)
     assert [row[part] for part in ("useful", "saving", "lost", "restart")] == ["80 %", "10 %", "5.0 %", "5.0 %"]
-    assert (row["length"], row["fails"]) == ("10.0 h", "3")
-    assert [row[name] for name in ("every", "Young", "Daly", "best")] == [
+    assert (row["total"], row["failures"]) == ("10.0 h", "3")
+    assert [row[name] for name in ("interval", "Young", "Daly", "best")] == [
         "20.0 min",
         "20.0 min",
         "19.3 min",

@@ -1,4 +1,4 @@
-"""The table and the figure of jobs have a row for each, and are not there where a run has one job only."""
+"""The table and the figure of jobs have one row per job, and are absent for runs with one job."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import clustersim
 from clustersim.report.jobs import draw_jobs, job_rows, job_table, jobs_data
 from clustersim.results import JobRun
-from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
+from tests.report.worker_runs import sweep_of
 
 SCENARIO = {
     "model": "squeezenet-1.0",
@@ -47,7 +47,10 @@ def test_the_figure_names_the_job_that_suffers_most_and_where_none_does():
     sweep = sweep_of(shared((1.0, 1.0), placement="block"), shared((5.5, 2.0), placement="spread"))
     data = jobs_data(sweep)
     assert [label for label, _ in data.rows] == ["first, block", "second, block", "first, spread", "second, spread"]
-    assert data.title == "Beside the other job first takes 5.50× as long as alone with spread; with block no job does"
+    assert (
+        data.title
+        == "With the other job, first takes 5.50× as long as alone (spread); with block, no job is slowed down"
+    )
     figure = draw_jobs(data)
     alone, together = figure.traces[1:]
     assert alone["x"] == pytest.approx([100.0] * 4)
@@ -57,7 +60,7 @@ def test_the_figure_names_the_job_that_suffers_most_and_where_none_does():
 
 
 def test_a_figure_of_one_run_names_no_setting():
-    assert jobs_data(sweep_of(shared((1.5, 1.2)))).title == "Beside the other job first takes 1.50× as long as alone"
+    assert jobs_data(sweep_of(shared((1.5, 1.2)))).title == "With the other job, first takes 1.50× as long as alone"
     assert jobs_data(sweep_of(shared((1.0, 1.0)))).title.startswith("No job is slowed down")
 
 
@@ -65,7 +68,7 @@ def test_of_many_jobs_those_that_suffer_most_are_drawn():
     sweep = sweep_of(*(shared((1.0, 1.0 + number / 10), bound=number) for number in range(20)))
     data = jobs_data(sweep, max_rows=5)
     assert [job.slowdown for _, job in data.rows] == pytest.approx([2.5, 2.6, 2.7, 2.8, 2.9])
-    assert data.note == "The 5 of 40 that are slowed down most are shown."
+    assert data.note == "The 5 of 40 jobs with the largest slowdown are shown."
 
 
 def test_a_run_of_one_job_has_no_figure():

@@ -1,4 +1,4 @@
-"""What a report says of its own error comes from validated forecasts like it."""
+"""The error in a report is that of similar validated forecasts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from clustersim.report import known_error
 from clustersim.report.answer import tiles
-from clustersim.report.known_error import error_of_such, kind_of, sentence, told, why_none
+from clustersim.report.known_error import error_sentence, error_source, kind_of, no_similar_case, similar_case_error
 from clustersim.report.sections import nearest
 from clustersim.report.words import THIN
 from clustersim.results.budget import Kind, KnownError
@@ -41,11 +41,11 @@ def test_layout_and_origin_of_the_layer_times_are_those_of_the_run() -> None:
     assert (kind.layout, kind.compute) == ("stages", "estimated")
 
 
-def test_a_layout_that_nobody_measured_says_what_the_nearest_case_differs_in() -> None:
+def test_a_layout_without_measurements_has_the_differences_to_the_nearest_case() -> None:
     run = replace(make_run(8), layout={"kind": "paths", "pipeline": 4, "data": 2})
     sweep = asking(strategy={"kind": "all-reduce"}, transport="nccl", model="resnet50")
-    assert error_of_such(sweep, run) is None
-    assert "differs in layout" in why_none(sweep, run)
+    assert similar_case_error(sweep, run) is None
+    assert "differs in layout" in no_similar_case(sweep, run)
 
 
 def test_gpus_of_one_host_are_on_one_host() -> None:
@@ -55,8 +55,8 @@ def test_gpus_of_one_host_are_on_one_host() -> None:
 
 def test_a_scenario_that_does_not_say_its_strategy_has_no_known_error() -> None:
     sweep = make_sweep((8,))
-    assert error_of_such(sweep, sweep.runs[0]) is None
-    assert "No validated case is like this one" in nearest(sweep, sweep.runs[0])
+    assert similar_case_error(sweep, sweep.runs[0]) is None
+    assert "No similar validated case" in nearest(sweep, sweep.runs[0])
 
 
 def test_the_first_screen_quotes_validated_forecasts_where_nothing_is_published(
@@ -64,11 +64,11 @@ def test_the_first_screen_quotes_validated_forecasts_where_nothing_is_published(
 ) -> None:
     monkeypatch.setattr(known_error, "known_error", lambda kind: FOUND)
     sweep = asking(strategy={"kind": "all-reduce"})
-    tile = {tile.label: tile for tile in tiles(sweep)}["Error of the model"]
+    tile = {tile.label: tile for tile in tiles(sweep)}["Model error"]
     assert tile.value.replace(THIN, " ") == "± 5.0 %"
-    assert tile.note == told(FOUND)
+    assert tile.note == error_source(FOUND)
     assert "tensorflow-dgx-1, goyal-2017, mlperf-v100 and 1 more" in tile.note
-    published = {tile.label: tile for tile in tiles(make_sweep())}["Error of the model"]
+    published = {tile.label: tile for tile in tiles(make_sweep())}["Model error"]
     assert "published figures" in published.note
 
 
@@ -76,16 +76,16 @@ def test_the_page_names_the_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_error, "known_error", lambda kind: FOUND)
     sweep = asking(strategy={"kind": "all-reduce"})
     html = nearest(sweep, sweep.runs[0])
-    assert sentence(FOUND) in html
+    assert error_sentence(FOUND) in html
     assert all(f"<li>{case}</li>" in html for case in FOUND.cases)
 
 
-def test_no_validated_forecast_is_like_one_whose_network_adapters_stand_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_with_idle_network_adapters_have_no_known_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_error, "known_error", lambda kind: FOUND)
     sweep = asking(strategy={"kind": "all-reduce"})
     run = sweep.runs[0]
-    assert error_of_such(sweep, replace(run, adapters=(8, 8))) == FOUND
-    assert error_of_such(sweep, replace(run, adapters=(1, 8))) is None
+    assert similar_case_error(sweep, replace(run, adapters=(8, 8))) == FOUND
+    assert similar_case_error(sweep, replace(run, adapters=(1, 8))) is None
 
 
 def test_a_model_is_called_in_a_report_as_it_is_in_the_budget() -> None:

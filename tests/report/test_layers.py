@@ -1,4 +1,4 @@
-"""Layers, ranks and staleness: sums kept, findings right, nothing drawn where nothing is to be seen."""
+"""Figures of layers, ranks and staleness: sums, titles, and no figure without data."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_ranks_that_are_slow_in_turn_are_not_blamed():
     rows = tuple({"compute": 1.0, "waiting": 0.1 + 0.001 * rank, "communication_exposed": 0.1} for rank in range(40))
     sweep = make_sweep((8,))
     title = ranks_data(sweep, replace(sweep.runs[0], iteration_s=1.2, worker_breakdown_s=rows)).title
-    assert title.startswith("No rank is slow for long")
+    assert title.startswith("No rank is always slow")
 
 
 def test_fresh_gradients_have_no_histogram():

@@ -1,4 +1,4 @@
-"""Links: the busiest first, nobody on top of anybody, the bottleneck by name."""
+"""Links: the busiest first, no overlapping nodes, the bottleneck by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.report.link_classes import draw_link_classes, link_classes_data
 from clustersim.report.link_layout import place_nodes
 from clustersim.report.link_picture import MIN_PX_PER_UNIT
 from clustersim.report.links import draw_links, links_data
-from clustersim.report.stress import pieces_of, stress_layout
+from clustersim.report.stress import connected_components, stress_layout
 from clustersim.report.words import THIN
 from clustersim.results import LinkClass
 from tests.report.synthetic import make_sweep
@@ -31,8 +31,8 @@ def test_a_triangle_is_equilateral():
     assert sides == pytest.approx([1.0, 1.0, 1.0], abs=1e-6)
 
 
-def test_pieces_are_what_hangs_together():
-    assert pieces_of(list("abcde"), {("a", "c"), ("e", "c"), ("b", "d")}) == [["a", "c", "e"], ["b", "d"]]
+def test_connected_components_are_found():
+    assert connected_components(list("abcde"), {("a", "c"), ("e", "c"), ("b", "d")}) == [["a", "c", "e"], ["b", "d"]]
 
 
 _NODES = [f"host{host}/{part}" for host in range(4) for part in ("gpu0", "socket0", "nic0")] + ["switch0", "switch1"]
@@ -90,14 +90,14 @@ def test_classes_come_most_loaded_first_and_the_unused_are_named():
     data = link_classes_data(sweep, sweep.runs[-1])
     loads = [one.max_utilisation for one in data.classes]
     assert loads == sorted(loads, reverse=True)
-    assert draw_link_classes(data).note == "No flow used: gemini-z."
+    assert draw_link_classes(data).note == "Unused: gemini-z."
 
 
 @pytest.mark.parametrize(
     ("load", "title"),
     [
-        (0.83, "qpi links are the bottleneck: the busiest, one of 16, works 83 % of the time"),
-        (0.16, "No link is busy for more than 16 % of the time; qpi links come nearest to it"),
+        (0.83, "qpi links are the bottleneck: the busiest, one of 16, is busy 83 % of the time"),
+        (0.16, "No link is busy for more than 16 % of the time; qpi links are the busiest"),
     ],
 )
 def test_a_class_is_a_bottleneck_only_if_it_is_busy(load, title):

@@ -11,7 +11,7 @@ from clustersim.report.timeline import timeline_data
 from clustersim.report.words import THIN
 from clustersim.results import MemoryLine, Run, Spans
 from clustersim.results.run import WEIGHT_VERSIONS
-from tests.report.cycles import alone, run_of, sweep_of
+from tests.report.worker_runs import alone, run_of, sweep_of
 
 
 def holding(num_stages: int) -> Run:
@@ -28,8 +28,7 @@ def test_the_fullest_stage_is_in_the_title_with_what_comes_and_goes() -> None:
     data = memory_time_data(sweep_of(run), run)
     assert data is not None
     assert data.title.replace(THIN, " ") == (
-        "Stage 0 is fullest: 4.00 GB, 50 % of what a GPU has room for, at its peak, of which 2.00 GB come and go with "
-        "micro-batches"
+        "Stage 0 holds most: 4.00 GB (50 % of the GPU's memory) at its peak; 2.00 GB of it vary with the micro-batches"
     )
     assert data.names == ["stage 0", "stage 1"]
 
@@ -59,7 +58,7 @@ def test_it_begins_and_ends_with_the_timeline() -> None:
     assert data.times_s[0][1] == 0.5
 
 
-def test_where_iterations_overlap_it_is_as_long_as_one_and_what_comes_after_came_before() -> None:
+def test_overlapping_iterations_are_wrapped_into_one() -> None:
     run = replace(holding(3), iteration_s=2.5, facts={WEIGHT_VERSIONS: 3})
     data = memory_time_data(sweep_of(run), run)
     assert data is not None
@@ -74,8 +73,8 @@ def test_of_many_stages_the_first_the_last_and_some_between_are_drawn(num_stages
     assert data is not None
     assert len(data.names) == MAX_STAGES
     assert (data.names[0], data.names[-1]) == ("stage 0", f"stage {num_stages - 1}")
-    told = f"{MAX_STAGES} of {num_stages} stages are drawn."
-    assert draw_memory_time(data).note == ("" if num_stages == MAX_STAGES else told)
+    note = f"{MAX_STAGES} of {num_stages} stages are drawn."
+    assert draw_memory_time(data).note == ("" if num_stages == MAX_STAGES else note)
 
 
 def test_a_run_of_which_nothing_is_known_has_no_such_figure() -> None:

@@ -1,4 +1,4 @@
-"""The page as a file: whole, safe, the same every time, and small enough."""
+"""The page as a file: complete, safe, reproducible, and small enough."""
 
 from __future__ import annotations
 
@@ -59,13 +59,19 @@ def test_what_a_user_wrote_is_never_markup(html):
     assert page.count("</script>") == page.count("<script") == 4 + num_panels
 
 
-def test_the_page_answers_first_then_explains_then_doubts_then_reproduces(html):
-    order = ["<h1>", "Why not faster", "How sure", "Reproduce", "clustersim run synthetic-googlenet.yaml --seed 1"]
+def test_the_parts_of_the_page_are_in_order(html):
+    order = [
+        "<h1>",
+        "What limits the speed",
+        "Error and assumptions",
+        "Reproduce",
+        "clustersim run synthetic-googlenet.yaml --seed 1",
+    ]
     places = [html.index(text) for text in order]
     assert places == sorted(places)
 
 
-def test_the_page_tells_warnings_assumptions_and_shortcuts(html):
+def test_the_page_has_warnings_assumptions_and_shortcuts(html):
     sweep = make_sweep()
     for text in (*sweep.warnings, *sweep.assumptions, *sweep.shortcuts):
         assert text in html
@@ -113,7 +119,7 @@ def test_every_figure_is_valid_plotly_in_both_themes(name, sweep):
 
 
 def paint(value, theme):
-    """Put a theme's colours in, as the page's script does."""
+    """Insert a theme's colours, as the page's script does."""
     if isinstance(value, str):
         return theme[value[1:]] if value.startswith("@") else value
     if isinstance(value, list):
@@ -208,12 +214,12 @@ def test_nothing_is_invalid_json_in_the_page(html):
         assert all(variant["traces"] for variant in read(f"data-{name}"))
 
 
-def test_a_card_keeps_the_room_that_its_figure_needs(html):
+def test_a_card_has_the_height_of_its_figure(html):
     for name, kind in FIGURES.items():
         for figure in kind.make(make_sweep())[:1]:
-            room = re.search(rf'id="plot-{name}" style="--tall:(\d+)px;--tall-narrow:(\d+)px"', html)
+            heights = re.search(rf'id="plot-{name}" style="--tall:(\d+)px;--tall-narrow:(\d+)px"', html)
             tall = figure.layout["height"]
-            assert [int(room[1]), int(room[2])] == [tall, figure.narrow.get("height", tall)]
+            assert [int(heights[1]), int(heights[2])] == [tall, figure.narrow.get("height", tall)]
 
 
 def test_a_page_of_many_large_runs_stays_below_eight_megabytes():

@@ -9,7 +9,7 @@ import pytest
 from clustersim.report.answer import answer, rows, tiles, time_rows
 from clustersim.report.published import compare, comparisons, draw_published, error_summary, in_unit
 from clustersim.report.words import THIN
-from clustersim.results import Published
+from clustersim.results import PublishedFigure
 from tests.report.synthetic import make_comparison, make_run, make_sweep
 
 
@@ -19,13 +19,13 @@ from tests.report.synthetic import make_comparison, make_run, make_sweep
 )
 def test_the_error_is_forecast_over_published_less_one(metric, forecast, gain):
     run = replace(make_run(8), time_to_train_s=72000.0, speedup=20.0, samples_per_s=20.0, efficiency=0.2)
-    row = compare(make_sweep((8,)), run, Published(8, metric, forecast / 2, "somebody, 2016"))
+    row = compare(make_sweep((8,)), run, PublishedFigure(8, metric, forecast / 2, "A. Author, 2016"))
     assert row.error == pytest.approx(1.0)
     assert row.gain == pytest.approx(gain)
 
 
 def test_what_is_not_forecast_is_not_compared():
-    run = replace(make_run(8), time_to_train_s=None, published=(Published(8, "hours", 10.0),))
+    run = replace(make_run(8), time_to_train_s=None, published=(PublishedFigure(8, "hours", 10.0),))
     assert comparisons(replace(make_sweep((8,)), runs=(run,))) == ()
 
 
@@ -48,7 +48,7 @@ def test_the_summary_gives_the_worst_and_the_median_error():
     text = error_summary(found).replace(THIN, " ")
     assert f"within {100 * errors[-1]:.0f} % of all 4" in text
     assert f"median {50 * (errors[1] + errors[2]):.0f} %" in text
-    assert error_summary(found[:1]).endswith("from the one published figure")
+    assert error_summary(found[:1]).endswith("off the one published figure")
 
 
 def test_every_point_is_drawn_with_its_error_and_its_source():
@@ -59,7 +59,7 @@ def test_every_point_is_drawn_with_its_error_and_its_source():
 
 
 def test_the_answer_is_one_sentence_with_the_decision():
-    assert answer(make_sweep((1,))).replace(THIN, " ") == "1 GPU trains 45.7 samples a second; 72 epochs take 561 h."
+    assert answer(make_sweep((1,))).replace(THIN, " ") == "1 GPU trains 45.7 samples per second; 72 epochs take 561 h."
     assert "8 GPUs train" in answer(make_sweep((8,))).replace(THIN, " ")
     assert "128 GPUs (all-reduce) train" in answer(make_comparison()).replace(THIN, " ")
 
@@ -67,10 +67,10 @@ def test_the_answer_is_one_sentence_with_the_decision():
 def test_the_first_screen_gives_interval_and_known_error():
     found = {tile.label: tile for tile in tiles(make_sweep())}
     assert "95 % interval" in found["Speedup"].note.replace(THIN, " ")
-    assert "of all 4 published figures" in found["Error of the model"].note
+    assert "of all 4 published figures" in found["Model error"].note
     alone = {tile.label: tile for tile in tiles(make_sweep((8,), interval=0.0))}
     assert alone["Samples per second"].note == "one replicate, no interval"
-    assert alone["Error of the model"].note == "unknown: no validated case is like this one"
+    assert alone["Model error"].note == "unknown: no similar validated case"
 
 
 def test_the_table_leaves_out_what_no_run_has():

@@ -107,10 +107,10 @@ def test_one_size_with_several_settings_is_drawn_in_rows_the_fastest_on_top():
     assert [trace["x"][0] for trace in figure.traces] == [line.rate[0] for line in data.lines]
 
 
-def test_a_line_on_top_of_another_lets_it_shine_through():
+def test_a_line_that_covers_another_is_dashed():
     sweep = make_comparison()
-    twins = [replace(run, axes={**run.axes, "strategy.kind": "twin"}) for run in sweep.runs[:3]]
-    data = scaling_data(replace(sweep, runs=(*sweep.runs, *twins)))
+    overlapping = [replace(run, axes={**run.axes, "strategy.kind": "same"}) for run in sweep.runs[:3]]
+    data = scaling_data(replace(sweep, runs=(*sweep.runs, *overlapping)))
     drawn = {trace["name"]: trace for trace in draw_scaling(data).traces if trace["mode"] == "lines+markers"}
-    assert {name for name, trace in drawn.items() if trace["line"].get("dash") == "dash"} == {"twin"}
-    assert drawn["twin"]["marker"]["symbol"].endswith("-open")
+    assert {name for name, trace in drawn.items() if trace["line"].get("dash") == "dash"} == {"same"}
+    assert drawn["same"]["marker"]["symbol"].endswith("-open")

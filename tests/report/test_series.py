@@ -1,4 +1,4 @@
-"""Which runs share a line, what they are called, which one the page talks about."""
+"""Grouping of runs into series, their labels, and the headline run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from clustersim.report.choosing import choosing_data
 from clustersim.report.scaling import scaling_title
-from clustersim.report.series import axis_value, headline, largest, run_label, series, told_apart, varied
+from clustersim.report.series import axis_value, headline, largest, run_label, runs_with_figures, series, varied
 from clustersim.report.words import THIN
 from tests.report.synthetic import make_comparison, make_sweep
 
@@ -37,14 +37,14 @@ def test_the_headline_is_the_fastest_run_of_the_largest_size():
     assert [run.axes["strategy.kind"] for run in largest(sweep)] == ["all-reduce", "server"]
 
 
-def test_runs_told_apart_are_the_headline_then_its_rivals_then_smaller_sizes():
+def test_runs_with_figures_are_the_headline_then_its_rivals_then_smaller_sizes():
     sweep = make_comparison()
-    told = [(run.num_gpus, run.axes["strategy.kind"]) for run in told_apart(sweep, 4)]
-    assert told == [(128, "all-reduce"), (128, "server"), (32, "all-reduce"), (32, "server")]
+    found = [(run.num_gpus, run.axes["strategy.kind"]) for run in runs_with_figures(sweep, 4)]
+    assert found == [(128, "all-reduce"), (128, "server"), (32, "all-reduce"), (32, "server")]
 
 
 def test_runs_of_several_models_are_compared_within_the_first() -> None:
-    """A sample of one is not one of another: what trains the most samples is no winner among them."""
+    """Samples of different models are not comparable."""
     sweep = make_comparison()
     runs = [
         replace(run, axes={**run.axes, "model": model}, samples_per_s=run.samples_per_s * factor)
@@ -54,10 +54,10 @@ def test_runs_of_several_models_are_compared_within_the_first() -> None:
     several = replace(sweep, runs=tuple(runs))
     assert headline(several).axes["model"] == "long"
     assert [run.axes["strategy.kind"] for run in largest(several)] == ["all-reduce", "server"]
-    assert {run.axes["model"] for run in told_apart(several, 100)} == {"long", "short"}
-    assert len(told_apart(several, 100)) == len(runs)
+    assert {run.axes["model"] for run in runs_with_figures(several, 100)} == {"long", "short"}
+    assert len(runs_with_figures(several, 100)) == len(runs)
     assert scaling_title(several).endswith(" the throughput of server, long")
-    assert choosing_data(several).note == "Runs of long alone are compared."
+    assert choosing_data(several).note == "Only runs of long are compared."
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The timeline of a model laid over several GPUs: stages, micro-batches, and what is too short to see of them."""
+"""The timeline of a layout over several GPUs: stages, micro-batches, and merged short spans."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.interchange.slices import slices_of
-from clustersim.report.lanes import choose
-from clustersim.report.marks import Mark, gathered_marks
+from clustersim.report.lanes import select_marks
+from clustersim.report.marks import Mark, group_short_marks
 from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.words import THIN
 from clustersim.results import Run, Spans
-from tests.report.cycles import alone, run_of, sweep_of
+from tests.report.worker_runs import alone, run_of, sweep_of
 
 KINDS = ("forward", "recompute", "backward", "weights", "exposed", "waiting")
 
@@ -36,7 +36,7 @@ def stages(num_micro: int = 4, piece_s: float = 0.1, exposed_s: float = 0.0) -> 
     return replace(run_of(alone([1.0, 1.0], 4)), spans=spans, iteration_s=time_s + 1.0)
 
 
-def test_stages_are_in_step_and_the_title_says_how_long_they_wait_for_one_another() -> None:
+def test_stages_are_in_lockstep_and_the_title_has_their_waiting() -> None:
     run = stages()
     sweep = sweep_of(run)
     data = timeline_data(sweep, run)
@@ -45,10 +45,10 @@ def test_stages_are_in_step_and_the_title_says_how_long_they_wait_for_one_anothe
     )
     assert not any(lane.last for lane in data.lanes)
     figure = draw_timeline(data)
-    assert figure.subtitle.startswith("One iteration of ")
+    assert figure.subtitle.startswith("One iteration over time ")
     assert figure.layout["xaxis"]["title"]["text"] == "time (s)"
     more = timeline_data(sweep, stages(exposed_s=0.01))
-    assert more.title.endswith("more they wait for communication")
+    assert more.title.endswith(" for communication")
 
 
 def test_every_kind_of_a_layout_is_drawn_and_its_time_adds_up() -> None:
@@ -61,22 +61,22 @@ def test_every_kind_of_a_layout_is_drawn_and_its_time_adds_up() -> None:
     assert len(traces) == len(seconds) == 6
     drawn = sum(sum(trace["x"]) for trace in traces.values())
     assert drawn == pytest.approx(sum(seconds.values()), rel=1e-4)
-    recompute = traces["forward again (recompute)"]
+    recompute = traces["recomputed forward"]
     assert recompute["marker"]["pattern"]["shape"] == "/"
     assert "pattern" not in traces["forward"]["marker"]
 
 
-def test_a_bar_with_room_has_the_number_of_its_micro_batch() -> None:
+def test_a_wide_bar_has_the_number_of_its_micro_batch() -> None:
     run = stages()
     figure = draw_timeline(timeline_data(sweep_of(run), run))
     traces = {trace["name"]: trace for trace in figure.traces}
-    assert traces["gradients of weights, put off"]["text"] == ["0"]
+    assert traces["weight gradients, deferred"]["text"] == ["0"]
     assert "text" not in traces["pipeline bubble"]
     assert "Numbers: micro-batches." in figure.subtitle
-    assert "micro-batch 0" in traces["gradients of weights, put off"]["hovertext"][0]
+    assert "micro-batch 0" in traces["weight gradients, deferred"]["hovertext"][0]
 
 
-def test_on_a_narrow_screen_only_wide_bars_have_numbers_and_the_legend_has_its_room() -> None:
+def test_on_a_narrow_screen_only_wide_bars_have_numbers_and_the_legend_fits() -> None:
     run = stages(num_micro=8)
     figure = draw_timeline(timeline_data(sweep_of(run), run))
     wide, narrow = (
@@ -88,14 +88,14 @@ def test_on_a_narrow_screen_only_wide_bars_have_numbers_and_the_legend_has_its_r
 
 
 def test_lanes_that_begin_at_different_times_say_why() -> None:
-    told = "Each lane begins where that rank's iteration before ended."
+    subtitle = "Each lane begins where the previous iteration of its rank ended."
     run = stages()
-    assert told not in draw_timeline(timeline_data(sweep_of(run), run)).subtitle
+    assert subtitle not in draw_timeline(timeline_data(sweep_of(run), run)).subtitle
     later = Spans()
     for kind, rank, iteration, begin_s, end_s, name, cause in run.spans.rows():
         later.add(kind, rank, iteration, begin_s + (rank == 0), end_s + (rank == 0), name, cause)
     run = replace(run, spans=later)
-    assert told in draw_timeline(timeline_data(sweep_of(run), run)).subtitle
+    assert subtitle in draw_timeline(timeline_data(sweep_of(run), run)).subtitle
 
 
 def test_a_micro_batch_that_is_the_only_one_has_no_number() -> None:
@@ -107,12 +107,12 @@ def test_a_micro_batch_that_is_the_only_one_has_no_number() -> None:
 
 def test_slivers_of_waiting_between_pieces_are_drawn_together() -> None:
     """Ten pieces of a pass with a wait of a thousandth behind each: one bar, and one for the waiting."""
-    chosen = choose(stages(exposed_s=1e-4))
+    chosen = select_marks(stages(exposed_s=1e-4))
     own = [mark for mark in chosen.marks if mark.rank == 0 and mark.name.endswith("micro-batch 1")]
     assert [(mark.kind, mark.num_spans) for mark in sorted(own, key=lambda mark: mark.start_s)] == [
         ("forward", 10), ("exposed", 10), ("recompute", 10), ("exposed", 20), ("backward", 10),
     ]  # fmt: skip
-    assert chosen.note.startswith("What is too short to see in a pass of a micro-batch is drawn together")
+    assert chosen.note.startswith("Spans too short to see in a pass of a micro-batch are merged")
 
 
 @given(
@@ -129,7 +129,7 @@ def test_gathering_keeps_every_kinds_time_the_order_and_both_ends(rows, least_s)
         name = f"x, micro-batch {number}" if number else "x"
         marks.append(Mark(kind, 0, time_s, time_s + seconds, name, ""))
         time_s += seconds
-    gathered = gathered_marks(marks, least_s)
+    gathered = group_short_marks(marks, least_s)
     for kind in KINDS:
         total = sum(mark.end_s - mark.start_s for mark in marks if mark.kind == kind)
         assert sum(mark.end_s - mark.start_s for mark in gathered if mark.kind == kind) == pytest.approx(total)
@@ -141,12 +141,12 @@ def test_gathering_keeps_every_kinds_time_the_order_and_both_ends(rows, least_s)
 
 
 def test_communication_within_bars_is_not_called_hidden() -> None:
-    """Collectives whose time is known beforehand are played within what is computed."""
+    """Collectives with a known time are simulated inside the compute spans."""
     run = stages()
     run = replace(run, breakdown_s={**run.breakdown_s, "communication_exposed": 2.0})
     data = timeline_data(sweep_of(run), run)
-    assert data.title.replace(THIN, " ").endswith("; up to 2.00 s more they wait for communication")
-    assert data.note.startswith("Bars have the collectives of GPUs that split a layer in them")
+    assert data.title.replace(THIN, " ").endswith(", and up to 2.00 s for communication")
+    assert data.note.startswith("Compute bars include the collectives of GPUs that split a layer")
 
 
 def test_too_many_marks_of_many_stages_leave_lanes_out() -> None:
@@ -155,7 +155,7 @@ def test_too_many_marks_of_many_stages_leave_lanes_out() -> None:
     for rank in range(8):
         for kind, _, _, begin_s, end_s, name, cause in run.spans.rows():
             spans.add(kind, rank, 0, begin_s, end_s, name, cause)
-    chosen = choose(replace(run, spans=spans), max_marks=100)
+    chosen = select_marks(replace(run, spans=spans), max_marks=100)
     assert len(chosen.marks) <= 100
     assert 2 <= len(chosen.ranks) < 8
     assert chosen.note.startswith(f"{len(chosen.ranks)} of 8 ranks are shown")

@@ -1,4 +1,4 @@
-"""The table of runs in a terminal: nothing of it is cut, and speedups say what they are over."""
+"""The table of runs in a terminal: nothing is cut, and speedups have their baseline."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def printed(sweep: Sweep, columns: int) -> list[str]:
     return capture.get().splitlines()
 
 
-def test_what_does_not_fit_is_told_in_a_second_table_and_nothing_is_cut() -> None:
+def test_a_second_table_has_what_does_not_fit_and_nothing_is_cut() -> None:
     lines = printed(of_two_axes(), 80)
     text = "\n".join(lines)
     assert max(map(len, lines)) <= 80
     assert "…" not in text
     assert len(tables(of_two_axes(), 80)) == 2
-    for word in ("hierarchical", "bounded-staleness", "efficiency", "compute", "where the time goes"):
+    for word in ("hierarchical", "bounded-staleness", "efficiency", "compute", "time shares"):
         assert word in text
     assert len(tables(of_two_axes(), 200)) == 1
 
@@ -53,4 +53,4 @@ def test_runs_with_baselines_of_their_own_have_a_column_of_them() -> None:
     column = headings.index("baseline")
     assert float(body[0][column].replace(THIN, "")) > 0
     assert headings[column + 1] == "speedup"
-    assert "each run&#x27;s own" in all_runs(apart)
+    assert "Each run has its own baseline" in all_runs(apart)

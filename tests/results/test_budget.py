@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.results.budget import (
-    FEWEST,
-    FURTHEST,
+    MAX_DISTANCE,
+    MIN_POINTS,
     NUM_NEAREST,
     BudgetPoint,
     Kind,
@@ -22,7 +22,7 @@ from clustersim.results.budget import (
 )
 
 RING = Kind("all-reduce", "nccl", 8, 1, "resnet50")
-ERRORS = st.lists(st.floats(-0.9, 3.0), min_size=FEWEST, max_size=30)
+ERRORS = st.lists(st.floats(-0.9, 3.0), min_size=MIN_POINTS, max_size=30)
 
 
 def test_a_kind_is_at_no_distance_from_itself_and_sizes_count_in_powers_of_two() -> None:
@@ -61,12 +61,12 @@ def test_what_is_unlike_every_case_has_no_known_error() -> None:
     point = BudgetPoint("case", RING, 0.1)
     beside = replace(RING, layout="stages", compute="estimated")
     for unlike in (replace(RING, strategy="gossip", model="vgg16"), replace(RING, num_gpus=256), beside):
-        assert unlike.distance(RING) > FURTHEST
-        assert known_error(unlike, [point] * FEWEST) is None
+        assert unlike.distance(RING) > MAX_DISTANCE
+        assert known_error(unlike, [point] * MIN_POINTS) is None
     assert known_error(RING, []) is None
 
 
-def test_the_nearest_case_is_told_with_what_it_differs_in() -> None:
+def test_the_nearest_case_has_its_differences() -> None:
     points = [BudgetPoint("far", replace(RING, strategy="gossip"), 0.1), BudgetPoint("near", RING, 0.2)]
     asked = replace(RING, num_gpus=4, compute="estimated")
     assert nearest_case(asked, points) == ("near", ("origin of the layer times", "number of GPUs"))
@@ -79,10 +79,10 @@ def test_no_layout_of_paths_or_tiles_quotes_the_errors_of_whole_copies() -> None
         assert known is None or not set(known.cases) & {"hkbu-ddl-benchmarks", "tensorflow-dgx-1", "nvidia-dgx"}
 
 
-def test_a_few_points_are_no_ground_for_a_statement() -> None:
+def test_too_few_points_give_no_known_error() -> None:
     point = BudgetPoint("case", RING, 0.1)
-    assert known_error(RING, [point] * (FEWEST - 1)) is None
-    assert known_error(RING, [point] * FEWEST) is not None
+    assert known_error(RING, [point] * (MIN_POINTS - 1)) is None
+    assert known_error(RING, [point] * MIN_POINTS) is not None
 
 
 def test_a_document_says_the_same_again() -> None:

@@ -1,4 +1,4 @@
-"""Results come back from disk as they were, and a broken file is named."""
+"""Saved results are read back unchanged, and errors name the broken file."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_the_short_form_leaves_the_spans_out():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "not a saved run, such as `clustersim run` writes to result.json"),
+        ("{", "not a saved run .`clustersim run` writes result.json."),
         ("[]", "schema is None"),
         ('{"schema": "other/1"}', "schema is 'other/1'"),
-        ('{"schema": "clustersim.result/1"}', "not a whole saved run"),
+        ('{"schema": "clustersim.result/1"}', "not a complete saved run"),
         (
             '{"schema": "clustersim.result/1", "version": "0", "scenario": {}, "seed": 0, "runs": "abc", '
             '"assumptions": [], "warnings": [], "shortcuts": []}',
-            "not a whole saved run",
+            "not a complete saved run",
         ),
     ],
 )
@@ -74,9 +74,9 @@ def test_what_is_no_saved_run_is_refused(tmp_path, content, message):
 
 
 def test_a_missing_run_says_how_to_make_one(tmp_path):
-    with pytest.raises(InputError, match="clustersim run") as told:
+    with pytest.raises(InputError, match="clustersim run") as raised:
         read_sweep(tmp_path / "nowhere.json")
-    assert told.value.mistakes[0].file == str(tmp_path / "nowhere.json")
+    assert raised.value.mistakes[0].file == str(tmp_path / "nowhere.json")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

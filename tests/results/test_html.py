@@ -1,4 +1,4 @@
-"""A run and a sweep show themselves in a notebook."""
+"""HTML of a run and of a sweep for notebooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_run_shows_its_numbers_and_where_the_time_goes():
     html = run._repr_html_()
     assert html.startswith("<table>")
     assert f"{run.speedup:.2f}×" in html
-    assert "of it waiting" in html
+    assert "of which waiting" in html
 
 
 def test_what_a_run_does_not_know_has_no_row():

@@ -1,4 +1,4 @@
-"""Where an idle worker's time went: waiting for slower ranks, or communication that nothing hid."""
+"""Idle time of a worker: waiting for slower ranks, or exposed communication."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_parts_sum_to_the_iteration():
     assert sum(breakdown(parts(two_ranks()), 5.0).values()) == pytest.approx(5.0, abs=1e-12)
 
 
-def test_a_gap_that_nobody_can_explain_is_a_bug():
+def test_an_unexplained_gap_is_a_bug():
     with pytest.raises(AssertionError):
         breakdown({"compute": np.array([1.0])}, 2.0)
 
@@ -47,7 +47,7 @@ def test_a_bucket_that_backward_hides_is_not_exposed():
     assert split["waiting"].tolist() == [[0.0], [0.0]]
 
 
-def test_spans_name_whom_a_rank_waited_for():
+def test_spans_name_the_awaited_rank():
     spans = iteration_spans(two_ranks(), 0, [("b", 1.0), ("a", 3.0)], ["all"], {1})
     rows = list(spans.rows())
     waiting = next(row for row in rows if row[0] == "waiting")

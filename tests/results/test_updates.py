@@ -1,10 +1,10 @@
-"""The update log is small, and says what happened to every gradient."""
+"""The update log is small and has every gradient."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from clustersim.results import EVERYBODY, NOBODY, Cycles, Timesheet, Update, UpdateLog, stretch_spans
+from clustersim.results import ALL_WORKERS, NO_RANK, Timesheet, Update, UpdateLog, WorkerIterations, window_spans
 
 
 def test_a_gradient_takes_less_than_100_bytes():
@@ -17,7 +17,7 @@ def test_a_gradient_takes_less_than_100_bytes():
 def test_updates_read_as_textbooks_write_them():
     assert str(Update(0.0, 3, 97, 101, 0.5, True)) == "W_101 = W_100 - 0.5 lr * dW_97 (worker 3, staleness 3)"
     assert str(Update(0.0, 3, 97, 101, 1.0, False)) == "dW_97 is dropped at W_100 (worker 3, staleness 3)"
-    assert str(Update(0.0, EVERYBODY, 0, 1, 1.0, True)) == "W_1 = W_0 - lr * dW_0 (all workers, staleness 0)"
+    assert str(Update(0.0, ALL_WORKERS, 0, 1, 1.0, True)) == "W_1 = W_0 - lr * dW_0 (all workers, staleness 0)"
 
 
 def test_a_log_comes_back_as_it_was():
@@ -42,20 +42,20 @@ def out_of_step() -> Timesheet:
     return times
 
 
-def test_cycles_come_in_the_order_in_which_they_began_and_say_who_was_awaited():
+def test_worker_iterations_are_in_order_of_start_and_have_the_awaited_rank():
     times = out_of_step()
-    cycles = Cycles.of(times, ~np.isnan(times.end_s))
+    cycles = WorkerIterations.of(times, ~np.isnan(times.end_s))
     rows = list(cycles.rows())
     assert [(row.rank, row.iteration) for row in rows] == [(0, 0), (1, 0), (0, 1), (0, 2)]
     assert [row.waiting_s for row in rows] == [0.0, 0.5, 0.0, 0.0]
-    assert [row.awaited_rank for row in rows] == [NOBODY, 0, NOBODY, NOBODY]
-    assert Cycles.from_dict(cycles.to_dict()) == cycles
-    assert len(Cycles.of(times, ~np.isnan(times.end_s), limit=2)) == 2
+    assert [row.awaited_rank for row in rows] == [NO_RANK, 0, NO_RANK, NO_RANK]
+    assert WorkerIterations.from_dict(cycles.to_dict()) == cycles
+    assert len(WorkerIterations.of(times, ~np.isnan(times.end_s), limit=2)) == 2
 
 
-def test_a_stretch_shows_all_that_reaches_into_it():
+def test_a_window_shows_all_iterations_that_overlap_with_it():
     times = out_of_step()
-    spans = stretch_spans(times, ~np.isnan(times.end_s), 0.5, [], ["all"], set())
+    spans = window_spans(times, ~np.isnan(times.end_s), 0.5, [], ["all"], set())
     waiting = [row for row in spans.rows() if row[0] == "waiting"]
     assert [(row[1], row[3], row[4]) for row in waiting] == [(1, 2.0, 2.5)]
     assert "waited for rank 0" in waiting[0][6]
@@ -63,10 +63,10 @@ def test_a_stretch_shows_all_that_reaches_into_it():
     assert max(row[4] for row in spans.rows()) == 3.0
 
 
-def test_a_timesheet_grows_with_the_worker_who_is_ahead():
+def test_a_timesheet_grows_with_the_worker_ahead():
     times = Timesheet.blank(2, 1, 1)
     times.begin_s[0, 0] = 0.0
-    times.make_room(5)
+    times.extend_to(5)
     times.begin_s[0, 5] = 9.0
     assert times.begin_s[0, 0] == 0.0
     assert times.num_begun == 6

@@ -10,8 +10,8 @@ import pytest
 import clustersim
 from clustersim.collectives import closed_form
 from clustersim.errors import InputError
-from clustersim.planner.bound import least_iteration_s
-from clustersim.planner.material import Material
+from clustersim.planner.bound import min_iteration_s
+from clustersim.planner.layout_costs import LayoutCosts
 from clustersim.planner.space import Choice
 from clustersim.program.ops import Call
 from clustersim.scenario import load_scenario
@@ -173,7 +173,7 @@ def test_traces_take_as_long(equal: str, tmp_path: Path) -> None:
 def test_the_bound_holds(equal: str, layout: dict[str, Any]) -> None:
     point = load_scenario(scenario(equal, 4, layout)).points()[0].point
     choice = Choice(4, point.global_batch, point.parallelism)
-    bound_s = least_iteration_s(Material(point, Workloads()), choice)
+    bound_s = min_iteration_s(LayoutCosts(point, Workloads()), choice)
     assert 0.5 * clustersim.simulate(scenario(equal, 4, layout)).iteration_s < bound_s
     assert bound_s <= clustersim.simulate(scenario(equal, 4, layout)).iteration_s * (1 + 1e-9)
 

@@ -8,8 +8,8 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
-from clustersim.planner.material import Material
-from clustersim.planner.room import Rooms
+from clustersim.planner.layout_costs import LayoutCosts
+from clustersim.planner.peak_memory import PeakMemory
 from clustersim.planner.space import Choice
 from clustersim.scenario import load_scenario
 from clustersim.scenario.memory import gpu_memory
@@ -62,7 +62,7 @@ def test_half_of_them_is_kept(layout: dict[str, Any]) -> None:
 
 def test_a_plan_counts_them_so() -> None:
     point = load_scenario(scenario({"sharding": "zero-1"}, gradient_precision="bf16")).points()[0].point
-    held = Rooms(Material(point, Workloads())).fullest_bytes(Choice(4, 16, point.parallelism))
+    held = PeakMemory(LayoutCosts(point, Workloads())).peak_bytes(Choice(4, 16, point.parallelism))
     assert held == pytest.approx(sum(Setup(point).laid_out.fullest.values()), rel=1e-9)
 
 

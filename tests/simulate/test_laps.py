@@ -167,7 +167,7 @@ def test_what_may_differ_is_played_micro_batch_by_micro_batch() -> None:
 def test_what_came_after_something_that_was_left_out_was_that_much_later() -> None:
     times = Timesheet.blank(1, 2, 1)
     times.begin_s[0], times.end_s[0], times.called_s[0] = (1.0, 4.0), (4.0, 9.0), (0.5, 2.5)
-    later = times.put_off([2.0, 6.0], [10.0, 100.0])
+    later = times.delayed([2.0, 6.0], [10.0, 100.0])
     assert later.begin_s.tolist() == [[1.0, 14.0]]
     assert later.end_s.tolist() == [[14.0, 119.0]]
     assert later.called_s.tolist() == [[0.5, 2.5]]

@@ -155,14 +155,14 @@ def test_the_report_shows_a_gradient_from_the_version_it_met_forward(equal: str)
     one_s = sweep.runs[0].update_s
     assert {arrow.staleness for arrow in data.arrows} == {0, 1, 2, 3}
     for arrow in data.arrows:
-        assert arrow.met_s - arrow.read_s == pytest.approx((arrow.staleness + 1) * one_s, rel=1e-3)
+        assert arrow.applied_s - arrow.read_s == pytest.approx((arrow.staleness + 1) * one_s, rel=1e-3)
 
 
 def test_the_timeline_says_what_numbers_below_0_are(equal: str) -> None:
     sweep = clustersim.sweep(scenario(equal, 4, {"pipeline": 4, "micro_batches": 4}))
     data = timeline_data(sweep, sweep.runs[0])
     assert data is not None
-    assert "those below 0 are of iterations before" in draw_timeline(data).subtitle
+    assert "negative ones are of previous iterations" in draw_timeline(data).subtitle
 
 
 def test_the_timeline_shows_all_stages_for_the_time_of_one_iteration(equal: str) -> None:

@@ -15,8 +15,8 @@ from clustersim.model.builder import Builder, Tensor
 from clustersim.model.write_workload import write_workload_file
 from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.piece_times import piece_times
-from clustersim.planner.bound import least_iteration_s
-from clustersim.planner.material import Material
+from clustersim.planner.bound import min_iteration_s
+from clustersim.planner.layout_costs import LayoutCosts
 from clustersim.planner.space import Choice
 from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads
@@ -219,6 +219,6 @@ def test_the_planner_bounds_turns_by_what_they_take(decoder: str, micro_batches:
     """Of one stage and one copy, whatever hides."""
     asked = scenario(decoder, 4, {"tensor": 4, "micro_batches": micro_batches}, batch={"global": 8})
     point = load_scenario(asked).points()[0].point
-    least_s = least_iteration_s(Material(point, Workloads()), Choice(4, 8, point.parallelism))
+    least_s = min_iteration_s(LayoutCosts(point, Workloads()), Choice(4, 8, point.parallelism))
     simulated_s = forecast(point).run.iteration_s
     assert least_s == pytest.approx(simulated_s, rel=1e-9)

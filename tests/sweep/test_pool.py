@@ -1,4 +1,4 @@
-"""A pool gives what one process gives, in the order of what it was asked."""
+"""A pool returns the same results as one process, in the order of the items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clustersim.sweep.pool import Pool, num_cores
+from clustersim.sweep.pool import ProcessPool, num_cores
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,7 @@ def late(seconds: float) -> float:
     return seconds
 
 
-def who(number: int) -> int:
+def process_id(number: int) -> int:
     return os.getpid()
 
 
@@ -35,35 +35,35 @@ def fail(number: int) -> int:
     raise ValueError(f"no {number}")
 
 
-def test_answers_come_in_the_order_of_the_items_whoever_is_done_first():
-    told: list[int] = []
-    with Pool(2) as pool:
-        assert pool.map(late, [0.3, 0.0, 0.1], lambda number, how_many: told.append(how_many)) == [0.3, 0.0, 0.1]
-    assert told == [1, 2, 3]
+def test_results_are_in_the_order_of_the_items():
+    calls: list[int] = []
+    with ProcessPool(2) as pool:
+        assert pool.map(late, [0.3, 0.0, 0.1], lambda number, num_done: calls.append(num_done)) == [0.3, 0.0, 0.1]
+    assert calls == [1, 2, 3]
 
 
 def test_workers_look_for_garbage_more_seldom_than_the_command():
-    with Pool(2) as pool:
+    with ProcessPool(2) as pool:
         assert min(pool.map(garbage_is_looked_for_after, [0, 1])) > 10_000
     assert garbage_is_looked_for_after(0) < 10_000
 
 
 def test_one_process_or_one_item_is_done_here():
-    with Pool(1) as pool:
-        assert pool.map(who, [1, 2]) == [os.getpid()] * 2
-    with Pool(2) as pool:
-        assert pool.map(who, [1]) == [os.getpid()]
+    with ProcessPool(1) as pool:
+        assert pool.map(process_id, [1, 2]) == [os.getpid()] * 2
+    with ProcessPool(2) as pool:
+        assert pool.map(process_id, [1]) == [os.getpid()]
 
 
 def test_the_processes_serve_several_rounds():
-    with Pool(2) as pool:
-        first, second = set(pool.map(who, range(8))), set(pool.map(who, range(8)))
+    with ProcessPool(2) as pool:
+        first, second = set(pool.map(process_id, range(8))), set(pool.map(process_id, range(8)))
     assert os.getpid() not in first | second
     assert len(first | second) <= 2
 
 
-def test_what_goes_wrong_in_a_process_goes_wrong_here():
-    with pytest.raises(ValueError, match=r"no [12]"), Pool(2) as pool:
+def test_an_error_in_a_process_is_raised_here():
+    with pytest.raises(ValueError, match=r"no [12]"), ProcessPool(2) as pool:
         pool.map(fail, [1, 2])
 
 
@@ -71,10 +71,10 @@ _SLEEP_IN_WORKERS = """
 import sys
 from pathlib import Path
 from tests.sweep.test_pool import say_and_sleep
-from clustersim.sweep.pool import Pool
+from clustersim.sweep.pool import ProcessPool
 
 if __name__ == "__main__":
-    with Pool(2) as pool:
+    with ProcessPool(2) as pool:
         pool.map(say_and_sleep, [sys.argv[1]] * 2)
 """
 

@@ -1,4 +1,4 @@
-"""A sweep has a run for every point, in the order of the file, and says which points a warning is about."""
+"""A sweep has one run per point in the order of the file; warnings name their points."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_a_run_is_the_same_in_a_sweep_and_alone():
 
 
 def test_progress_goes_from_nothing_to_all():
-    told: list[float] = []
-    clustersim.sweep(SCENARIO, lambda share, point: told.append(share))
-    assert told == sorted(told)
-    assert told[-1] == pytest.approx(1.0)
+    calls: list[float] = []
+    clustersim.sweep(SCENARIO, lambda share, point: calls.append(share))
+    assert calls == sorted(calls)
+    assert calls[-1] == pytest.approx(1.0)
 
 
 def test_a_warning_of_some_points_says_which():
@@ -56,12 +56,12 @@ def test_a_warning_of_some_points_says_which():
 
 
 def test_several_processes_give_what_one_gives():
-    told: list[float] = []
-    side_by_side = clustersim.sweep(SCENARIO, lambda share, point: told.append(share), workers=2)
+    calls: list[float] = []
+    side_by_side = clustersim.sweep(SCENARIO, lambda share, point: calls.append(share), workers=2)
     assert side_by_side.to_dict() == clustersim.sweep(SCENARIO).to_dict()
-    assert told == [0.25, 0.5, 0.75, 1.0]
+    assert calls == [0.25, 0.5, 0.75, 1.0]
 
 
-def test_the_processes_of_a_sweep_are_counted_from_nought():
+def test_a_negative_number_of_processes_is_refused():
     with pytest.raises(clustersim.errors.InputError, match="workers must be a whole number of at least 0"):
         clustersim.sweep(SCENARIO, workers=-1)

@@ -169,7 +169,7 @@ class KernelJob:
         if record["furthest"][0] + 1 >= record["known"][0]:
             known = int(record["known"][0])
             more = max(_FIRST_ITERATIONS, known // 4)
-            job.times.make_room(known + more - 1)
+            job.times.extend_to(known + more - 1)
             record["known"], record["room"] = known + more, job.times.begin_s.shape[1]
             seconds = [self._seconds(iteration) for iteration in range(known, known + more)]
             self._world.set(seconds=np.concatenate([self._world["seconds"], *seconds]))

@@ -1,20 +1,20 @@
-"""When each gradient was begun: the update log and the workers' iterations side by side."""
+"""Start time of each gradient: the update log matched with the workers' iterations."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from clustersim.results.cycles import Cycles
 from clustersim.results.updates import UpdateLog
+from clustersim.results.worker_iterations import WorkerIterations
 
 _ROUNDED_S = 2e-9
-"""Iterations are kept to the nanosecond, the update log is not."""
+"""Tolerance: iterations are rounded to the nanosecond, the update log is not."""
 
 
-def read_times(updates: UpdateLog, cycles: Cycles, stashes: bool = False) -> np.ndarray:
-    """Return when the worker of each gradient began to compute it, in seconds [num_gradients]; NaN where not known.
+def read_times(updates: UpdateLog, cycles: WorkerIterations, stashes: bool = False) -> np.ndarray:
+    """Return the start time of each gradient's computation in seconds [num_gradients]; NaN where unknown.
 
-    A worker that stashes weights has several gradients under way, and begins each when it has made the version that
+    A worker that stashes weights has several gradients in flight. It starts each one when it has made the version that
     the gradient is computed on.
     """
     return _written_times(updates) if stashes else _begin_times(updates, cycles)
@@ -27,19 +27,19 @@ def _written_times(updates: UpdateLog) -> np.ndarray:
     return np.array([since_s.get(where, np.nan) for where in read])
 
 
-def _begin_times(updates: UpdateLog, cycles: Cycles) -> np.ndarray:
-    """Return when the iteration of each gradient began.
+def _begin_times(updates: UpdateLog, cycles: WorkerIterations) -> np.ndarray:
+    """Return the start time of the iteration of each gradient.
 
-    A worker's gradients meet the model in the order of its iterations, none before its backward has ended, and at
-    least one of them without waiting for others: that fixes which is which. NaN where the iteration was not kept, or
-    where the gradient is that of all workers.
+    A worker's gradients are applied in the order of its iterations, none before its backward pass has ended, and at
+    least one of them without waiting: this determines the match. NaN where the iteration was not kept, or where the
+    gradient is that of all workers.
     """
     result = np.full(len(updates), np.nan)
     worker, time_s = np.asarray(updates.worker), np.asarray(updates.time_s)
     rank, begin_s = np.asarray(cycles.rank, dtype=np.int64), np.asarray(cycles.begin_s)
     computed_s = np.asarray(cycles.computed_s)
-    for who in np.unique(worker[worker >= 0]).tolist():
-        rows, own = np.flatnonzero(worker == who), np.flatnonzero(rank == who)
+    for one in np.unique(worker[worker >= 0]).tolist():
+        rows, own = np.flatnonzero(worker == one), np.flatnonzero(rank == one)
         if not len(own):
             continue
         own = own[np.argsort(begin_s[own], kind="stable")]

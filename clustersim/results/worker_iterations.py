@@ -1,4 +1,4 @@
-"""Every worker's iterations one by one, in columns: for pictures of clocks, of waiting, and of who was last."""
+"""Every worker's iterations in columns: for the figures of worker clocks, waiting and stragglers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from clustersim.results.synchronous import parts, waits
 from clustersim.results.trace import Timesheet
 
-NOBODY = -1
-"""Stands for the awaited rank where a worker waited for nobody."""
+NO_RANK = -1
+"""Value of the awaited rank where a worker did not wait."""
 
-MOST_CYCLES = 20_000
-"""Iterations that are kept of a run; of more, the last ones."""
+MAX_ITERATIONS = 20_000
+"""Iterations kept of a run; of more, the last ones are kept."""
 
 
-class Cycle(NamedTuple):
-    """One iteration of one worker: when it began, had computed, had all buckets back and had ended.
+class WorkerIteration(NamedTuple):
+    """One iteration of one worker: its start, the end of compute, the end of its exchange, and its end.
 
-    `waiting_s` of it the worker waited for others, longest for `awaited_rank`.
+    The worker waited `waiting_s` for others, longest for `awaited_rank`.
     """
 
     rank: int
@@ -35,8 +35,8 @@ class Cycle(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cycles:
-    """Columns of `Cycle`, in the order in which the iterations began; seconds to the nanosecond."""
+class WorkerIterations:
+    """Columns of `WorkerIteration`, in the order in which the iterations began; seconds to the nanosecond."""
 
     rank: list[int] = field(default_factory=list)
     iteration: list[int] = field(default_factory=list)
@@ -48,8 +48,8 @@ class Cycles:
     awaited_rank: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, times: Timesheet, counts: np.ndarray, limit: int = MOST_CYCLES) -> Cycles:
-        """Return the iterations of a timesheet that count [num_ranks, num_iterations], at most the last so many."""
+    def of(cls, times: Timesheet, counts: np.ndarray, limit: int = MAX_ITERATIONS) -> WorkerIterations:
+        """Return the last `limit` iterations of a timesheet selected by `counts` [num_ranks, num_iterations]."""
         ranks, iterations = np.nonzero(counts)
         order = np.lexsort((iterations, ranks, times.begin_s[counts]))[-limit:]
         chosen = ranks[order], iterations[order]
@@ -69,9 +69,9 @@ class Cycles:
             awaited_rank=awaited_ranks(times)[chosen].tolist(),
         )
 
-    def rows(self) -> Iterator[Cycle]:
+    def rows(self) -> Iterator[WorkerIteration]:
         """Yield the iterations one by one."""
-        return map(Cycle._make, zip(*vars(self).values(), strict=True))
+        return map(WorkerIteration._make, zip(*vars(self).values(), strict=True))
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -81,15 +81,15 @@ class Cycles:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Cycles:
-        """Read what `to_dict` wrote."""
+    def from_dict(cls, document: Mapping[str, Any]) -> WorkerIterations:
+        """Return the columns of a JSON document."""
         return cls(**document)
 
 
 def awaited_ranks(times: Timesheet) -> np.ndarray:
-    """Return whom each worker waited for longest in each iteration [num_ranks, num_iterations], NOBODY for none."""
+    """Return the rank that each worker waited for longest [num_ranks, num_iterations]; NO_RANK without waiting."""
     longest = np.zeros_like(times.begin_s)
-    awaited = np.full(times.begin_s.shape, NOBODY, dtype=np.int64)
+    awaited = np.full(times.begin_s.shape, NO_RANK, dtype=np.int64)
     for bucket, (start, end) in enumerate(waits(times)):
         longer = np.nan_to_num(end - start) > longest
         longest[longer] = (end - start)[longer]

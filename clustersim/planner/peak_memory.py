@@ -1,7 +1,7 @@
-"""What a rank of a layout holds, quickly: the same sums as of a layout that is worked out, for thousands of them.
+"""Peak memory of layouts, fast enough for thousands of them: the same sums as for a simulated layout.
 
-Parts with the same layers hold the same activations, and stages with the same parts the same weights and state, so
-each is asked for once.
+Parts with the same layers have the same activations, and stages with the same parts the same weights and state, so each
+is computed once.
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ from clustersim.parallelism.memory import (
     whole_gradient_bytes,
 )
 from clustersim.parallelism.offload import ACTIVATIONS
-from clustersim.planner.away import activation_bytes, with_offload
-from clustersim.planner.material import Material, Split
-from clustersim.planner.shapes import StageShape, stage_shapes
+from clustersim.planner.layout_costs import LayoutCosts, SplitModel
+from clustersim.planner.offloading import activation_bytes, with_offload
+from clustersim.planner.pass_order import StagePasses, stage_passes
 from clustersim.planner.space import Choice
 from clustersim.program.exchange_buffers import ExchangeBuffers
 from clustersim.scenario.buffers import channels_of, layout_buffers
 
 
-class Rooms:
-    """The bytes of the fullest rank of each choice of a material."""
+class PeakMemory:
+    """Peak bytes of any rank, for each choice of a `LayoutCosts`."""
 
-    def __init__(self, material: Material):
-        self._material = material
+    def __init__(self, costs: LayoutCosts):
+        self._costs = costs
         self._known_parts: dict[Hashable, PartActivations] = {}
         self._known_states: dict[Hashable, float] = {}
-        self._num_channels = channels_of(material.point)
+        self._num_channels = channels_of(costs.point)
 
-    def fullest_bytes(self, choice: Choice) -> float:
-        """Return the bytes that a rank of the fullest stage holds; raise InputError where there is no such layout."""
+    def peak_bytes(self, choice: Choice) -> float:
+        """Return the peak bytes of a rank of the fullest stage; raise InputError if the layout is invalid."""
         layout, grid = choice.layout, choice.grid
-        split = self._material.split(choice)
-        begins = self._material.begins(choice)
-        shapes = stage_shapes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
+        split = self._costs.split(choice)
+        begins = self._costs.begins(choice)
+        shapes = stage_passes(layout.schedule, grid.pipeline, layout.micro_batches, layout.chunks)
         ends = (*begins[1:], len(split.pieces))
         spans = list(zip(begins, ends, strict=True))
         stages = range(grid.pipeline)
         if layout.offloads(ACTIVATIONS):
-            held = [self._held_away(choice, split, spans[stage :: grid.pipeline], stage) for stage in stages]
+            held = [
+                self._offloaded_activations(choice, split, spans[stage :: grid.pipeline], stage) for stage in stages
+            ]
         else:
             own = [self._activations(choice, split, *span) for span in spans]
             held = [choice.micro_batch * _most_bytes(own[stage :: grid.pipeline], shapes[stage]) for stage in stages]
@@ -59,15 +61,17 @@ class Rooms:
             for stage in stages
         )
 
-    def _held_away(self, choice: Choice, split: Split, spans: Sequence[tuple[int, int]], stage: int) -> float:
-        """Return the bytes of a stage's activations where what layers keep goes to the host."""
+    def _offloaded_activations(
+        self, choice: Choice, split: SplitModel, spans: Sequence[tuple[int, int]], stage: int
+    ) -> float:
+        """Return the bytes of a stage's activations if kept activations are offloaded to the host."""
         again = split.again[choice.layout.recompute]
         parts = [PartInMemory(split.pieces[a:b], 1.0, _blocks(split, a, b), again[a:b]) for a, b in spans]
         rules = replace(self._rules(choice), micro_batch=choice.micro_batch)
-        return activation_bytes(parts, with_offload(rules, self._material, choice, stage))
+        return activation_bytes(parts, with_offload(rules, self._costs, choice, stage))
 
-    def _activations(self, choice: Choice, split: Split, first: int, end: int) -> PartActivations:
-        """Return what a part keeps of one sample."""
+    def _activations(self, choice: Choice, split: SplitModel, first: int, end: int) -> PartActivations:
+        """Return the activations that a part keeps for one sample."""
         blocks = tuple(_blocks(split, first, end))
         again = split.again[choice.layout.recompute][first:end]
         rules = self._rules(choice)
@@ -77,10 +81,10 @@ class Rooms:
             self._known_parts[key] = part_activations(part, rules)
         return self._known_parts[key]
 
-    def _state_bytes(self, choice: Choice, split: Split, spans: tuple[tuple[int, int], ...], stage: int) -> float:
-        """Return what a stage holds beside its activations."""
+    def _state_bytes(self, choice: Choice, split: SplitModel, spans: tuple[tuple[int, int], ...], stage: int) -> float:
+        """Return the bytes of a stage without its activations."""
         sharding, replicas = choice.layout.sharding, choice.grid.shard_group_size
-        away = (
+        offloaded = (
             () if choice.layout.offload == "none" else (choice.layout.offload, choice.layout.micro_batches == 1, stage)
         )
         kinds = tuple(split.kinds[first:end] for first, end in spans)
@@ -93,7 +97,7 @@ class Rooms:
             sharding,
             replicas if sharding else 1,
             buffers,
-            away,
+            offloaded,
         )
         if key not in self._known_states:
             parts = [
@@ -102,19 +106,19 @@ class Rooms:
             ]
             share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
             rules = self._rules(choice, share)
-            if away:
-                rules = with_offload(rules, self._material, choice, stage)
+            if offloaded:
+                rules = with_offload(rules, self._costs, choice, stage)
             state = sum(stage_state(parts, rules).values())
             exchanged = sum(buffers.held(whole_gradient_bytes(parts, rules)).values())
             self._known_states[key] = (1 + SLACK) * state + WORKSPACE_BYTES + CONTEXT_BYTES + exchanged
         return self._known_states[key]
 
     def _buffers(self, choice: Choice) -> ExchangeBuffers:
-        strategy = self._material.strategy(choice)
-        return layout_buffers(self._material.point, choice.layout, choice.grid, strategy, self._num_channels)
+        strategy = self._costs.strategy(choice)
+        return layout_buffers(self._costs.point, choice.layout, choice.grid, strategy, self._num_channels)
 
     def _rules(self, choice: Choice, share: float = 1.0) -> MemoryRules:
-        point, layout, grid = self._material.point, choice.layout, choice.grid
+        point, layout, grid = self._costs.point, choice.layout, choice.grid
         return MemoryRules(
             micro_batch=0,
             precision=point.precision,
@@ -122,20 +126,20 @@ class Rooms:
             sharding=layout.sharding,
             share=share,
             gradient_bytes=point.gradient_bytes,
-            weight_share=self._material.setup.model.weight_share,
+            weight_share=self._costs.setup.model.weight_share,
             casts_all=casts_model(layout, grid),
             from_fp32=gathers_from_fp32(layout),
             loss_bytes=loss_peak_bytes(point.compute.library, grid),
         )
 
 
-def _most_bytes(activations: Sequence[PartActivations], shape: StageShape) -> float:
-    """Return the bytes of one sample's activations at the peak of a stage with these parts."""
-    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "recomputed"))
+def _most_bytes(activations: Sequence[PartActivations], shape: StagePasses) -> float:
+    """Return the peak bytes of one sample's activations in a stage with these parts."""
+    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "again"))
     return float((shape.kept @ kept + again[shape.backward]).max()) + max(each.passing for each in activations)
 
 
-def _blocks(split: Split, first: int, end: int) -> list[int]:
-    """Return where blocks begin in layers from `first` to before `end`, the first at 0."""
+def _blocks(split: SplitModel, first: int, end: int) -> list[int]:
+    """Return the first layers of blocks in layers `first` to `end` - 1, relative to `first`; the first is 0."""
     starts = np.array(split.blocks)
     return [0, *(starts[(starts > first) & (starts < end)] - first).tolist()]

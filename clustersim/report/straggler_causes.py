@@ -1,4 +1,4 @@
-"""Who was last: how much longer each rank computed in each iteration, and what made the last one late."""
+"""Straggler causes: excess compute time of each rank in each iteration, and why the awaited rank was late."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import NOTICED
-from clustersim.report.lateness import CAUSES, Last, host_names, last_ranks, sheet, slower
+from clustersim.report.lanes import MIN_WAITING_SHARE
+from clustersim.report.lateness import CAUSES, LastRank, compute_excess, find_last_ranks, iteration_table
 from clustersim.report.palette import load_scale, series_colour
+from clustersim.report.rank_names import host_names, rank_name
 from clustersim.report.series import run_label
-from clustersim.report.timeline import rank_name
 from clustersim.report.words import count, duration, percent, plot_text, plural, time_unit
 from clustersim.results import Run, Sweep
 
@@ -21,53 +21,53 @@ MAX_COLUMNS = 120
 
 
 @dataclass(frozen=True)
-class WhoWasLast:
+class StragglerCauses:
     """The figure in numbers.
 
-    `slower` [num_rows][num_iterations] is by which share of the median a rank computed longer, the most of
-    `ranks_per_row` neighbours, None where nothing is known; `late_s[cause]` [len(lasts)] is in seconds how much later
-    than the median the last rank of each iteration was ready.
+    `compute_excess` [num_rows][num_iterations] is a rank's compute time over the median, minus 1: the maximum of
+    `ranks_per_row` neighbours, None where it is unknown. `late_s[cause]` [len(last_ranks)] is the delay in seconds of
+    the last rank of each iteration against the median.
     """
 
     title: str
     run: str
     iterations: list[int]
     labels: list[str]
-    slower: list[list[float | None]]
+    compute_excess: list[list[float | None]]
     ranks_per_row: int
-    lasts: tuple[Last, ...]
+    last_ranks: tuple[LastRank, ...]
     late_s: dict[str, list[float]]
 
 
-def who_was_last_data(
+def straggler_causes_data(
     sweep: Sweep, run: Run, max_rows: int = MAX_ROWS, max_columns: int = MAX_COLUMNS
-) -> WhoWasLast | None:
-    """Return the heat map and its causes; None where there is no last rank in most iterations, or only one of them."""
-    found = sheet(run)
+) -> StragglerCauses | None:
+    """Return the heat map and the causes; None where most iterations have no last rank, or there is one iteration."""
+    found = iteration_table(run)
     if found is None or run.num_gpus < 2 or len(found.iteration) < 2:
         return None
     busy_s = sum(run.cycles.end_s) - sum(run.cycles.begin_s)
-    lasts = last_ranks(found, host_names(run))
-    if len(lasts) < 0.5 * len(found.iteration) or sum(run.cycles.waiting_s) <= NOTICED * busy_s:
+    last_ranks = find_last_ranks(found, host_names(run))
+    if len(last_ranks) < 0.5 * len(found.iteration) or sum(run.cycles.waiting_s) <= MIN_WAITING_SHARE * busy_s:
         return None
     iterations = found.iteration[-max_columns:].tolist()
-    shown = tuple(last for last in lasts if last.iteration >= iterations[0])
+    shown = tuple(last for last in last_ranks if last.iteration >= iterations[0])
     per_row = -(-run.num_gpus // max_rows)
     late_s = {cause: [last.late_s[cause] for last in shown] for cause in CAUSES}
-    return WhoWasLast(
-        title=_title(lasts),
+    return StragglerCauses(
+        title=_title(last_ranks),
         run=run_label(sweep, run),
         iterations=iterations,
         labels=[_label(run, start, per_row) for start in range(0, run.num_gpus, per_row)],
-        slower=_most(slower(found)[:, -max_columns:], per_row),
+        compute_excess=_most(compute_excess(found)[:, -max_columns:], per_row),
         ranks_per_row=per_row,
-        lasts=shown,
+        last_ranks=shown,
         late_s={cause: seconds for cause, seconds in late_s.items() if any(abs(one) > 1e-9 for one in seconds)},
     )
 
 
 def _most(share: np.ndarray, per_row: int) -> list[list[float | None]]:
-    """Return the largest share of each group of neighbours."""
+    """Return the maximum of each group of neighbours."""
     filled = np.where(np.isnan(share), -np.inf, share)
     rows = [filled[start : start + per_row].max(axis=0) for start in range(0, len(filled), per_row)]
     return [[round(value, 5) if np.isfinite(value) else None for value in row.tolist()] for row in rows]
@@ -81,13 +81,13 @@ def _label(run: Run, start: int, per_row: int) -> str:
     return f"rank {start} ({name})" if name else f"rank {start}"
 
 
-def shares_of(lasts: tuple[Last, ...]) -> dict[str, float]:
-    """Return the share of each cause in all delays, weighted by how long the others waited; they sum to 1.
+def cause_shares(last_ranks: tuple[LastRank, ...]) -> dict[str, float]:
+    """Return the share of each cause in all delays, weighted by the waiting time of the others; the sum is 1.
 
-    Within an iteration a cause that speeds the last rank up is not counted.
+    A cause that made the last rank of an iteration faster is not counted there.
     """
     total = dict.fromkeys(CAUSES, 0.0)
-    for last in lasts:
+    for last in last_ranks:
         slowing = {cause: max(0.0, seconds) for cause, seconds in last.late_s.items()}
         whole = sum(slowing.values())
         for cause, seconds in slowing.items() if whole > 0 else ():
@@ -96,30 +96,30 @@ def shares_of(lasts: tuple[Last, ...]) -> dict[str, float]:
     return {cause: seconds / whole for cause, seconds in total.items()} if whole > 0 else total
 
 
-def _title(lasts: tuple[Last, ...]) -> str:
-    often = Counter(last.rank for last in lasts)
+def _title(last_ranks: tuple[LastRank, ...]) -> str:
+    often = Counter(last.rank for last in last_ranks)
     rank, number = often.most_common(1)[0]
-    shares = shares_of(lasts)
+    shares = cause_shares(last_ranks)
     cause = max(shares, key=lambda name: shares[name])
     reason = {
         "device": "GPUs that are always slow",
         "host": "whole hosts that are slow",
-        "jitter": "chance",
+        "jitter": "random jitter",
         "network": "late starts",
     }[cause]
-    who = f"Rank {rank} is last in {count(number)} of {plural(len(lasts), 'iteration')}"
-    if number == 1 and len(lasts) > 1:
-        who = f"Another rank is last in each of {plural(len(lasts), 'iteration')}"
-    return f"{who}; {percent(shares[cause])} of the waiting is due to {reason}"
+    which = f"Rank {rank} is last in {count(number)} of {plural(len(last_ranks), 'iteration')}"
+    if number == 1 and len(last_ranks) > 1:
+        which = f"A different rank is last in each of {plural(len(last_ranks), 'iteration')}"
+    return f"{which}; {percent(shares[cause])} of the waiting is due to {reason}"
 
 
-def draw_who_was_last(data: WhoWasLast) -> Figure:
-    """Draw the heat map with a mark on the last rank, and under it the causes of its delay, iteration by iteration."""
+def draw_straggler_causes(data: StragglerCauses) -> Figure:
+    """Draw the heat map with a mark on the last rank, and below it the causes of its delay, iteration by iteration."""
     rows = len(data.labels)
     plot_px = min(max(14 * rows, 150), 420)
     height = plot_px + 250
     split = 130 / (height - 60)
-    longest_s = max((sum(abs(s[n]) for s in data.late_s.values()) for n in range(len(data.lasts))), default=0.0)
+    longest_s = max((sum(abs(s[n]) for s in data.late_s.values()) for n in range(len(data.last_ranks))), default=0.0)
     unit, factor = time_unit(longest_s)
     step = -(-rows // 24)
     ticks: Json = {
@@ -143,29 +143,29 @@ def draw_who_was_last(data: WhoWasLast) -> Figure:
             tickformat="d",
             **({"dtick": 1} if len(data.iterations) <= 20 else {}),
         ),
-        yaxis2=axis(f"late by ({unit})", domain=[0.0, split], anchor="x2"),
+        yaxis2=axis(f"delay ({unit})", domain=[0.0, split], anchor="x2"),
         showlegend=True,
         legend=legend(),
     )
-    averaged = f", the slowest of {count(data.ranks_per_row)} neighbours a row" if data.ranks_per_row > 1 else ""
+    averaged = f", the slowest of {count(data.ranks_per_row)} neighbours per row" if data.ranks_per_row > 1 else ""
     under = (
-        f"How much longer each rank of {data.run} computed than the median (%){averaged}; diamonds: the rank waited "
-        f"for. Below: why it was ready later than the median ({unit})."
+        f"Compute time of each rank above the median (%){averaged}: {data.run}. Diamonds: the awaited rank. "
+        f"Below: causes of its delay against the median ({unit})."
     )
     traces = [_heat(data), _marks(data), *(_causes(data, number, factor) for number in range(len(CAUSES)))]
     narrow = {"yaxis": {"ticktext": short[::step]}, "xaxis2": {"nticks": 5}}
     return Figure(data.title, under, [trace for trace in traces if trace], drawn, narrow, label=data.run)
 
 
-def _heat(data: WhoWasLast) -> Json:
-    most = max((value for row in data.slower for value in row if value is not None), default=0.0)
-    bar = {"title": {"text": "longer (%)", "font": {"size": 12}}, "thickness": 9, "outlinewidth": 0, "len": 0.5,
+def _heat(data: StragglerCauses) -> Json:
+    most = max((value for row in data.compute_excess for value in row if value is not None), default=0.0)
+    bar = {"title": {"text": "above median (%)", "font": {"size": 12}}, "thickness": 9, "outlinewidth": 0, "len": 0.5,
            "y": 1.0, "yanchor": "top", "tickfont": {"size": 11}}  # fmt: skip
     return {
         "type": "heatmap",
         "x": data.iterations,
         "y": list(range(len(data.labels))),
-        "z": [[None if value is None else round(100 * value, 3) for value in row] for row in data.slower],
+        "z": [[None if value is None else round(100 * value, 3) for value in row] for row in data.compute_excess],
         "zmin": 0,
         "zmax": max(1.0, 100 * most),
         "colorscale": [[0.0, "@surface"], *([0.06 + 0.94 * float(at), colour] for at, colour in load_scale())],
@@ -177,17 +177,17 @@ def _heat(data: WhoWasLast) -> Json:
     }
 
 
-def _marks(data: WhoWasLast) -> Json:
+def _marks(data: StragglerCauses) -> Json:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "last, waited for",
-        "x": [last.iteration for last in data.lasts],
-        "y": [last.rank // data.ranks_per_row for last in data.lasts],
+        "name": "awaited rank",
+        "x": [last.iteration for last in data.last_ranks],
+        "y": [last.rank // data.ranks_per_row for last in data.last_ranks],
         "hovertext": [
             f"<b>rank {last.rank}</b> is last in iteration {last.iteration}<br>the others wait "
-            f"{duration(last.waited_s)} for it, summed up<br>mostly: {CAUSES[last.cause]}"
-            for last in data.lasts
+            f"{duration(last.waited_s)} for it in total<br>main cause: {CAUSES[last.cause]}"
+            for last in data.last_ranks
         ],
         "hoverinfo": "text",
         "marker": {
@@ -199,7 +199,7 @@ def _marks(data: WhoWasLast) -> Json:
     }
 
 
-def _causes(data: WhoWasLast, number: int, factor: float) -> Json:
+def _causes(data: StragglerCauses, number: int, factor: float) -> Json:
     cause = list(CAUSES)[number]
     if cause not in data.late_s:
         return {}
@@ -207,14 +207,14 @@ def _causes(data: WhoWasLast, number: int, factor: float) -> Json:
     return {
         "type": "bar",
         "name": CAUSES[cause],
-        "x": [last.iteration for last in data.lasts],
+        "x": [last.iteration for last in data.last_ranks],
         "y": [float(f"{one / factor:.5g}") for one in seconds],
         "xaxis": "x2",
         "yaxis": "y2",
         "hovertext": [
             f"<b>iteration {last.iteration}</b>, rank {last.rank}<br>{CAUSES[cause]}: {duration(abs(one))} "
             f"{'earlier' if one < 0 else 'later'}"
-            for last, one in zip(data.lasts, seconds, strict=True)
+            for last, one in zip(data.last_ranks, seconds, strict=True)
         ],
         "hoverinfo": "text",
         "marker": {"color": series_colour(number + 1), "line": {"width": 0}},

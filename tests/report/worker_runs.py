@@ -1,4 +1,4 @@
-"""Runs of workers with their iterations and updates, made by hand so that what a figure must say is known."""
+"""Hand-made runs of workers with iterations and updates, for which the correct figure is known."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from clustersim.results import NOBODY, Cycles, Run, Spans, Sweep, Update, UpdateLog, staleness_summary
+from clustersim.results import NO_RANK, Run, Spans, Sweep, Update, UpdateLog, WorkerIterations, staleness_summary
 from tests.report.synthetic import make_run, make_sweep
 
 COMMUNICATION_S = 0.1
 
 
-def in_step(compute_s, begin_late_s=None) -> Cycles:
-    """Return the iterations of workers that meet after each; `compute_s` is [num_iterations][num_ranks] seconds."""
-    cycles, start_s = Cycles(), 0.0
+def in_lockstep(compute_s, begin_late_s=None) -> WorkerIterations:
+    """Return the iterations of synchronous workers; `compute_s` is [num_iterations][num_ranks] seconds."""
+    cycles, start_s = WorkerIterations(), 0.0
     for iteration, row in enumerate(compute_s):
         late = begin_late_s[iteration] if begin_late_s is not None else [0.0] * len(row)
         ready = [start_s + late_s + seconds for late_s, seconds in zip(late, row, strict=True)]
@@ -22,21 +22,21 @@ def in_step(compute_s, begin_late_s=None) -> Cycles:
         end_s = ready[last] + COMMUNICATION_S
         for rank in range(len(row)):
             waiting_s = ready[last] - ready[rank]
-            awaited = NOBODY if rank == last or waiting_s == 0.0 else last
+            awaited = NO_RANK if rank == last or waiting_s == 0.0 else last
             add(cycles, rank, iteration, start_s + late[rank], ready[rank], end_s, waiting_s, awaited)
         start_s = end_s
     return cycles
 
 
-def alone(compute_s, num_iterations) -> Cycles:
-    """Return the iterations of workers that never meet; `compute_s` [num_ranks] is how long each takes for one."""
+def alone(compute_s, num_iterations) -> WorkerIterations:
+    """Return the iterations of workers without any exchange; `compute_s` [num_ranks] is the time of one iteration."""
     rows = sorted(
         (number * seconds, rank, number) for rank, seconds in enumerate(compute_s) for number in range(num_iterations)
     )
-    cycles = Cycles()
+    cycles = WorkerIterations()
     for begin_s, rank, number in rows:
         end_s = begin_s + compute_s[rank]
-        add(cycles, rank, number, begin_s, end_s, end_s, 0.0, NOBODY)
+        add(cycles, rank, number, begin_s, end_s, end_s, 0.0, NO_RANK)
     return cycles
 
 
@@ -63,14 +63,14 @@ def sweep_of(*runs, **parts) -> Sweep:
 
 
 def round_robin(num_workers, num_rounds, compute_s=1.0):
-    """Return cycles and updates of workers that start one after the other and then take turns: staleness n - 1."""
-    cycles, updates, version = Cycles(), [], 0
+    """Return iterations and updates of workers in round-robin order: staleness n - 1."""
+    cycles, updates, version = WorkerIterations(), [], 0
     read = [0] * num_workers
     begin_s = [0.0] * num_workers
     for number in range(num_rounds):
         for rank in range(num_workers):
             met_s = compute_s * (number + (rank + 1) / num_workers)
-            add(cycles, rank, number, begin_s[rank], met_s, met_s, 0.0, NOBODY)
+            add(cycles, rank, number, begin_s[rank], met_s, met_s, 0.0, NO_RANK)
             updates.append((met_s, rank, read[rank], version + 1, 1.0, True))
             version += 1
             read[rank], begin_s[rank] = version, met_s

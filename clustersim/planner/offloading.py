@@ -1,4 +1,4 @@
-"""What layouts hold on a GPU and in its host, and take there, where something lies in the hosts' memory."""
+"""Memory of layouts that offload state to the hosts' memory, on the GPU and on the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clustersim.errors import InputError
 from clustersim.parallelism.layout import offload_of
 from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memory
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
-from clustersim.planner.material import Material, point_of
+from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.space import Choice
 from clustersim.scenario.laid_out import layout_mistakes
 from clustersim.scenario.offloaded import host_memory_mistakes, in_hosts_mistakes
@@ -18,31 +18,31 @@ from clustersim.simulate.setup import Setup
 from clustersim.simulate.workloads import Workloads
 
 
-def with_offload(rules: MemoryRules, material: Material, choice: Choice, stage: int) -> MemoryRules:
-    """Return what a stage of a choice holds by, with what of it lies in the host's memory."""
+def with_offload(rules: MemoryRules, costs: LayoutCosts, choice: Choice, stage: int) -> MemoryRules:
+    """Return the memory rules of a stage of a choice, including its offloading."""
     layout = choice.layout
     return replace(
         rules,
         offload=layout.offloads(OPTIMIZER),
         offload_activations=layout.offloads(ACTIVATIONS),
-        most_gradients=_most_gradients(material, choice, stage),
+        most_gradients=_most_gradients(costs, choice, stage),
     )
 
 
 def activation_bytes(parts: Sequence[PartInMemory], rules: MemoryRules) -> float:
-    """Return the bytes of activations on a GPU at its peak, where what layers keep goes to the host."""
+    """Return the peak bytes of activations on a GPU if kept activations are offloaded to the host."""
     return stage_memory(parts, rules)["activations"]
 
 
-def _most_gradients(material: Material, choice: Choice, stage: int) -> float | None:
-    """Return how many parameters have gradients on the GPU at once, where these leave it as they are complete.
+def _most_gradients(costs: LayoutCosts, choice: Choice, stage: int) -> float | None:
+    """Return the maximum number of parameters with gradients on the GPU, if these leave it once complete.
 
-    Those are two pieces that follow one another: buckets, or a rank's share of units (`HostUpdates.most_parameters`).
+    It is the maximum of two consecutive pieces: buckets, or a rank's share of units (`HostUpdates.most_parameters`).
     """
-    training = material.timed(choice).training
+    training = costs.timed(choice).training
     if not offload_of(choice.layout, training).frees:
         return None
-    load, grid = material.load(choice, stage), choice.grid
+    load, grid = costs.load(choice, stage), choice.grid
     if choice.layout.sharding in ("zero-2", "zero-3"):
         sizes = [size / grid.num_replicas for part in load.units[0] for size in part if size]
     else:
@@ -50,9 +50,9 @@ def _most_gradients(material: Material, choice: Choice, stage: int) -> float | N
     return max((first + second for first, second in pairwise(sizes)), default=max(sizes, default=0.0))
 
 
-def fits_in_hosts(material: Material, choice: Choice, workloads: Workloads) -> bool:
-    """Say whether a choice can be as its point is, and what it offloads fits in its hosts."""
-    point = point_of(material.point, choice)
+def fits_in_host_memory(costs: LayoutCosts, choice: Choice, workloads: Workloads) -> bool:
+    """Return whether a choice is valid for its point, and its offloaded state fits in its hosts."""
+    point = point_of(costs.point, choice)
     setup = Setup(point, workloads)
     gpus = setup.gpus(0)
     if layout_mistakes(point) or list(host_memory_mistakes(point, setup.topology, gpus)):

@@ -1,4 +1,4 @@
-"""Ranks of a layout are called by their places in it."""
+"""Ranks of a layout are named by their positions in it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from clustersim.report.places import place_name
+from clustersim.report.rank_names import place_name
 from clustersim.report.timeline import draw_timeline, timeline_data
-from tests.report.cycles import sweep_of
 from tests.report.synthetic import make_run
 from tests.report.test_stages import stages
+from tests.report.worker_runs import sweep_of
 
 GRID = {"kind": "grid", "tensor": 2, "context": 1, "expert": 1, "data": 2, "pipeline": 2, "tiled": False}
 
@@ -25,7 +25,7 @@ GRID = {"kind": "grid", "tensor": 2, "context": 1, "expert": 1, "data": 2, "pipe
         ({**GRID, "kind": "local-fields", "tensor": 1, "data": 1, "tiled": True}, 1, "tile 1"),
     ],
 )
-def test_a_rank_is_called_by_its_place_on_the_axes_that_have_several(layout: dict, rank: int, name: str) -> None:
+def test_a_rank_is_named_by_its_position_on_axes_above_one(layout: dict, rank: int, name: str) -> None:
     assert place_name(replace(make_run(8), layout=layout), rank) == name
 
 

@@ -1,4 +1,4 @@
-"""What a plan is asked: a training, numbers of GPUs, batches, and what is fixed already."""
+"""Request for a plan: a training, numbers of GPUs, batches, and fixed keys."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from clustersim.scenario import Point, Scenario, build_topology, load_scenario
 from clustersim.scenario.planned import plan_mistakes
 
 _BATCH_OF_EACH = 720_720
-"""Samples for each GPU that nearly all numbers of copies and micro-batches divide."""
+"""Samples per GPU that are divisible by nearly all numbers of replicas and micro-batches."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """A training as a point, whose layout is asked for on each of `num_gpus`, with the batches over all of them.
+class PlanRequest:
+    """A training as a point, the numbers of GPUs to plan for, and the global batches of each.
 
-    `scenario` is what the point was read from, with room for all sizes. `fixed` are the keys of `parallelism` that are
-    given, `most_tensor` is how many GPUs may split layers, and `divisible` is what of the model there is to be divided
-    beside them. `also` are keys that are compared on request.
+    `scenario` is the source of the point, with a batch that suits all sizes. `fixed` are the given keys of
+    `parallelism`, `most_tensor` is the maximum number of GPUs that split a layer, and `divisible` are the model's other
+    divisible dimensions. `also` are keys that are compared on request.
     """
 
     scenario: Scenario
@@ -40,30 +40,30 @@ class Question:
 
     @property
     def num_gpus(self) -> tuple[int, ...]:
-        """The numbers of GPUs in the order in which they were given."""
+        """The numbers of GPUs in the given order."""
         return tuple(self.batches)
 
     def space(self, batches: Mapping[int, Sequence[int]], fixed: Mapping[str, Any]) -> Space:
-        """Return the layouts that are asked about, of other numbers of GPUs or with more that is fixed if need be."""
+        """Return the search space for these batches by number of GPUs and these fixed keys."""
         strategy = self.point.strategy
         shardings = [each for each in SHARDINGS if each is None or not strategy.sharding_mistakes(each)]
         return Space(batches, min(self.most_tensor, max(batches)), fixed, self.divisible, shardings, self.also)
 
 
-def ask(
+def plan_request(
     scenario: Scenario | str | Path | Mapping[str, Any],
     num_gpus: Sequence[int],
     batches: Sequence[int],
     overrides: Sequence[str],
     across_hosts: bool,
     also: Sequence[str] = (),
-) -> Question:
-    """Return the question that a scenario asks, or raise an InputError with why it asks none."""
+) -> PlanRequest:
+    """Return the request for a scenario; raise InputError if it cannot be planned."""
     for name in also:
         if name not in ALSO:
             raise unknown_name("key that is compared on request", name, ALSO)
     if not num_gpus:
-        raise InputError("a plan is for some number of GPUs (got none)", got="none", allowed="1 or more")
+        raise InputError("a plan needs a number of GPUs (got none)", got="none", allowed="1 or more")
     for name, numbers in (("num_gpus", num_gpus), ("batch", batches)):
         for number in numbers:
             check_number(name, number, least=1, is_whole=True)
@@ -71,36 +71,36 @@ def ask(
     try:
         sized = load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)])
     except InputError as error:
-        raise InputError([_of_the_question(mistake) for mistake in error.mistakes]) from None
+        raise InputError([_request_mistake(mistake) for mistake in error.mistakes]) from None
     point = _only_point(sized)
     mistakes = list(_mistakes(point))
     if mistakes:
         raise sized.located(InputError(mistakes))
     loaded = load_scenario(scenario, [*overrides, "memory_check=false", "num_gpus=1", "parallelism={}"])
     batch, layout = _only_point(loaded).batch, point.parallelism
-    return Question(
+    return PlanRequest(
         scenario=sized,
         point=point.model_copy(update={"memory_check": True}),
         batches={
             num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
         },
-        fixed={key: getattr(layout, key) for key in layout.model_fields_set if _says_something(layout, key)},
+        fixed={key: getattr(layout, key) for key in layout.model_fields_set if _is_fixed(layout, key)},
         most_tensor=most if across_hosts else _gpus_of_a_host(point),
         divisible=Divisible.of(load_workload(point.model)[0]),
         also=tuple(also),
     )
 
 
-def _of_the_question(mistake: Mistake) -> Mistake:
-    """Return a mistake in a number of GPUs as one of who asked for it, and not of an override."""
+def _request_mistake(mistake: Mistake) -> Mistake:
+    """Return an error in the number of GPUs as one of the request rather than of an override."""
     if mistake.key != "num_gpus":
         return mistake
-    message = f"{mistake.message}; ask for fewer GPUs, or give topology more of them"
+    message = f"{mistake.message}; plan for fewer GPUs, or give topology more of them"
     return Mistake(message, "num_gpus", got=mistake.got, allowed=mistake.allowed)
 
 
 def _sized(num_gpus: int) -> list[str]:
-    """Return overrides for so many GPUs and a batch that they can have in any layout."""
+    """Return overrides for the number of GPUs, and a batch that is valid in any layout."""
     return [f"num_gpus={num_gpus}", f"batch={{global: {num_gpus * _BATCH_OF_EACH}}}"]
 
 
@@ -109,8 +109,8 @@ def _only_point(loaded: Scenario) -> Point:
     if len(points) > 1:
         axes = ", ".join(loaded.axes)
         error = InputError(
-            f"a plan is for one training, and '{loaded.name}' is a sweep of {len(points)} (over {axes}); "
-            "give each of these one value with --set",
+            f"a plan is for one training, but '{loaded.name}' is a sweep of {len(points)} (over {axes}); "
+            "give each of these keys one value with --set",
             key=next(iter(loaded.axes)),
             got=f"{len(points)} points",
             allowed="one value",
@@ -120,17 +120,17 @@ def _only_point(loaded: Scenario) -> Point:
 
 
 def _mistakes(point: Point) -> Iterator[Mistake]:
-    """Yield what a plan cannot compare layouts with, and that GPUs are not of one kind."""
+    """Yield errors for scenarios that a plan does not support, and for GPUs of several kinds."""
     yield from plan_mistakes(point)
     topology = build_topology(point.topology)
     kinds = list(dict.fromkeys(str(name) for name in topology.gpu_sheets[: point.num_gpus]))
     if len(kinds) > 1:
-        message = f"a model is laid over GPUs of one kind (got {', '.join(kinds)})"
+        message = f"a layout needs GPUs of one kind (got {', '.join(kinds)})"
         yield Mistake(message, key="topology", got=", ".join(kinds), allowed="one kind of GPU")
 
 
-def _says_something(layout: Parallelism, key: str) -> bool:
-    """Say whether a key that was given fixes something: no degree is none, no sharding is one."""
+def _is_fixed(layout: Parallelism, key: str) -> bool:
+    """Return whether a given key fixes a value: None fixes no degree, but it fixes `sharding`."""
     return key == "sharding" or getattr(layout, key) is not None
 
 

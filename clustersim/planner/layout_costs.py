@@ -1,4 +1,4 @@
-"""What layouts of one model have in common, worked out once: its pieces, their times, and where parts begin."""
+"""Data shared by the layouts of one model, computed once: pieces, their times, and the first layer of each part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.spec import RecomputeKind
 from clustersim.parallelism.tensor_overlap import overlapped_ops
-from clustersim.planner.links import Group, LeastTimes
+from clustersim.planner.links import Group, MinTimes
 from clustersim.planner.space import Choice
 from clustersim.program import Caps, Copies, assign_buckets
 from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
@@ -40,10 +40,10 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """What a GPU has of a model's layers: its pieces, where blocks begin, and which pieces are alike.
+class SplitModel:
+    """The pieces of a model's layers on one GPU, the first layers of blocks, and the equal pieces.
 
-    `kinds` [num_layers] has the same number for pieces that differ in their name alone.
+    `kinds` [num_layers] is equal for pieces that differ only in their names.
     """
 
     pieces: tuple[Piece, ...]
@@ -66,17 +66,17 @@ class Split:
 
     @cached_property
     def again(self) -> dict[str, tuple[bool, ...]]:
-        """For each kind of recomputation, whose forward pass is repeated [num_layers]."""
+        """For each kind of recomputation, whether the forward pass of a layer is repeated [num_layers]."""
         return {recompute: tuple(recomputed(self.layers, recompute)) for recompute in get_args(RecomputeKind)}
 
 
 @dataclass(frozen=True, eq=False)
-class Timed:
+class PieceTimes:
     """Seconds of each piece for one micro-batch on one GPU of the group, columns [num_layers].
 
-    `forward_calls_s` and `backward_calls_s` are the least that collectives of groups take around the two passes, or of
-    a product in turns how long they are awaited beyond its compute, and
-    `forward_ring_s` and `backward_ring_s` how long blocks of an attention in a ring are awaited beyond its compute.
+    `forward_calls_s` and `backward_calls_s` are the minimum times of the collectives around the two passes; of a
+    product in turns, only the part beyond its compute. `forward_ring_s` and `backward_ring_s` are the exposed times of
+    the blocks of ring attention, beyond its compute.
     """
 
     training: TrainingSetup
@@ -92,11 +92,11 @@ class Timed:
 
 @dataclass(frozen=True)
 class StageLoad:
-    """What a stage exchanges: bytes of its buckets, of so many gradients each, and of those of its first chunk alone.
+    """Gradients that a stage exchanges: bytes and number of gradients of its buckets, bytes of its first chunk's.
 
-    `experts` are the bytes of gradients that copies of experts exchange apart from the others. `units` are the
-    parameters of the units of each of its chunks, of what all replicas have and of experts. `share` is its part of the
-    model's parameters, and `expert_share` is that of experts, which GPUs share out, in its own.
+    `experts` are the bytes of gradients that replicas of experts exchange separately. `units` are the parameters of the
+    units of each of its chunks: those on all replicas, and those of experts. `share` is the stage's share of the
+    model's parameters; `expert_share` is the share of distributed experts in the stage's parameters.
     """
 
     buckets: tuple[float, ...]
@@ -108,8 +108,8 @@ class StageLoad:
     expert_share: float
 
 
-class Material:
-    """What all layouts of a point's model on one number of GPUs are made of."""
+class LayoutCosts:
+    """Pieces, times and collectives for all layouts of a point's model on one number of GPUs."""
 
     def __init__(self, point: Point, workloads: Workloads):
         self.point = point
@@ -121,29 +121,29 @@ class Material:
         swappable = point.topology.kind == "star"
         awaited = Awaited(len(self.gpus), len(self.gpus))
         self._slowest = slowest(variability_of(point, self.gpu, self.setup.given_times), awaited)
-        self.links = LeastTimes(self.setup.topology, self.gpus, self.setup.transport, alike, swappable)
+        self.links = MinTimes(self.setup.topology, self.gpus, self.setup.transport, alike, swappable)
         self._known: dict[Hashable, Any] = {}
 
-    def split(self, choice: Choice) -> Split:
-        """Return the pieces of a choice's model; raise InputError where it cannot be divided so."""
-        return self._once(("split", choice.cut), lambda: self._split(choice))
+    def split(self, choice: Choice) -> SplitModel:
+        """Return the pieces of a choice's model; raise InputError if it cannot be divided this way."""
+        return self._cached(("split", choice.cut), lambda: self._split(choice))
 
     def strategy(self, choice: Choice) -> Strategy:
-        """Return how the copies of a choice exchange gradients."""
-        return self._once(
+        """Return the strategy by which the replicas of a choice exchange gradients."""
+        return self._cached(
             ("strategy", choice.exchange), lambda: self.point.strategy.model_copy(update=dict(choice.exchange))
         )
 
     def copies(self, choice: Choice) -> Copies:
-        """Return how often gradients are copied to travel, as a point of the choice has them (`copies_of`)."""
+        """Return the copies of gradients for their exchange, as in a point of the choice (`copies_of`)."""
         if choice.layout.sharding is not None or choice.layout.offload != "none":
             return Copies()
         return self.strategy(choice).copies_made(choice.grid.data == choice.num_gpus)
 
     def host_update_s(self, choice: Choice, stage: int) -> float | None:
-        """Return the least that the host of a rank takes to update what that has; None where the GPU does that.
+        """Return the minimum time of a rank's update on its host; None if the GPU does the update.
 
-        That is the bytes that it moves in its memory over the whole rate of that, which others may share.
+        It is the bytes moved in host memory over the full rate of the memory, which ranks may share.
         """
         if not choice.layout.offloads(OPTIMIZER):
             return None
@@ -154,34 +154,34 @@ class Material:
         own = num / choice.grid.num_replicas if choice.layout.sharding else num
         return own * offload_of(choice.layout, training).update_bytes / rate if rate else 0.0
 
-    def timed(self, choice: Choice) -> Timed:
+    def timed(self, choice: Choice) -> PieceTimes:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""
         given = self.setup.given_times
         share = (choice.num_gpus, choice.batch) if given is not None and any(given) else None
         casts = casts_of(self.point.compute.casts, choice.layout.num_passes)
-        return self._once(("timed", choice.cut, choice.micro_batch, casts, share), lambda: self._timed(choice))
+        return self._cached(("timed", choice.cut, choice.micro_batch, casts, share), lambda: self._timed(choice))
 
     def begins(self, choice: Choice) -> tuple[int, ...]:
-        """Return the layer that each part of a choice's model begins with; raise InputError where it cannot be cut."""
+        """Return the first layer of each part of a choice's model; raise InputError if it cannot be cut."""
         layout = choice.layout
         kept = layout.micro_batches if layout.balance == "memory" else None
         key = "begins", choice.cut, choice.micro_batch, layout.pipeline, layout.chunks, kept
-        return self._once(key, lambda: self._begins(choice))
+        return self._cached(key, lambda: self._begins(choice))
 
     def load(self, choice: Choice, stage: int) -> StageLoad:
-        """Return what a stage of a choice exchanges when its passes are over."""
+        """Return the gradients that a stage of a choice exchanges after its passes."""
         begins = self.begins(choice)
         caps = self._caps(choice, self.timed(choice).training.whole)
         key = "load", choice.cut, begins, choice.layout.pipeline, stage, caps
-        return self._once(key, lambda: self._load(choice, begins, stage))
+        return self._cached(key, lambda: self._load(choice, begins, stage))
 
     def units(self, choice: Choice) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
-        """Return the parameters of the units of each part, whose weights are gathered together.
+        """Return the parameters of the units of each part; the weights of a unit are gathered together.
 
-        Those that all replicas have, and those of experts that GPUs share out, which fewer have.
+        The first are those on all replicas, the second those of distributed experts.
         """
         begins = self.begins(choice)
-        return self._once(("units", choice.cut, begins), lambda: self._units(choice, begins))
+        return self._cached(("units", choice.cut, begins), lambda: self._units(choice, begins))
 
     def _units(self, choice: Choice, begins: tuple[int, ...]) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
         split = self.split(choice)
@@ -190,11 +190,11 @@ class Material:
         return list(zip(*columns, strict=True))
 
     def groups(self, choice: Choice, axes: tuple[str, ...]) -> tuple[Group, ...]:
-        """Return the ranks of every group along some axes, those of the first stage first."""
-        return self._once(("groups", choice.grid.sizes, axes), lambda: _groups(choice.grid, axes))
+        """Return the ranks of every group along some axes, the groups of the first stage first."""
+        return self._cached(("groups", choice.grid.sizes, axes), lambda: _groups(choice.grid, axes))
 
     def groups_of_stage(self, choice: Choice, axes: tuple[str, ...], stage: int) -> tuple[Group, ...]:
-        """Return the groups along some axes, none of them the pipeline, whose ranks are on a stage."""
+        """Return the groups along some axes (not the pipeline) whose ranks are on a stage."""
         every = self.groups(choice, axes)
         each = len(every) // choice.grid.pipeline
         return every[stage * each : (stage + 1) * each]
@@ -203,34 +203,34 @@ class Material:
         """Return the groups of ranks of a stage that have the same parameters."""
         return self.groups_of_stage(choice, REPLICAS, stage)
 
-    def groups_met(self, choice: Choice, axis: str, stage: int) -> tuple[Group, ...]:
-        """Return the groups of ranks of a stage: shard groups, or ranks with the same shard (`REPLICATE_GROUP`).
+    def exchange_groups(self, choice: Choice, axis: str, stage: int) -> tuple[Group, ...]:
+        """Return the groups of a stage that share out state (`SHARD_GROUP`) or hold the same shard (`REPLICATE_GROUP`).
 
-        Where all copies share out, those are all that have the same parameters, and each rank by itself.
+        If all replicas shard together, these are the replica groups, and groups of one rank.
         """
         grid = choice.grid
         key = "met", grid.sizes, grid.shared_over, axis, stage
-        return self._once(key, lambda: _met(grid, self.replica_groups(choice, stage), axis))
+        return self._cached(key, lambda: _exchange_groups(grid, self.replica_groups(choice, stage), axis))
 
     def expert_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same experts."""
         return self.groups_of_stage(choice, ("context", "data"), stage)
 
-    def _once(self, key: Hashable, make: Callable[[], Found]) -> Found:
+    def _cached(self, key: Hashable, make: Callable[[], Found]) -> Found:
         if key not in self._known:
             self._known[key] = make()
         found: Found = self._known[key]
         return found
 
-    def _split(self, choice: Choice) -> Split:
+    def _split(self, choice: Choice) -> SplitModel:
         number = PRECISIONS[self.point.precision]
         pieces = pieces_of(choice.layout, choice.grid, self.setup.model, number.activation_bytes)
         layers = [piece.layer for piece in pieces]
         known: dict[Hashable, int] = {}
         kinds = tuple(known.setdefault(_kind(piece), len(known)) for piece in pieces)
-        return Split(pieces, tuple(block_starts(layers)), kinds)
+        return SplitModel(pieces, tuple(block_starts(layers)), kinds)
 
-    def _timed(self, choice: Choice) -> Timed:
+    def _timed(self, choice: Choice) -> PieceTimes:
         micro_batch, split, given = choice.micro_batch, self.split(choice), self.setup.given_times
         whole = self.setup.workload(self.kind, micro_batch, choice.layout.num_passes)
         if given is not None and any(given):
@@ -245,10 +245,10 @@ class Material:
         )
         times = piece_times(whole, split.pieces, training.library)
         forward, backward = (
-            [self._called_s(choice, piece, time, phase) for piece, time in zip(split.pieces, times, strict=True)]
+            [self._calls_s(choice, piece, time, phase) for piece, time in zip(split.pieces, times, strict=True)]
             for phase in (FORWARD, BACKWARD)
         )
-        return Timed(
+        return PieceTimes(
             training,
             times,
             np.array([time.forward_s for time in times]),
@@ -256,19 +256,19 @@ class Material:
             np.array([time.backward_weights_s for time in times]),
             np.array(forward),
             np.array(backward),
-            self._awaited_s(choice, times, FORWARD),
-            self._awaited_s(choice, times, BACKWARD),
+            self._ring_waiting_s(choice, times, FORWARD),
+            self._ring_waiting_s(choice, times, BACKWARD),
         )
 
     def _caps(self, choice: Choice, whole: Workload) -> Caps:
-        """Return the bytes that close a bucket of gradients; `timed` keeps those of one of its choices alone."""
+        """Return the size limits of gradient buckets; `timed` keeps only those of one of its choices."""
         copies, sharding = choice.grid.num_replicas, choice.layout.sharding
         return self.strategy(choice).bucket_caps(whole.gradient_bytes_per_parameter, copies, sharding)
 
-    def _called_s(self, choice: Choice, piece: Piece, time: LayerTime, phase: str) -> float:
-        """Return the least that a micro-batch waits for collectives around a layer."""
+    def _calls_s(self, choice: Choice, piece: Piece, time: LayerTime, phase: str) -> float:
+        """Return the minimum time that a micro-batch waits for collectives around a layer."""
         if piece.num_ring_steps > 1:
-            return self._beyond_compute_s(choice, overlapped_ops(piece, time, phase, 0, 0, choice.micro_batch))
+            return self._exposed_s(choice, overlapped_ops(piece, time, phase, 0, 0, choice.micro_batch))
         is_back = phase == BACKWARD
         calls = piece.before_backward + piece.after_backward if is_back else piece.before_forward + piece.after_forward
         return sum(
@@ -278,19 +278,19 @@ class Material:
             for call in calls
         )
 
-    def _awaited_s(self, choice: Choice, times: Sequence[LayerTime], phase: str) -> np.ndarray:
-        """Return what is waited for at least in attentions in a ring, at the first layer of each [num_layers]."""
+    def _ring_waiting_s(self, choice: Choice, times: Sequence[LayerTime], phase: str) -> np.ndarray:
+        """Return the minimum waiting time of ring attention, at the first layer of each [num_layers]."""
         awaited_s, pieces = np.zeros(len(times)), self.split(choice).pieces
         for is_ring, each in groupby(range(len(pieces)), lambda layer: in_ring(pieces[layer])):
             layers = list(each)
             if is_ring:
                 own = [pieces[layer] for layer in layers], [times[layer] for layer in layers]
                 ops = ring_ops(*own, phase, 0, 0, choice.micro_batch)
-                awaited_s[layers[0]] = self._beyond_compute_s(choice, ops)
+                awaited_s[layers[0]] = self._exposed_s(choice, ops)
         return awaited_s
 
-    def _beyond_compute_s(self, choice: Choice, ops: Iterable[Op]) -> float:
-        """Return how long operations wait at least, each call being awaited before the next."""
+    def _exposed_s(self, choice: Choice, ops: Iterable[Op]) -> float:
+        """Return the minimum waiting time of operations, if each call ends before the next starts."""
         awaited_s = sent_s = computed_s = 0.0
         for op in ops:
             if isinstance(op, Compute):
@@ -308,8 +308,8 @@ class Material:
         own = own[stage::num_stages]
         layers = np.concatenate([part[::-1] for part in reversed(own)])
         sizes = split.parameters[layers] * whole.gradient_bytes_per_parameter
-        apart = split.are_experts[layers] if choice.grid.expert > 1 else np.zeros(len(layers), dtype=bool)
-        together, last = np.flatnonzero(~apart & (sizes > 0)), int(own[0][-1])
+        separate = split.are_experts[layers] if choice.grid.expert > 1 else np.zeros(len(layers), dtype=bool)
+        together, last = np.flatnonzero(~separate & (sizes > 0)), int(own[0][-1])
         caps = self._caps(choice, whole)
         members = assign_buckets(sizes[together].tolist(), caps)
         buckets = [(float(sizes[together[own]].sum()), int(layers[together[own[-1]]]) <= last) for own in members]
@@ -319,10 +319,10 @@ class Material:
             buckets=tuple(size for size, _ in buckets),
             num_gradients=tuple(map(len, members)),
             of_first_chunk=tuple(size for size, is_of_first in buckets if is_of_first),
-            experts=tuple(sizes[apart & (sizes > 0)].tolist()),
+            experts=tuple(sizes[separate & (sizes > 0)].tolist()),
             units=(shared, experts),
             share=own_parameters / every if every else 0.0,
-            expert_share=float(split.parameters[layers][apart].sum()) / own_parameters if own_parameters else 0.0,
+            expert_share=float(split.parameters[layers][separate].sum()) / own_parameters if own_parameters else 0.0,
         )
 
     def _begins(self, choice: Choice) -> tuple[int, ...]:
@@ -331,7 +331,7 @@ class Material:
 
 
 def _groups(grid: Grid, axes: Sequence[str]) -> tuple[Group, ...]:
-    """Return the ranks of every group along some axes of a grid, whose first axis counts fastest.
+    """Return the ranks of every group along some axes of a grid; its first axis varies fastest.
 
     >>> _groups(Grid(tensor=2, data=2, pipeline=2), ("data",))
     ((0, 2), (1, 3), (4, 6), (5, 7))
@@ -343,15 +343,15 @@ def _groups(grid: Grid, axes: Sequence[str]) -> tuple[Group, ...]:
     return tuple(tuple(row) for row in rows.tolist())
 
 
-def _met(grid: Grid, replicas: Sequence[Group], axis: str) -> tuple[Group, ...]:
-    """Return the groups that replicas are in along an axis of programs, each once."""
+def _exchange_groups(grid: Grid, replicas: Sequence[Group], axis: str) -> tuple[Group, ...]:
+    """Return the distinct groups of replicas along an axis of programs."""
     if grid.shared_over is None:
         return tuple(replicas) if axis == SHARD_GROUP else ((replicas[0][0],),)
     return tuple(dict.fromkeys(grid.collective_group(rank, axis) for group in replicas for rank in group))
 
 
 def point_of(point: Point, choice: Choice) -> Point:
-    """Return the training that a choice is, everything else as the point has it."""
+    """Return the point with the GPUs, batch, layout and strategy of a choice."""
     strategy = point.strategy.model_copy(update=dict(choice.exchange))
     batch = point.batch.model_copy(update={"per_gpu": None, "global_": choice.batch})
     changed = {"num_gpus": choice.num_gpus, "batch": batch, "parallelism": choice.layout, "strategy": strategy}
@@ -366,7 +366,7 @@ def _kind(piece: Piece) -> Hashable:
     return sizes, work, tuple(layer.shape.items()), calls, piece.num_blocks, piece.block_bytes, piece.num_ring_steps
 
 
-def _of_units(split: Split, begins: tuple[int, ...], parameters: np.ndarray) -> list[tuple[float, ...]]:
+def _of_units(split: SplitModel, begins: tuple[int, ...], parameters: np.ndarray) -> list[tuple[float, ...]]:
     """Return the sums of parameters [num_layers] over the units of each part."""
     total = np.concatenate([[0.0], np.cumsum(parameters)])
     units = []
