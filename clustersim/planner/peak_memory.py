@@ -135,7 +135,7 @@ class PeakMemory:
 
 def _most_bytes(activations: Sequence[PartActivations], shape: StagePasses) -> float:
     """Return the peak bytes of one sample's activations in a stage with these parts."""
-    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "again"))
+    kept, again = (np.array([getattr(each, name) for each in activations]) for name in ("kept", "recomputed"))
     return float((shape.kept @ kept + again[shape.backward]).max()) + max(each.passing for each in activations)
 
 
