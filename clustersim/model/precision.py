@@ -29,7 +29,7 @@ class Precision:
     master_bytes: float = 0.0
     operand_bytes: float = 4.0
     title: str = ""
-    beside: str = ""
+    base: str = ""
 
 
 PRECISIONS: Registry[Precision] = Registry(
@@ -51,7 +51,7 @@ PRECISIONS: Registry[Precision] = Registry(
         "amp-fp8": Precision(
             *("amp-fp8", "tensor", 4.0, 2.0, 4.0, 4.0, 0.0, 2.0),
             title="amp-bf16 with the operands of linear layers cast to 8 bits",
-            beside="amp-bf16",
+            base="amp-bf16",
         ),
     },
 )

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from clustersim.errors import InputError, Mistake, in_order, unknown_name
 from clustersim.model.layer import Layer, LayerTime, Model
-from clustersim.model.written_layer import (
+from clustersim.model.layer_schema import (
     FLASH,
     FREE_SHAPE_KEYS,
     KNOWN_OPS,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from clustersim.errors import InputError
 from clustersim.model.layer import Layer, Model
+from clustersim.model.layer_schema import backward_flop, passed_on
 from clustersim.model.workload_file import BYTES_PER_ELEMENT, DEFAULT_OP
-from clustersim.model.written_layer import backward_flop, passed_on
 from clustersim.reading import LIMITS
 from clustersim.results.files import write_atomically
 

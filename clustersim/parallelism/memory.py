@@ -24,7 +24,7 @@ from math import prod
 from typing import NamedTuple
 
 from clustersim.kernels import OptimizerSpec
-from clustersim.kernels.memo import once
+from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.memory import (
     CONTEXT_BYTES,
     LOSS_BYTES,
@@ -33,7 +33,7 @@ from clustersim.kernels.memory import (
     WORKSPACE_BYTES,
     entry_bytes,
     kept_bytes,
-    numbers_of,
+    layer_precision,
     passing_bytes,
     weight_copy_bytes,
     written_bytes,
@@ -96,7 +96,7 @@ class HeldRules:
     """How a rank trains: samples of a micro-batch, numbers, optimizer, and the share it has of what replicas share out.
 
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
-    `casts_all` says that a model is cast as a whole (`numbers_of`), `from_fp32` that what is gathered of shares are
+    `casts_all` says that a model is cast as a whole (`layer_precision`), `from_fp32` that what is gathered of shares are
     copies of fp32 weights, cast for that (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the turn of
     the loss (`loss_turn_bytes`), and `buffers` are those of exchanges.
     With `offload` the optimizer's state lies in the host's memory, with `offload_activations` so does what layers keep;
@@ -201,7 +201,7 @@ def part_activations(part: HeldPart, rules: HeldRules) -> PartActivations:
     return _activations(part.pieces, part.blocks, part.again, rules.numbers)
 
 
-@once(64)
+@cached_by_identity(64)
 def _activations(
     pieces: Sequence[Piece], blocks: Sequence[int], again: Sequence[bool], numbers: Numbers
 ) -> PartActivations:
@@ -239,7 +239,7 @@ def _passing(
     written = [
         numbers.loss_bytes / 2 if layer.op == "loss" else size
         for layer, size in zip(
-            model.layers, written_bytes(model, numbers_of(numbers.precision, numbers.casts_all)), strict=True
+            model.layers, written_bytes(model, layer_precision(numbers.precision, numbers.casts_all)), strict=True
         )
     ]
     passing = passing_bytes(model.layers, written, kept)
@@ -361,7 +361,7 @@ def _with_own_matrix(layer: Layer) -> Layer:
     return replace(layer, num_parameters=prod(layer.shape[key] for key in ("inputs", "outputs", "count")))
 
 
-@once(64)
+@cached_by_identity(64)
 def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, tuple[int, ...]]:
     """Return the layers with what they gather as layers of their own, and which piece each belongs to.
 

@@ -9,9 +9,9 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, build_workload
-from clustersim.kernels.convolution_kernels import convolution_products
+from clustersim.kernels.convolution_kernels import convolution_gemms
 from clustersim.kernels.kernel_constants import constants_for, constants_of
-from clustersim.kernels.kernel_model import PHASES, product_seconds, rates_of
+from clustersim.kernels.kernel_model import PHASES, gemm_seconds, rates_of
 from clustersim.kernels.layer_times import Library, estimate_layers
 from clustersim.kernels.programs.channels_last import Layout, constants_in, fused_norms
 from clustersim.model import Workload, load_model
@@ -52,9 +52,7 @@ def test_channels_last_save_what_turning_images_over_takes_what_norms_move_less_
             continue
         if before.layer.shape["channels"] < 8:  # copied into more channels instead
             continue
-        turned = (
-            convolution_products(before.layer.shape, 64, phase, constants, 2.0)[0].layout_bytes for phase in PHASES
-        )
+        turned = (convolution_gemms(before.layer.shape, 64, phase, constants, 2.0)[0].layout_bytes for phase in PHASES)
         assert saved_s == pytest.approx(sum(turned) / rate)
 
 
@@ -68,39 +66,37 @@ HALF, TF32 = PRECISIONS["amp-fp16"], PRECISIONS["tf32"]
 def test_three_colours_at_a_stride_of_two_are_filled_up_to_four_for_tensor_cores() -> None:
     known = constants_in("nhwc", constants_of(A100, "tensor"), HALF)
     for phase in ("forward", "backward_weights"):
-        ordinary, filled = convolution_products(COLOURS, 8, phase, known, 2.0)
+        ordinary, filled = convolution_gemms(COLOURS, 8, phase, known, 2.0)
         assert ordinary.ordinary
         assert not filled.ordinary
         assert filled.layout_bytes == 2 * 8 * 224 * 224 * (3 + 4)  # read with 3 channels, written with 4
         assert filled.flop * 3 == pytest.approx(2 * 8 * 112 * 112 * 64 * 49 * 3 * 4)
     for change in ({"stride_h": 1}, {"stride_w": 4, "stride_h": 4}, {"channels": 6}, {"groups": 3, "channels": 3}):
-        assert [each.ordinary for each in convolution_products({**COLOURS, **change}, 8, "forward", known, 2.0)] == [
-            True
-        ]
+        assert [each.ordinary for each in convolution_gemms({**COLOURS, **change}, 8, "forward", known, 2.0)] == [True]
 
 
 def test_colours_are_filled_up_in_16_bits_channels_last_and_where_images_are_turned_over() -> None:
     volta, ampere = constants_for("volta", "tensor"), constants_for("ampere", "tensor")
     layouts: tuple[Layout, Layout] = ("nchw", "nhwc")
-    assert [constants_in(layout, volta, HALF).has_colours for layout in layouts] == [False, True]
-    assert [constants_in(layout, ampere, HALF).has_colours for layout in layouts] == [True, True]
-    assert not constants_in("nhwc", ampere, TF32).has_colours
-    assert not constants_in("nhwc", constants_for("volta", "ordinary"), HALF).has_colours
+    assert [constants_in(layout, volta, HALF).pads_to_four_channels for layout in layouts] == [False, True]
+    assert [constants_in(layout, ampere, HALF).pads_to_four_channels for layout in layouts] == [True, True]
+    assert not constants_in("nhwc", ampere, TF32).pads_to_four_channels
+    assert not constants_in("nhwc", constants_for("volta", "ordinary"), HALF).pads_to_four_channels
 
 
 def test_the_first_layers_gradient_takes_what_cudnns_and_cutlass_kernels_were_timed_to_take() -> None:
     """NVIDIA/cutlass, issue 793: an A100, 128 images of 4 channels, 0.459 ms in cuDNN's kernel, 1.31 in CUTLASS's."""
     known = constants_in("nhwc", constants_of(A100, "tensor"), HALF)
     shape = {**COLOURS, "channels": 4}
-    found = convolution_products(shape, 128, "backward_weights", known, 2.0)
-    assert 0.459e-3 < product_seconds(found, rates_of(A100, "amp-fp16"), known).min() < 1.31e-3
+    found = convolution_gemms(shape, 128, "backward_weights", known, 2.0)
+    assert 0.459e-3 < gemm_seconds(found, rates_of(A100, "amp-fp16"), known).min() < 1.31e-3
 
 
 def test_ordinary_units_beside_an_a100s_tensor_cores_have_voltas_prologue() -> None:
     ampere, volta = constants_for("ampere", "tensor"), constants_for("volta", "tensor")
-    alone = convolution_products({**COLOURS, "stride_h": 1}, 8, "forward", ampere, 2.0)[0]
+    alone = convolution_gemms({**COLOURS, "stride_h": 1}, 8, "forward", ampere, 2.0)[0]
     assert alone.prologue == volta.shape.convolution_prologue
-    whole = convolution_products({**COLOURS, "channels": 64}, 8, "forward", ampere, 2.0)[0]
+    whole = convolution_gemms({**COLOURS, "channels": 64}, 8, "forward", ampere, 2.0)[0]
     assert whole.prologue == ampere.shape.convolution_prologue
 
 

@@ -10,7 +10,7 @@ from clustersim.kernels import estimate_layers
 from clustersim.kernels.fused_attention import (
     FIRST_BY_SECOND,
     AttentionKernel,
-    fused_products,
+    fused_attention_gemms,
     is_fused,
     published_utilisation,
     with_kernel,
@@ -100,7 +100,7 @@ def test_queries_keys_values_and_what_is_written_cross_memory_once_forward_and_t
         products = [
             product
             for layer in attention().layers
-            for product in fused_products(layer, 2, phase, constants_for("hopper", "tensor"), 2.0)
+            for product in fused_attention_gemms(layer, 2, phase, constants_for("hopper", "tensor"), 2.0)
         ]
         assert sum(product.num_bytes for product in products) == times_moved * (32 + 8 + 8 + 32) * bytes_of_a_head
 

@@ -5,7 +5,7 @@ import pytest
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.programs.launches import WAITED_S, kernels_of, with_waits
+from clustersim.kernels.programs.blocking_launches import LAUNCH_WAIT_S, kernels_of, with_launch_waits
 from clustersim.kernels.programs.residual_dropout import APART, FUSED, drops_in_sums, extra_kernels, sum_traffic
 from clustersim.model import PRECISIONS, load_model
 
@@ -49,12 +49,12 @@ def test_a_model_with_dropouts_of_its_own_and_other_libraries_have_none_in_their
 @pytest.mark.parametrize(("library", "extra"), [(FUSED, (0, 1)), (APART, (1, 1)), ("megatron", (0, 0))])
 def test_a_process_waits_for_the_kernels_of_a_dropout(library, extra):
     layers = estimate_layers(LLAMA, A100, 1, "amp-bf16", library=library, operator_s=0.0).layers
-    waited = with_waits(layers, library)
+    waited = with_launch_waits(layers, library)
     for alone, now in zip(layers, waited, strict=True):
         if alone.layer.op == "add":
-            assert now.forward_s - alone.forward_s == pytest.approx((1 + extra[0]) * WAITED_S)
-            assert now.backward_s - alone.backward_s == pytest.approx((1 + extra[1]) * WAITED_S)
-    again = with_waits(waited, library, -1)
+            assert now.forward_s - alone.forward_s == pytest.approx((1 + extra[0]) * LAUNCH_WAIT_S)
+            assert now.backward_s - alone.backward_s == pytest.approx((1 + extra[1]) * LAUNCH_WAIT_S)
+    again = with_launch_waits(waited, library, -1)
     assert [each.backward_s for each in again] == pytest.approx([each.backward_s for each in layers])
     total = extra_kernels(library) if library != "megatron" else (0, 0)
     assert total == extra

@@ -13,7 +13,7 @@ from clustersim.kernels.kernel_constants import constants_of
 from clustersim.model.casts import TORCHAO, Casts, CastsKind
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from tests.kernels.test_eight_bits import BATCH, INPUTS, OUTPUTS, ROWS, one_layer
+from tests.kernels.test_fp8 import BATCH, INPUTS, OUTPUTS, ROWS, one_layer
 
 READ, WRITTEN, WEIGHTS = float(BATCH * ROWS * INPUTS), float(BATCH * ROWS * OUTPUTS), float(INPUTS * OUTPUTS)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from clustersim.errors import InputError
 from clustersim.model import MODELS, load_model
+from clustersim.model.layer_schema import KNOWN_OPS
 from clustersim.model.workload_file import read_workload_file
-from clustersim.model.written_layer import KNOWN_OPS
 
 GOOD = """\
 name: my-net

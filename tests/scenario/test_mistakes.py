@@ -195,7 +195,7 @@ def needed(batch: int) -> str:
             "optimizer: {kind: adam, passes: 1}",
             "optimizer.passes",
             33,
-            "adam reads and writes 7 tensors, several no fewer",
+            "adam reads and writes at least 7 tensors, those of one fused kernel",
         ),
         ("input: 300 samples/s", "input", 8, "expected a map of 'key: value'"),
         ("input: {}", "input", 8, "what limits the input? Give decode, or storage with sample_bytes, or copied_bytes"),

@@ -48,14 +48,14 @@ _ON_CHANNELS_LAST = {
 NO_PASS = 1e-3  # of maps turned over: a chip whose fit has none
 
 
-def refuse_layout(model: Model, number: Precision, layout: Layout, library: str) -> None:
+def refuse_layout(model: Model, precision: Precision, layout: Layout, library: str) -> None:
     """Raise where channels last, or the library that needs them, would change nothing or is not to be had."""
     if library in _ON_CHANNELS_LAST:
-        if layout != "nhwc" or number.units != "tensor" or number.activation_bytes != _HALF:
+        if layout != "nhwc" or precision.units != "tensor" or precision.activation_bytes != _HALF:
             raise InputError(
                 f"{_ON_CHANNELS_LAST[library]} (library: {library}) for 16 bits with channels last alone; "
                 "write layout: nhwc and a precision of 16 bits on tensor cores, or library: cudnn",
-                got=f"layout: {layout}, precision: {number.name}",
+                got=f"layout: {layout}, precision: {precision.name}",
                 allowed="layout: nhwc with amp-fp16 or amp-bf16",
             )
         if library == "cudnn-fused" and not any(fused_norms(model.layers)):
@@ -73,9 +73,9 @@ def refuse_layout(model: Model, number: Precision, layout: Layout, library: str)
         return
     if library == "unrolled":
         raise InputError("windows are written out of images that lie channels first; drop layout: nhwc", got=layout)
-    if number.units != "tensor":
+    if precision.units != "tensor":
         raise InputError(
-            f"estimates turn images over around tensor cores alone, which {number.name} does not use: layout: nhwc "
+            f"estimates turn images over around tensor cores alone, which {precision.name} does not use: layout: nhwc "
             "would change nothing; drop it, or take a precision on tensor cores",
             got=layout,
         )
@@ -84,7 +84,7 @@ def refuse_layout(model: Model, number: Precision, layout: Layout, library: str)
 
 
 def constants_in(
-    layout: Layout, constants: KernelConstants, number: Precision, library: str = "cudnn"
+    layout: Layout, constants: KernelConstants, precision: Precision, library: str = "cudnn"
 ) -> KernelConstants:
     """Return the constants of a chip's kernels for images in this layout.
 
@@ -92,13 +92,13 @@ def constants_in(
     They do that where a chip's kernels turn images over as well, which from Ampere on is with channels first.
     """
     turns_over = constants.shape.layout_passes > NO_PASS
-    fills = constants.tensor and number.operand_bytes == _HALF and (layout == "nhwc" or turns_over)
-    constants = replace(constants, has_colours=fills)
+    fills = constants.tensor and precision.operand_bytes == _HALF and (layout == "nhwc" or turns_over)
+    constants = replace(constants, pads_to_four_channels=fills)
     if layout == "nchw":
         return constants
-    traffic = constants.channels_last if number.activation_bytes == _HALF else {}
+    traffic = constants.channels_last if precision.activation_bytes == _HALF else {}
     if library == "cudnn-turned":
-        traffic = {**traffic, "batch-norm": turned_over(constants.element_wise["batch-norm"])}
+        traffic = {**traffic, "batch-norm": with_transposes(constants.element_wise["batch-norm"])}
     return replace(
         constants,
         shape=replace(constants.shape, layout_passes=0.0),
@@ -128,7 +128,7 @@ def with_term(traffic: tuple[Traffic, Traffic]) -> tuple[Traffic, Traffic]:
     return forward._replace(input=forward.input + 1.0), backward._replace(output=backward.output + 1.0)
 
 
-def turned_over(traffic: tuple[Traffic, Traffic]) -> tuple[Traffic, Traffic]:
+def with_transposes(traffic: tuple[Traffic, Traffic]) -> tuple[Traffic, Traffic]:
     """Return what a batch norm moves whose maps are turned over: each is read and written once more.
 
     Forward one that goes in and one that comes out; backward two of the size of what went in (itself and its gradient)

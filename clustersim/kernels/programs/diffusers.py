@@ -17,27 +17,27 @@ from __future__ import annotations
 
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.kernels.kernel_constants import Traffic
-from clustersim.kernels.programs.eager import GATES, eager_around, eager_traffic
-from clustersim.kernels.programs.encoder_kernels import Around
+from clustersim.kernels.programs.eager import GATES, eager_extra_bytes, eager_traffic
+from clustersim.kernels.programs.encoder_kernels import ExtraBytes
 from clustersim.model.layer import Layer
 from clustersim.model.precision import Precision
 
 DIFFUSERS = "diffusers-2023"
 
 
-def diffusers_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+def diffusers_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the elements that a layer without products moves forward and backward: a gate 5 and 13 outputs."""
     if layer.op in GATES and layer.input_elements == 2 * layer.output_elements:
         return Traffic(input=0.0, output=5.0), Traffic(input=0.0, output=13.0)
-    return eager_traffic(layer, number)
+    return eager_traffic(layer, precision)
 
 
-def diffusers_around(layer: Layer, number: Precision) -> Around:
+def diffusers_extra_bytes(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return the bytes moved beside products: each way 2 of what either half of a fused attention reads and writes.
 
     The first half reads queries and keys, the second reads values and writes what is mixed.
     """
     if layer.op != "matmul" or not is_fused(layer):
-        return eager_around(layer, number)
-    copied = 2.0 * number.activation_bytes * (layer.input_elements + layer.output_elements)
-    return Around(forward=copied, backward_data=copied)
+        return eager_extra_bytes(layer, precision)
+    copied = 2.0 * precision.activation_bytes * (layer.input_elements + layer.output_elements)
+    return ExtraBytes(forward=copied, backward_data=copied)

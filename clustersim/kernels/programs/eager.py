@@ -31,7 +31,7 @@ makes one pass of them, which is what layer times have otherwise. Counted:
 from __future__ import annotations
 
 from clustersim.kernels.kernel_constants import Traffic
-from clustersim.kernels.programs.encoder_kernels import Around
+from clustersim.kernels.programs.encoder_kernels import ExtraBytes
 from clustersim.model.layer import Layer
 from clustersim.model.precision import Precision
 from clustersim.model.tensors import weights_and_biases
@@ -44,13 +44,13 @@ LAYER_NORM = Traffic(input=1.0, output=1.0), Traffic(input=4.0, output=1.0)
 """A norm of one kernel forward, and backward of two that each read gradient and input."""
 
 
-def widths(number: Precision) -> tuple[float, float]:
+def widths(precision: Precision) -> tuple[float, float]:
     """Return what a cast to fp32 moves, and how much wider an fp32 number is, in elements of an activation."""
-    wide = number.weight_bytes / number.activation_bytes
+    wide = precision.weight_bytes / precision.activation_bytes
     return (1 + wide if wide > 1 else 0.0), wide
 
 
-def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+def eager_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the elements that a layer moves forward and backward, None where it is one kernel.
 
     In elements of an activation, with w = 2 where they have 16 bits, whose fp32 copies count twice, and casts of 1 + w
@@ -59,7 +59,7 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
     a layer norm 2 and 5, a group norm 3 and 5, whatever the format.
     In fp32 w is 1, and there is nothing to cast.
     """
-    cast, wide = widths(number)
+    cast, wide = widths(precision)
     if layer.op == "rms-norm":
         forward, backward = 2 * cast + 5 * wide + 2, 2 * cast + 17 * wide + 6
         return Traffic(input=forward, output=0.0), Traffic(input=backward, output=0.0)
@@ -79,7 +79,7 @@ def eager_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | 
     return None
 
 
-def eager_around(layer: Layer, number: Precision) -> Around:
+def eager_extra_bytes(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return what PyTorch moves beside a layer's products: biases, and sums of an input's gradients.
 
     `count` matrices that read one input leave as many gradients of it, if it needs one, added two at a time: 3 (count -
@@ -87,19 +87,19 @@ def eager_around(layer: Layer, number: Precision) -> Around:
     of queries, keys and values, 6 of as many elements as the queries have, each of an attention's two products has
     half.
     """
-    size = number.activation_bytes
+    size = precision.activation_bytes
     if layer.op == "convolution" and layer.shape:
         output = size * layer.output_elements if weights_and_biases(layer)[1] else 0.0
-        return Around(forward=2.0 * output, backward_weights=output)
+        return ExtraBytes(forward=2.0 * output, backward_weights=output)
     if "count" not in layer.shape:
-        return Around()
+        return ExtraBytes()
     count = layer.shape["count"]
     if layer.op == "matmul":
-        return Around(backward_data=size * 3.0 * count * layer.shape["inputs"] * layer.shape["outputs"])
+        return ExtraBytes(backward_data=size * 3.0 * count * layer.shape["inputs"] * layer.shape["outputs"])
     if layer.op != "fully-connected":
-        return Around()
+        return ExtraBytes()
     has_bias = layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * count
-    return Around(
+    return ExtraBytes(
         backward_data=size * 3.0 * (count - 1) * layer.input_elements if layer.flop_backward_data else 0.0,
         backward_weights=size * layer.output_elements if has_bias else 0.0,
     )

@@ -39,12 +39,12 @@ from clustersim.model.layer import Layer
 from clustersim.model.precision import Precision
 
 ENCODER_LIBRARIES = ("eager-2020", "xla")
-ONE_AT_A_TIME = 4.0
+SCALAR_ACCESS_BYTES = 4.0
 """Bytes whose time a number takes in a kernel that reads one at a time, whatever its precision."""
 _BY_CUDNN = ("batch-norm", "lrn", "pooling")
 
 
-class Around(NamedTuple):
+class ExtraBytes(NamedTuple):
     """Bytes that kernels around a layer's products move: of a sample, and of the weights, whatever the batch."""
 
     forward: float = 0.0
@@ -70,40 +70,40 @@ def encoder_traffic(layer: Layer, library: str) -> tuple[Traffic, Traffic] | Non
     return None
 
 
-def number_bytes(layer: Layer, number: Precision) -> float:
-    """Return the bytes whose time one number takes in a layer without products: `ONE_AT_A_TIME` but for cuDNN's."""
-    return number.activation_bytes if layer.op in _BY_CUDNN else ONE_AT_A_TIME
+def access_bytes(layer: Layer, precision: Precision) -> float:
+    """Return the bytes whose time one number takes in a layer without products: `SCALAR_ACCESS_BYTES` but for cuDNN's."""
+    return precision.activation_bytes if layer.op in _BY_CUDNN else SCALAR_ACCESS_BYTES
 
 
-def casts_gradients(library: str, number: Precision, gradient_bytes: float, num_passes: int) -> bool:
+def casts_gradients(library: str, precision: Precision, gradient_bytes: float, num_passes: int) -> bool:
     """Say whether gradients of 16-bit operands are written in fp32 by a kernel of their own, after each product."""
-    return library != "xla" or gradient_bytes != number.operand_bytes or num_passes > 1
+    return library != "xla" or gradient_bytes != precision.operand_bytes or num_passes > 1
 
 
-def around_products(layer: Layer, number: Precision, library: str, casts_back: bool = True) -> Around:
+def encoder_extra_bytes(layer: Layer, precision: Precision, library: str, casts_back: bool = True) -> ExtraBytes:
     """Return what the kernels around a layer's products move, by the list at the top of this file.
 
     Of a product of two activations, which `rows x inputs` by `inputs x outputs` `count` times is, two tensors as large
     as the right one are copied each way: 4 of its elements. A matrix with biases moves 2 outputs forward (`xla`: none)
     and 1 backward; `count` matrices that read one input leave as many gradients of it, added two at a time (`xla`: all
     at once); a parameter cast from 4 to 2 bytes moves 6 bytes each way, or forward alone (`casts_back`). Other numbers
-    count as `ONE_AT_A_TIME`.
+    count as `SCALAR_ACCESS_BYTES`.
     """
     if not layer.shape or "count" not in layer.shape:
-        return Around()
-    size, count = ONE_AT_A_TIME, layer.shape["count"]
+        return ExtraBytes()
+    size, count = SCALAR_ACCESS_BYTES, layer.shape["count"]
     if layer.op == "matmul":
         copied = 4.0 * size * layer.shape["inputs"] * layer.shape["outputs"] * count
-        return Around(forward=copied, backward_data=copied)
+        return ExtraBytes(forward=copied, backward_data=copied)
     if layer.op != "fully-connected":
-        return Around()
+        return ExtraBytes()
     is_xla = library == "xla"
     has_bias = layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * count
     output = size * layer.output_elements if has_bias else 0.0
     summed = (count + 1 if is_xla else 3 * (count - 1)) if count > 1 else 0
-    is_cast = number.operand_bytes < number.weight_bytes
-    cast = (number.operand_bytes + number.weight_bytes) * layer.num_parameters if is_cast else 0.0
-    return Around(
+    is_cast = precision.operand_bytes < precision.weight_bytes
+    cast = (precision.operand_bytes + precision.weight_bytes) * layer.num_parameters if is_cast else 0.0
+    return ExtraBytes(
         forward=0.0 if is_xla else 2.0 * output,
         backward_data=size * layer.input_elements * summed,
         backward_weights=output,

@@ -38,17 +38,17 @@ _OF_PAIRS = {
 }
 
 
-def example_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+def example_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the elements that a layer of NVIDIA's example moves, None for what it has in one kernel.
 
     Pairs 6 forward and 8 backward, their tanh's and their scores' together; the loss 1 + 2 w and 1 + 7 w.
     """
     if layer.op == "loss":
-        _, wide = widths(number)
+        _, wide = widths(precision)
         return Traffic(input=1 + 2 * wide, output=0.0), Traffic(input=1 + 7 * wide, output=0.0)
     return _OF_PAIRS.get(layer.op)
 
 
-def round_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+def round_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the same of the round's code: nothing for pairs, which stay on the chip."""
     return (_NOTHING, _NOTHING) if layer.op in _OF_PAIRS else None

@@ -48,7 +48,7 @@ Left out: gradients of the embedding's two uses, which are added up, and lookups
 from __future__ import annotations
 
 from clustersim.kernels.kernel_constants import Traffic
-from clustersim.kernels.programs.encoder_kernels import ONE_AT_A_TIME, Around, encoder_traffic
+from clustersim.kernels.programs.encoder_kernels import SCALAR_ACCESS_BYTES, ExtraBytes, encoder_traffic
 from clustersim.model.layer import Layer
 from clustersim.model.precision import Precision
 
@@ -72,48 +72,48 @@ _WITH_CASTS = {
 }
 
 
-def huggingface_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+def huggingface_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the elements that a layer without products moves forward and backward, None where it is one pass.
 
     Scores 8 and 12, a dropout 2 and its mask each way, a GELU 18 and 28, the loss 6 and 8; a layer norm 3 and 7, whose
     numbers take 4 bytes' time, a sum 3 outputs each way.
     """
     if layer.op == "dropout":
-        both = Traffic(input=1.0, output=1.0 + 1.0 / number.activation_bytes)
+        both = Traffic(input=1.0, output=1.0 + 1.0 / precision.activation_bytes)
         return both, both
     found = _TRAFFIC.get(layer.op) or encoder_traffic(layer, _BASE)
     if layer.op != "layer-norm" or found is None:
         return found
-    longer = ONE_AT_A_TIME / number.activation_bytes
+    longer = SCALAR_ACCESS_BYTES / precision.activation_bytes
     forward, backward = (Traffic(input=longer * each.input, output=longer * each.output) for each in found)
     return forward, backward
 
 
-def autocast_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+def autocast_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the same under autocast: scores 14 and 24, a GELU 38 and 59, the loss 13 and 16, a sum 5 and 9."""
-    return _WITH_CASTS.get(layer.op) or huggingface_traffic(layer, number)
+    return _WITH_CASTS.get(layer.op) or huggingface_traffic(layer, precision)
 
 
-def huggingface_around(layer: Layer, number: Precision) -> Around:
+def huggingface_extra_bytes(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return the bytes moved beside products: copies of heads, 8 and 12 of the queries, and biases, 2 and 1 outputs."""
     if "count" not in layer.shape:
-        return Around()
+        return ExtraBytes()
     inputs, outputs, count = (layer.shape[key] for key in ("inputs", "outputs", "count"))
     if layer.op == "matmul":
-        queries = number.activation_bytes * inputs * outputs * count
-        return Around(forward=_COPIES[0] * queries, backward_data=_COPIES[1] * queries)
+        queries = precision.activation_bytes * inputs * outputs * count
+        return ExtraBytes(forward=_COPIES[0] * queries, backward_data=_COPIES[1] * queries)
     if layer.op != "fully-connected":
-        return Around()
+        return ExtraBytes()
     has_bias = layer.num_parameters > inputs * outputs * count
-    output = number.activation_bytes * layer.output_elements if has_bias else 0.0
-    summed = 3.0 * (count - 1) * number.activation_bytes * layer.input_elements
-    return Around(forward=2.0 * output, backward_data=summed, backward_weights=output)
+    output = precision.activation_bytes * layer.output_elements if has_bias else 0.0
+    summed = 3.0 * (count - 1) * precision.activation_bytes * layer.input_elements
+    return ExtraBytes(forward=2.0 * output, backward_data=summed, backward_weights=output)
 
 
-def autocast_around(layer: Layer, number: Precision) -> Around:
+def autocast_extra_bytes(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return the same, and the casts of weights and of their gradients."""
-    around = huggingface_around(layer, number)
+    extra = huggingface_extra_bytes(layer, precision)
     if layer.op != "fully-connected" or "count" not in layer.shape:
-        return around
-    cast = (number.operand_bytes + number.weight_bytes) * layer.num_parameters
-    return around._replace(weights_forward=cast, weights_backward=cast)
+        return extra
+    cast = (precision.operand_bytes + precision.weight_bytes) * layer.num_parameters
+    return extra._replace(weights_forward=cast, weights_backward=cast)

@@ -64,24 +64,24 @@ from collections.abc import Callable, Mapping
 
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.kernels.kernel_constants import Traffic
-from clustersim.kernels.programs.diffusers import DIFFUSERS, diffusers_around, diffusers_traffic
-from clustersim.kernels.programs.eager import GATES, LAYER_NORM, eager_around, eager_traffic, widths
-from clustersim.kernels.programs.encoder_kernels import Around
+from clustersim.kernels.programs.diffusers import DIFFUSERS, diffusers_extra_bytes, diffusers_traffic
+from clustersim.kernels.programs.eager import GATES, LAYER_NORM, eager_extra_bytes, eager_traffic, widths
+from clustersim.kernels.programs.encoder_kernels import ExtraBytes
 from clustersim.kernels.programs.gnmt import EXAMPLE, ROUND, example_traffic, round_traffic
 from clustersim.kernels.programs.huggingface import (
     AUTOCAST,
     HUGGINGFACE_2021,
-    autocast_around,
+    autocast_extra_bytes,
     autocast_traffic,
-    huggingface_around,
+    huggingface_extra_bytes,
     huggingface_traffic,
 )
 from clustersim.kernels.programs.nemo import (
     NEMO,
     NEMO_AUTOCAST,
-    nemo_around,
-    nemo_autocast_around,
+    nemo_autocast_extra_bytes,
     nemo_autocast_traffic,
+    nemo_extra_bytes,
     nemo_traffic,
 )
 from clustersim.model.layer import Layer
@@ -90,7 +90,7 @@ from clustersim.model.precision import Precision
 Both = tuple[Traffic, Traffic]
 
 
-def megatron_traffic(layer: Layer, number: Precision) -> Both | None:
+def megatron_traffic(layer: Layer, precision: Precision) -> Both | None:
     """Return the elements that Megatron-LM's loss over the vocabulary moves, None for what it has in one kernel.
 
     Logits to fp32, their maximum, that subtracted, exp, sum, the share of the sum; backward times the output's
@@ -98,11 +98,11 @@ def megatron_traffic(layer: Layer, number: Precision) -> Both | None:
     """
     if layer.op != "loss":
         return None
-    cast, wide = widths(number)
+    cast, wide = widths(precision)
     return _of_inputs(cast + 8 * wide, cast + 2 * wide)
 
 
-def megatron_2023_traffic(layer: Layer, number: Precision) -> Both | None:
+def megatron_2023_traffic(layer: Layer, precision: Precision) -> Both | None:
     """Return the elements that a layer of Megatron-LM of 2023 moves, by the list at the top of this file.
 
     A gate 5 and 13 outputs, norms 2 and 5 inputs.
@@ -113,30 +113,30 @@ def megatron_2023_traffic(layer: Layer, number: Precision) -> Both | None:
         return _views_and_positions(layer, turned=10.0, turned_back=10.0, together=2.0)
     if _is_gate(layer):
         return Traffic(input=0.0, output=5.0), Traffic(input=0.0, output=13.0)
-    return eager_traffic(layer, number) if layer.op == "add" else megatron_traffic(layer, number)
+    return eager_traffic(layer, precision) if layer.op == "add" else megatron_traffic(layer, precision)
 
 
-def megatron_deepspeed_traffic(layer: Layer, number: Precision) -> Both | None:
+def megatron_deepspeed_traffic(layer: Layer, precision: Precision) -> Both | None:
     """Return the elements that a layer of Megatron-DeepSpeed moves, whose queries, keys and values are slices."""
     if layer.op == "rotary":
         return _views_and_positions(layer, turned=12.0, turned_back=14.0, together=11.0)
-    return megatron_2023_traffic(layer, number)
+    return megatron_2023_traffic(layer, precision)
 
 
-def internlm_traffic(layer: Layer, number: Precision) -> Both | None:
+def internlm_traffic(layer: Layer, precision: Precision) -> Both | None:
     """Return the elements that a layer of InternLM moves: rotary positions 2 and 2, as they are turned in place.
 
     A norm a cast, w + 1 forward, and a cast, 3 w + 2 backward: w + 1 for the weight, 2 w + 1 for what it writes.
     """
     if layer.op == "rms-norm":
-        cast, wide = widths(number)
+        cast, wide = widths(precision)
         return _of_inputs(cast + wide + 1, cast + 3 * wide + 2)
     if layer.op == "rotary":
         return _of_inputs(2.0, 2.0)
-    return eager_traffic(layer, number) if layer.op == "add" or _is_gate(layer) else None
+    return eager_traffic(layer, precision) if layer.op == "add" or _is_gate(layer) else None
 
 
-def fms_traffic(layer: Layer, number: Precision) -> Both | None:
+def fms_traffic(layer: Layer, precision: Precision) -> Both | None:
     """Return the elements that a layer of IBM's foundation-model-stack moves.
 
     Rotary positions 6 w and two casts of queries and keys each way, and 2 backward; the loss 2 and 4.
@@ -144,13 +144,13 @@ def fms_traffic(layer: Layer, number: Precision) -> Both | None:
     if layer.op == "loss":
         return _of_inputs(2.0, 4.0)
     if layer.op != "rotary":
-        return eager_traffic(layer, number)
-    cast, wide = widths(number)
+        return eager_traffic(layer, precision)
+    cast, wide = widths(precision)
     spread = _spread(layer) / layer.input_elements
     return _of_inputs(2 * cast + 6 * wide + spread, 2 * cast + 6 * wide + 2 + spread)
 
 
-def huggingface_2023_traffic(layer: Layer, number: Precision) -> Both | None:
+def huggingface_2023_traffic(layer: Layer, precision: Precision) -> Both | None:
     """Return the elements that a layer of Hugging Face's Llama moves: rotary positions 10 and 17 of queries and keys.
 
     The loss a cast and 2 w forward, 7 w and a cast backward.
@@ -158,9 +158,9 @@ def huggingface_2023_traffic(layer: Layer, number: Precision) -> Both | None:
     if layer.op == "rotary":
         return _of_inputs(10.0, 17.0)
     if layer.op == "loss":
-        cast, wide = widths(number)
+        cast, wide = widths(precision)
         return _of_inputs(cast + 2 * wide, cast + 7 * wide)
-    return eager_traffic(layer, number)
+    return eager_traffic(layer, precision)
 
 
 def _spread(layer: Layer) -> float:
@@ -193,25 +193,25 @@ def _is_gate(layer: Layer) -> bool:
     return layer.op in GATES and layer.input_elements == 2 * layer.output_elements
 
 
-def _around_matrices(layer: Layer, number: Precision) -> Around:
+def _around_matrices(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return what is moved around matrices, where gradients of queries, keys and values come as they are needed."""
-    return eager_around(layer, number) if layer.op == "fully-connected" else Around()
+    return eager_extra_bytes(layer, precision) if layer.op == "fully-connected" else ExtraBytes()
 
 
-def _around_single_matrices(layer: Layer, number: Precision) -> Around:
+def _around_single_matrices(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return the same where matrices that read one input are a single one, which leaves one gradient of it."""
-    return _around_matrices(layer, number)._replace(backward_data=0.0)
+    return _around_matrices(layer, precision)._replace(backward_data=0.0)
 
 
-def turned_over(layer: Layer, number: Precision, library: str, batch: int) -> Around:
+def sequence_transposes(layer: Layer, precision: Precision, library: str, batch: int) -> ExtraBytes:
     """Return what it moves to lay several sequences one after the other for a fused attention, and back.
 
     Counted with the product that mixes values, whose output is as large as queries: 6 of it forward, 2 backward.
     """
     if library not in _TOKENS_FIRST or batch == 1 or not layer.output_elements or not is_fused(layer):
-        return Around()
-    mixed = number.activation_bytes * layer.output_elements
-    return Around(forward=6.0 * mixed, backward_data=2.0 * mixed)
+        return ExtraBytes()
+    mixed = precision.activation_bytes * layer.output_elements
+    return ExtraBytes(forward=6.0 * mixed, backward_data=2.0 * mixed)
 
 
 _TOKENS_FIRST = ("megatron-2023", "megatron-deepspeed")
@@ -232,18 +232,18 @@ TRAFFIC: Mapping[str, Callable[[Layer, Precision], Both | None]] = {
     NEMO: nemo_traffic,
     NEMO_AUTOCAST: nemo_autocast_traffic,
 }
-AROUND: Mapping[str, Callable[[Layer, Precision], Around]] = {
-    DIFFUSERS: diffusers_around,
+EXTRA_BYTES: Mapping[str, Callable[[Layer, Precision], ExtraBytes]] = {
+    DIFFUSERS: diffusers_extra_bytes,
     EXAMPLE: _around_matrices,
     ROUND: _around_matrices,
-    "eager": eager_around,
-    "fms": eager_around,
-    HUGGINGFACE_2021: huggingface_around,
-    AUTOCAST: autocast_around,
-    "huggingface-2023": eager_around,
+    "eager": eager_extra_bytes,
+    "fms": eager_extra_bytes,
+    HUGGINGFACE_2021: huggingface_extra_bytes,
+    AUTOCAST: autocast_extra_bytes,
+    "huggingface-2023": eager_extra_bytes,
     "internlm": _around_matrices,
     "megatron-2023": _around_single_matrices,
     "megatron-deepspeed": _around_single_matrices,
-    NEMO: nemo_around,
-    NEMO_AUTOCAST: nemo_autocast_around,
+    NEMO: nemo_extra_bytes,
+    NEMO_AUTOCAST: nemo_autocast_extra_bytes,
 }

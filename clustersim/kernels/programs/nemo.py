@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from clustersim.kernels.kernel_constants import Traffic
 from clustersim.kernels.programs.eager import LAYER_NORM, eager_traffic, widths
-from clustersim.kernels.programs.encoder_kernels import Around
+from clustersim.kernels.programs.encoder_kernels import ExtraBytes
 from clustersim.model.layer import Layer
 from clustersim.model.precision import Precision
 
@@ -56,68 +56,68 @@ _CAST_AS_A_WHOLE = 0.0, 1.0
 _QUERIES_KEYS_VALUES = 3.0
 
 
-def nemo_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+def nemo_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the elements that a layer without products moves forward and backward, None where it is one pass.
 
     Scores without a mask 14 and 16, a GELU 4 and 3, a dropout its mask and 2 more.
     """
-    return _traffic(layer, number, *_CAST_AS_A_WHOLE)
+    return _traffic(layer, precision, *_CAST_AS_A_WHOLE)
 
 
-def nemo_autocast_traffic(layer: Layer, number: Precision) -> tuple[Traffic, Traffic] | None:
+def nemo_autocast_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, Traffic] | None:
     """Return the same under autocast: scores 17 and 16, with a mask 5 and 3, a GELU 10 and 16."""
-    return _traffic(layer, number, *widths(number))
+    return _traffic(layer, precision, *widths(precision))
 
 
-def nemo_around(layer: Layer, number: Precision) -> Around:
+def nemo_extra_bytes(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return the bytes moved beside products: 14 and 10 of an attention's queries, 1 output for a bias's gradient."""
-    return _around(layer, number, *_CAST_AS_A_WHOLE)
+    return _around(layer, precision, *_CAST_AS_A_WHOLE)
 
 
-def nemo_autocast_around(layer: Layer, number: Precision) -> Around:
+def nemo_autocast_extra_bytes(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return the same under autocast: 34 and 50 of the queries; 6 and 12 bytes of a weight."""
-    return _around(layer, number, *widths(number))
+    return _around(layer, precision, *widths(precision))
 
 
-def _traffic(layer: Layer, number: Precision, cast: float, wide: float) -> tuple[Traffic, Traffic] | None:
+def _traffic(layer: Layer, precision: Precision, cast: float, wide: float) -> tuple[Traffic, Traffic] | None:
     """Return what a layer moves where a cast of what autocast casts moves `cast`, and its fp32 numbers are `wide`."""
     if layer.op == "softmax":
-        forward, backward = _scores(layer, number)
+        forward, backward = _scores(layer, precision)
         return _of_outputs(forward + cast, backward)
     if layer.op == "gelu":
         return _of_outputs(1 + 3 * wide + cast, 4 * wide - 1 + 3 * cast)
     if layer.op == "dropout":
-        mask = 1.0 / number.activation_bytes
+        mask = 1.0 / precision.activation_bytes
         return _of_outputs(mask, 2 + mask)
-    return LAYER_NORM if layer.op == "layer-norm" else eager_traffic(layer, number)
+    return LAYER_NORM if layer.op == "layer-norm" else eager_traffic(layer, precision)
 
 
-def _scores(layer: Layer, number: Precision) -> tuple[float, float]:
+def _scores(layer: Layer, precision: Precision) -> tuple[float, float]:
     """Return what a softmax of scores moves forward and backward, in fp32 where there is no mask."""
     if UNMASKED not in layer.shape:
         return 2.0, 3.0
-    cast, wide = widths(number)
+    cast, wide = widths(precision)
     return 2 * cast + 4 * wide, 2 * cast + 5 * wide
 
 
-def _around(layer: Layer, number: Precision, cast: float, wide: float) -> Around:
+def _around(layer: Layer, precision: Precision, cast: float, wide: float) -> ExtraBytes:
     """Return what is moved beside a product; of an attention's two products each has half."""
     if "count" not in layer.shape:
-        return Around()
+        return ExtraBytes()
     inputs, outputs, count = (layer.shape[key] for key in ("inputs", "outputs", "count"))
     if layer.op == "matmul":
-        half = number.activation_bytes * inputs * outputs * count / 2
+        half = precision.activation_bytes * inputs * outputs * count / 2
         all_three = _QUERIES_KEYS_VALUES
         expanded, expanded_back = (2.0, cast + wide - 1) if cast else (0.0, 0.0)
         forward = all_three * (1 + wide + 2 * wide + cast) + 2 + expanded
         backward = 4 + all_three * (3 * cast + 2 * wide + wide - 1) + expanded_back
-        return Around(forward=half * forward, backward_data=half * backward)
+        return ExtraBytes(forward=half * forward, backward_data=half * backward)
     if layer.op != "fully-connected":
-        return Around()
+        return ExtraBytes()
     has_bias = layer.num_parameters > inputs * outputs * count
-    weights = (number.operand_bytes + number.weight_bytes) * layer.num_parameters if cast else 0.0
-    return Around(
-        backward_weights=number.activation_bytes * layer.output_elements if has_bias else 0.0,
+    weights = (precision.operand_bytes + precision.weight_bytes) * layer.num_parameters if cast else 0.0
+    return ExtraBytes(
+        backward_weights=precision.activation_bytes * layer.output_elements if has_bias else 0.0,
         weights_forward=weights,
         weights_backward=2 * weights,
     )

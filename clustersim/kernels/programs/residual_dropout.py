@@ -39,14 +39,14 @@ def drops_in_sums(layers: Iterable[Layer], library: str) -> bool:
     return library in _LIBRARIES and not any(layer.op == "dropout" for layer in layers)
 
 
-def sum_traffic(number: Precision, library: str) -> tuple[Traffic, Traffic]:
+def sum_traffic(precision: Precision, library: str) -> tuple[Traffic, Traffic]:
     """Return what such a sum moves forward and backward: 3 + m or 5 + m, and 5 + m of its output.
 
     >>> from clustersim.model.precision import PRECISIONS
     >>> [each.output for each in sum_traffic(PRECISIONS["amp-bf16"], "megatron-deepspeed")]
     [5.5, 5.5]
     """
-    mask = 1.0 / number.activation_bytes
+    mask = 1.0 / precision.activation_bytes
     forward = 5.0 + mask if library == APART else 3.0 + mask
     return Traffic(input=0.0, output=forward), Traffic(input=0.0, output=5.0 + mask)
 

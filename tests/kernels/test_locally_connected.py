@@ -8,12 +8,15 @@ from clustersim.hardware import load_gpu
 from clustersim.kernels.kernel_constants import constants_for
 from clustersim.kernels.kernel_model import PHASES
 from clustersim.kernels.layer_times import estimate_layers
-from clustersim.kernels.local_kernels import local_products, transposed_local_products
+from clustersim.kernels.locally_connected import locally_connected_gemms, transposed_locally_connected_gemms
 from clustersim.model.builder import Builder
 from clustersim.model.layer import Layer
 
 KEPLER = constants_for("kepler", "ordinary")
-MAKERS = {"locally-connected": local_products, "transposed-locally-connected": transposed_local_products}
+MAKERS = {
+    "locally-connected": locally_connected_gemms,
+    "transposed-locally-connected": transposed_locally_connected_gemms,
+}
 
 
 def layers(block: int = 4, side: int = 32) -> tuple[Layer, ...]:

@@ -4,7 +4,7 @@
 C++ Programming Guide, "Asynchronous Concurrent Execution"). Between two kernels the GPU then waits until the process
 has heard of the end of one, and has issued the next. A pass of a layer takes
 
-    sum over its kernels of (time of the kernel + `WAITED_S`)
+    sum over its kernels of (time of the kernel + `LAUNCH_WAIT_S`)
 
 where with a queue the process issues the next kernels meanwhile (`as_issued`). Kernels are counted in their source for
 `library: megatron` and its kin, as Megatron-DeepSpeed has them; of any other library one for each product and one for
@@ -22,7 +22,7 @@ from clustersim.model.layer import Layer, LayerTime
 
 Launch = Literal["queued", "blocking"]
 
-WAITED_S = 13e-6
+LAUNCH_WAIT_S = 13e-6
 """What a kernel takes longer where the process waits for it before it issues the next.
 
 PyTorch on an A100, sums of 4,096 x 4,096 numbers: 149 us each in the queue, 162 with a wait for each; of 512 x 512
@@ -110,7 +110,7 @@ def num_tensors(layer: Layer) -> int:
     return 2 if layer.op in ("batch-norm", "group-norm", "layer-norm") or _sums_bias(layer) else 1
 
 
-def with_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tuple[LayerTime, ...]:
+def with_launch_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tuple[LayerTime, ...]:
     """Return layer times with what the process waits for each kernel, or with a `sign` of -1 without it again.
 
     Measured times stay: they are of whoever measured them.
@@ -122,7 +122,7 @@ def with_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tupl
 
 
 def _with_wait(time: LayerTime, library: str, drops: bool, sign: int) -> LayerTime:
-    each_s, kernels = sign * WAITED_S, kernels_of(time, library, drops)
+    each_s, kernels = sign * LAUNCH_WAIT_S, kernels_of(time, library, drops)
     return LayerTime(
         time.layer,
         time.forward_s + each_s * kernels.forward,

@@ -8,16 +8,16 @@ from typing import Literal
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
+from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.layer_times import Library, estimate_layers
-from clustersim.kernels.memo import once
 from clustersim.model.layer import Layer, LayerTime, Model
 
 EmbeddingKind = Literal["lookup", "product"]
 HeadPrecision = Literal["as-others", "tf32"]
 
 
-@once(16)
-def with_products(model: Model) -> Model:
+@cached_by_identity(16)
+def with_one_hot_embedding(model: Model) -> Model:
     """Return the model whose embedding is a product of one-hot rows, one for each token, with its tables.
 
     So with MaxText's `use_iota_embed` (`jnp.dot(one_hot, embedding)`, layers/embeddings.py) and Praxis's `lookup_style`
@@ -26,7 +26,7 @@ def with_products(model: Model) -> Model:
     writing the one-hot rows.
 
     >>> from clustersim.model.catalogue import load_model
-    >>> layer = with_products(load_model("llama-2-7b")).layers[0]
+    >>> layer = with_one_hot_embedding(load_model("llama-2-7b")).layers[0]
     >>> layer.flop == 2 * 4096 * 32000 * 4096, layer.flop_backward_data
     (True, 0.0)
     """
@@ -47,7 +47,7 @@ def _product(layer: Layer, model: Model) -> Layer:
     return replace(layer, flop=flop, flop_backward_weights=flop, shape=shape)
 
 
-def with_head_in(
+def with_head_precision(
     precision: str, layers: Sequence[LayerTime], model: Model, gpu: Gpu, batch: int, library: Library
 ) -> tuple[LayerTime, ...]:
     """Return layer times of which the last product, that of logits, is multiplied in another precision.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
-from clustersim.kernels.memo import once
+from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.model import load_model
 from clustersim.model.casts import Casts
 
@@ -12,7 +12,7 @@ from clustersim.model.casts import Casts
 def test_the_oldest_goes_first_and_equal_numbers_of_another_kind_are_others():
     asked: list[object] = []
 
-    @once(2)
+    @cached_by_identity(2)
     def noted(what: object, *, share: float = 1.0) -> object:
         asked.append(what)
         return what

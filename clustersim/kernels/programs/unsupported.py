@@ -16,14 +16,14 @@ _ONLY = {HUGGINGFACE_2021: _GPT_2, AUTOCAST: _GPT_2, NEMO: _PLAIN, NEMO_AUTOCAST
 _NOT_IN_THEM = ("rms-norm", "rotary", "silu", "convolution")
 
 
-def refuse_uncounted(model: Model, number: Precision, library: str) -> None:
+def refuse_unsupported(model: Model, precision: Precision, library: str) -> None:
     """Raise where a library is asked for in formats, or for layers, that were not counted."""
     if library not in _ONLY:
         return
-    if library in (AUTOCAST, NEMO_AUTOCAST) and number.activation_bytes == _LONG:
+    if library in (AUTOCAST, NEMO_AUTOCAST) and precision.activation_bytes == _LONG:
         plain = library.removesuffix("-autocast")
         raise InputError(
-            f"in {number.name} autocast has nothing to cast; write library: {plain}, or precision: amp-fp16",
+            f"in {precision.name} autocast has nothing to cast; write library: {plain}, or precision: amp-fp16",
             got=f"library: {library}",
             allowed=plain,
         )
