@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from clustersim.kernels.kernel_constants import KernelConstants
-from clustersim.kernels.kernel_model import Gemm, Phase
+from clustersim.kernels.kernel_model import Gemm, Phase, layer_gemm
 
 
 def locally_connected_gemms(
@@ -34,8 +34,7 @@ def transposed_locally_connected_gemms(
 ) -> list[Gemm]:
     """Return one phase of the transposed layer: the same GEMMs with inputs and outputs exchanged.
 
-    `filters` are the feature maps that it reads, `channels` those that it writes, stride x stride positions for each one
-    read.
+    `filters` are the feature maps that it reads, `channels` those that it writes, stride x stride positions for each.
     """
     sides = -(-shape["out_height"] // shape["stride_h"]), -(-shape["out_width"] // shape["stride_w"])
     return _gemms(shape, sides, True, batch, phase, constants, element_bytes)

@@ -82,7 +82,7 @@ def test_blocking_is_never_quicker_than_a_queue():
 
 
 def test_a_profile_has_times_of_a_queue():
-    with pytest.raises(ValueError, match="drop launch, or the profile"):
+    with pytest.raises(ValueError, match="drop launch, or profile"):
         ComputeSpec(profile="nin-xeon-2-50ghz", launch="blocking")
 
 

@@ -89,5 +89,5 @@ def test_a_scenario_chooses_the_library_of_its_estimates() -> None:
 
 
 def test_a_profile_has_a_library_of_its_own() -> None:
-    with pytest.raises(ValueError, match="drop library, or the profile"):
+    with pytest.raises(ValueError, match="drop library, or profile"):
         ComputeSpec(library="unrolled", profile="measured.json")

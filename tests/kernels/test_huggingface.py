@@ -112,5 +112,5 @@ def test_autocast_is_refused_in_fp32():
 
 @pytest.mark.parametrize(("model", "what"), [("llama-2-7b", "rms-norm"), ("gpt-2x64x2-fused", "fused attention")])
 def test_other_models_are_refused(model, what):
-    with pytest.raises(InputError, match=rf"is no GPT-2, .*is {what}; write library: eager"):
+    with pytest.raises(InputError, match=rf"supports only a GPT-2, .*is {what}; write library: eager"):
         estimate_layers(load_model(model), load_gpu("titan-rtx"), 1, "fp32", library=HUGGINGFACE_2021)

@@ -18,7 +18,7 @@ from clustersim.kernels.convolution_kernels import convolution_gemms
 from clustersim.kernels.kernel_constants import (
     FIT_FILE,
     KernelConstants,
-    Shape,
+    ShapeConstants,
     constants_for,
     constants_of,
     fit_document,
@@ -26,8 +26,8 @@ from clustersim.kernels.kernel_constants import (
 from clustersim.kernels.kernel_model import (
     PHASES,
     Gemm,
+    GpuRates,
     Phase,
-    Rates,
     gemm_seconds,
     linear_gemms,
     plain_gemm,
@@ -38,11 +38,11 @@ from clustersim.model import PRECISIONS, load_model
 
 MATMULS = tuple(f"matmul_{phase}" for phase in PHASES)
 IDEAL = KernelConstants(
-    Shape(0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0),
+    ShapeConstants(0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0),
     dict.fromkeys((*MATMULS, *PHASES), 1.0), {}, {}, 1.0, "", tensor=False, assumed=False,
 )  # fmt: skip
 REAL = constants_for("maxwell", "ordinary")
-RATES = Rates(6e12, memory_bytes_per_s=300e9, num_multiprocessors=16, launch_s=5e-6, ordinary_flop_per_s=6e12)
+RATES = GpuRates(6e12, memory_bytes_per_s=300e9, num_multiprocessors=16, launch_s=5e-6, ordinary_flop_per_s=6e12)
 RES4 = {
     "channels": 256, "filters": 256, "height": 14, "width": 14, "kernel_h": 3, "kernel_w": 3, "stride_h": 1,
     "stride_w": 1, "pad_h": 1, "pad_w": 1, "groups": 1, "out_height": 14, "out_width": 14,
@@ -50,7 +50,7 @@ RES4 = {
 FC = {"rows": 1, "inputs": 4096, "outputs": 4096, "count": 1}
 
 
-def seconds(products: list[Gemm], constants: KernelConstants = REAL, rates: Rates = RATES) -> float:
+def seconds(products: list[Gemm], constants: KernelConstants = REAL, rates: GpuRates = RATES) -> float:
     return float(gemm_seconds(products, rates, constants).min())
 
 
@@ -114,7 +114,7 @@ def test_no_kernel_beats_the_peak_or_the_memory(batch: int, phase: Phase) -> Non
 @settings(deadline=None, max_examples=25)
 @given(batch=st.integers(1, 64), factor=st.floats(0.25, 8))
 def test_a_gpu_faster_in_everything_is_faster_by_as_much(batch: int, factor: float) -> None:
-    faster = Rates(6e12 * factor, 300e9 * factor, 16, 5e-6 / factor, 6e12 * factor)
+    faster = GpuRates(6e12 * factor, 300e9 * factor, 16, 5e-6 / factor, 6e12 * factor)
     items = convolution_gemms(RES4, batch, "forward", REAL)
     assert seconds(items, rates=faster) == pytest.approx(seconds(items) / factor)
 
@@ -172,7 +172,7 @@ def test_tensor_cores_leave_channels_that_are_not_aligned_to_the_ordinary_units(
         item = convolution_gemms({**RES4, "channels": channels}, 8, "forward", volta, element_bytes)[0]
         assert item.ordinary == ordinary
     assert not convolution_gemms({**RES4, "channels": 3}, 8, "forward", REAL)[0].ordinary
-    rates = Rates(100e12, 900e9, 80, 0.0, 10e12)
+    rates = GpuRates(100e12, 900e9, 80, 0.0, 10e12)
     odd, even = (product(128 * 80, 128, 1000), replace(product(128 * 80, 128, 1000), ordinary=True))
     assert seconds([even], IDEAL, rates) == pytest.approx(10 * seconds([odd], IDEAL, rates))
 

@@ -102,7 +102,7 @@ def test_in_fp32_there_is_nothing_to_cast():
 
 @pytest.mark.parametrize(("model", "what"), [("llama-2-7b", "rms-norm"), ("gpt-2x64x2-fused", "fused attention")])
 def test_other_transformers_are_refused(model, what):
-    with pytest.raises(InputError, match=rf"by products, whose kernels .*is {what}; write library: eager"):
+    with pytest.raises(InputError, match=rf"unfused attention, .*is {what}; write library: eager"):
         estimate_layers(load_model(model), load_gpu("a100"), 1, "amp-bf16", library=NEMO)
 
 

@@ -140,7 +140,7 @@ def test_a_layout_is_chosen_and_never_mixed(tmp_path: Path) -> None:
     rows = model_rows(8)
     both = [*rows, *({**row, "layout": "nhwc", "forward_s": 2 * row["forward_s"]} for row in rows)]
     path = write(tmp_path, both)
-    with pytest.raises(InputError, match=r"times in several layouts \(nchw, nhwc\).*name one as compute\.layout"):
+    with pytest.raises(InputError, match=r"times in several layouts \(nchw, nhwc\).*select one with compute\.layout"):
         build(path)
     assert build(path, layout="nhwc").forward_s == pytest.approx(2 * build(path, layout="nchw").forward_s)
     with pytest.raises(InputError, match="has no times in layout nhwc; it was measured in nchw"):

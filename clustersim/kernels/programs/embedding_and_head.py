@@ -1,4 +1,4 @@
-"""The first and the last product of a language model, where a code makes them otherwise than the layers between."""
+"""Embedding and output head of a language model, where a program computes them differently from the other layers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HeadPrecision = Literal["as-others", "tf32"]
 
 @cached_by_identity(16)
 def with_one_hot_embedding(model: Model) -> Model:
-    """Return the model whose embedding is a product of one-hot rows, one for each token, with its tables.
+    """Return the model whose embedding is a GEMM of one-hot rows, one for each token, and its tables.
 
-    So with MaxText's `use_iota_embed` (`jnp.dot(one_hot, embedding)`, layers/embeddings.py) and Praxis's `lookup_style`
-    "matmul" (`project_last_dim(one_hot_ids, emb_var)`, layers/embedding_softmax.py), positions' table too: 2 T R F
-    FLOP for T tokens, R rows in all tables and F features, and as many for the gradient of the tables. Left out:
+    As with MaxText's `use_iota_embed` (`jnp.dot(one_hot, embedding)`, layers/embeddings.py) and Praxis's `lookup_style`
+    "matmul" (`project_last_dim(one_hot_ids, emb_var)`, layers/embedding_softmax.py), including the position table: 2 T
+    R F FLOP for T tokens, R rows in all tables and F features, and as many for the gradient of the tables. Left out:
     writing the one-hot rows.
 
     >>> from clustersim.model.catalogue import load_model
@@ -31,13 +31,13 @@ def with_one_hot_embedding(model: Model) -> Model:
     (True, 0.0)
     """
     if not any(layer.op == "embedding" for layer in model.layers):
-        message = f"embedding: product is how words are looked up, and {model.name} has no embedding"
+        message = f"embedding: product needs a model with an embedding, and {model.name} has none"
         raise InputError(message, got="product", allowed="lookup")
-    return replace(model, layers=tuple(_product(layer, model) for layer in model.layers))
+    return replace(model, layers=tuple(_one_hot_gemm(layer, model) for layer in model.layers))
 
 
-def _product(layer: Layer, model: Model) -> Layer:
-    """Return an embedding as a product, whose features are what the first product behind it reads of a token."""
+def _one_hot_gemm(layer: Layer, model: Model) -> Layer:
+    """Return an embedding as a GEMM; its features are the inputs of the first GEMM behind it."""
     if layer.op != "embedding":
         return layer
     features = next(each.shape["inputs"] for each in model.layers if each.op == "fully-connected")
@@ -50,23 +50,23 @@ def _product(layer: Layer, model: Model) -> Layer:
 def with_head_precision(
     precision: str, layers: Sequence[LayerTime], model: Model, gpu: Gpu, batch: int, library: Library
 ) -> tuple[LayerTime, ...]:
-    """Return layer times of which the last product, that of logits, is multiplied in another precision.
+    """Return layer times in which the output head, the GEMM of the logits, runs in another precision.
 
     MaxText casts both operands to fp32 (`logits_dot_in_fp32`, on by default in 2024), which JAX multiplies on tensor
-    cores in TF32. Left out: that its weights and gradients are so exchanged in 4 bytes.
+    cores in TF32. Left out: its weights and gradients are then exchanged in 4 bytes.
     """
-    number = _head(model)
-    kernel = model.layers[number]
-    alone = estimate_layers(replace(model, layers=(kernel,)), gpu, batch, precision, library=library, operator_s=0.0)
+    head = _head_index(model)
+    only_head = replace(model, layers=(model.layers[head],))
+    estimate = estimate_layers(only_head, gpu, batch, precision, library=library, operator_s=0.0)
     return tuple(
-        replace(alone.layers[0], provenance=time.provenance) if each == number else time
-        for each, time in enumerate(layers)
+        replace(estimate.layers[0], provenance=time.provenance) if index == head else time
+        for index, time in enumerate(layers)
     )
 
 
-def _head(model: Model) -> int:
-    for number, (layer, reader) in enumerate(zip(model.layers, model.layers[1:], strict=False)):
+def _head_index(model: Model) -> int:
+    for index, (layer, reader) in enumerate(zip(model.layers, model.layers[1:], strict=False)):
         if layer.op == "fully-connected" and reader.op == "loss":
-            return number
-    message = f"head: tf32 is the precision of the product before the loss, and {model.name} has none"
+            return index
+    message = f"head: tf32 needs a fully connected layer before the loss, and {model.name} has none"
     raise InputError(message, got="tf32", allowed="as-others")
