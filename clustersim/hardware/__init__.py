@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clustersim.hardware.schema import CpuFile, GpuFile, LinkFile, TransportFile
 from clustersim.hardware.sheet import Cpu, Gpu, Link, Sheet, Transport
-from clustersim.hardware.shelf import Shelf
+from clustersim.hardware.sheet_catalogue import SheetCatalogue
 
 __all__ = [
     "CPUS",
@@ -22,7 +22,7 @@ __all__ = [
     "Gpu",
     "Link",
     "Sheet",
-    "Shelf",
+    "SheetCatalogue",
     "Transport",
     "load_cpu",
     "load_gpu",
@@ -69,7 +69,7 @@ def load_transport(name: str | Path) -> Transport:
 
 _HERE = Path(__file__).resolve().parent
 
-LINKS: Shelf[Link] = Shelf("link", LinkFile, _HERE / "links")
-GPUS: Shelf[Gpu] = Shelf("GPU", GpuFile, _HERE / "gpus", refers={"pcie": LINKS, "nvlink": LINKS})
-CPUS: Shelf[Cpu] = Shelf("CPU", CpuFile, _HERE / "cpus", refers={"interconnect": LINKS})
-TRANSPORTS: Shelf[Transport] = Shelf("transport", TransportFile, _HERE / "transports")
+LINKS: SheetCatalogue[Link] = SheetCatalogue("link", LinkFile, _HERE / "links")
+GPUS: SheetCatalogue[Gpu] = SheetCatalogue("GPU", GpuFile, _HERE / "gpus", refers={"pcie": LINKS, "nvlink": LINKS})
+CPUS: SheetCatalogue[Cpu] = SheetCatalogue("CPU", CpuFile, _HERE / "cpus", refers={"interconnect": LINKS})
+TRANSPORTS: SheetCatalogue[Transport] = SheetCatalogue("transport", TransportFile, _HERE / "transports")

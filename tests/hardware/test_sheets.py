@@ -17,16 +17,16 @@ from clustersim.hardware import (
     LINKS,
     TRANSPORTS,
     Sheet,
-    Shelf,
+    SheetCatalogue,
     load_cpu,
     load_gpu,
     load_link,
     load_transport,
 )
 
-SHELVES: dict[str, Shelf] = {"gpu": GPUS, "link": LINKS, "cpu": CPUS, "transport": TRANSPORTS}
+CATALOGUES: dict[str, SheetCatalogue] = {"gpu": GPUS, "link": LINKS, "cpu": CPUS, "transport": TRANSPORTS}
 CORES = ("xeon-2-50ghz",)  # workers that are a processor's core
-EVERY = [(kind, name) for kind, shelf in SHELVES.items() for name in shelf]
+EVERY = [(kind, name) for kind, catalogue in CATALOGUES.items() for name in catalogue]
 
 
 def needed() -> dict[str, set[str]]:
@@ -43,21 +43,21 @@ def needed() -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.parametrize("kind", SHELVES)
+@pytest.mark.parametrize("kind", CATALOGUES)
 def test_every_promised_device_has_a_sheet(kind: str) -> None:
-    assert needed()[kind] <= set(SHELVES[kind])
+    assert needed()[kind] <= set(CATALOGUES[kind])
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_a_sheet_is_called_what_its_file_is_called_and_lists_its_title(kind: str, name: str) -> None:
-    sheet = SHELVES[kind].load(name)
+    sheet = CATALOGUES[kind].load(name)
     assert sheet.name == name
-    assert SHELVES[kind][name] == sheet.title
+    assert CATALOGUES[kind][name] == sheet.title
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_every_value_of_a_sheet_has_a_source(kind: str, name: str) -> None:
-    sheet = SHELVES[kind].load(name)
+    sheet = CATALOGUES[kind].load(name)
     for key, value in values(sheet).items():
         assert len(sheet.sources[key]) > 10 or sheet.sources[key] == "by definition", key
         assert value is not None

@@ -64,8 +64,8 @@ def test_a_gelu_is_one_kernel():
 def test_heads_are_copied_two_tensors_before_or_after_each_product_of_an_attention(tokens):
     """Both ways, read and written, however long the sequence is: 4 tensors of tokens x features, and never scores."""
     net, x = Builder("one", "one"), Tensor(FEATURES, tokens)
-    scores = net.attention_product("scores", x, x, HEADS, outputs=tokens)
-    net.attention_product("context", scores, x, HEADS, outputs=FEATURES // HEADS)
+    scores = net.attention_matmul("scores", x, x, HEADS, outputs=tokens)
+    net.attention_matmul("context", scores, x, HEADS, outputs=FEATURES // HEADS)
     for layer in net.model().layers:
         moved = encoder_extra_bytes(layer, PRECISIONS["fp32"], "xla")
         assert moved == ExtraBytes(forward=16.0 * tokens * FEATURES, backward_data=16.0 * tokens * FEATURES)

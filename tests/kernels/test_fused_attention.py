@@ -113,8 +113,8 @@ def test_however_few_tokens_there_are_both_layers_are_known_as_fused_and_those_t
     assert [is_fused(layer) for layer in attention(tokens, heads, shared, 64).layers] == [True, True]
     net = Builder("attention", "attention")
     query = Tensor(heads * 64, tokens)
-    scores = net.attention_product("a.scores", query, query, heads, outputs=tokens)
-    net.attention_product("a.context", scores, query, heads, outputs=64)
+    scores = net.attention_matmul("a.scores", query, query, heads, outputs=tokens)
+    net.attention_matmul("a.context", scores, query, heads, outputs=64)
     assert [is_fused(layer) for layer in net.model().layers] == [False, False]
 
 

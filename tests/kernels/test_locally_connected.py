@@ -23,7 +23,7 @@ def layers(block: int = 4, side: int = 32) -> tuple[Layer, ...]:
     """A stack there and back, of positions half as high and wide as the image, of 8 maps."""
     net = Builder("local", "A stack")
     y = net.locally_connected("there", net.input(3, side, side), 8, kernel=6, stride=2, pad=2, block=block)
-    net.locally_connected_back("back", y, 3, kernel=6, stride=2, pad=2, block=block)
+    net.transposed_locally_connected("back", y, 3, kernel=6, stride=2, pad=2, block=block)
     return net.model().layers
 
 

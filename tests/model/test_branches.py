@@ -43,7 +43,7 @@ def test_a_second_tower_has_the_layers_of_the_first_and_none_of_its_parameters()
     [
         ("{name: b, flop: 1, weights_of: c}", "layers.1.weights_of: no layer above with parameters is called 'c'"),
         ("{name: b, flop: 1, weights_of: b}", "layers.1.weights_of: no layer above with parameters is called 'b'"),
-        ("{name: b, flop: 1, weights_of: a, parameter_bytes: 8}", "layers.1.weights_of: 'b' has parameters of its own"),
+        ("{name: b, flop: 1, weights_of: a, parameter_bytes: 8}", "layers.1.weights_of: 'b' has its own parameters"),
         ("{name: b, flop: 1, branch: [x]}", "layers.1.branch: expected a name"),
     ],
 )

@@ -158,7 +158,11 @@ ONE = "name: net\nlayers:\n  - {name: a, flop: 1%s}\n"
             "layers.0.flop",
             "is missing; a layer needs flop, or forward_s and backward_s",
         ),
-        (ONE % "" + "  - {name: a, flop: 1}", "layers.1.name", "another layer is called 'a' already; names differ"),
+        (
+            ONE % "" + "  - {name: a, flop: 1}",
+            "layers.1.name",
+            "another layer is already called 'a'; names must be unique",
+        ),
     ],
 )
 def test_each_mistake_says_what_to_do(tmp_path, text, key, message):

@@ -64,11 +64,11 @@ def plain_attention(
     `num_shifts` learned numbers are added to the scores.
     """
     width = query.channels // heads
-    scores = net.attention_product(f"{name}.scores", query, key, heads, outputs=key.height)
+    scores = net.attention_matmul(f"{name}.scores", query, key, heads, outputs=key.height)
     if num_shifts:
         scores = net.parameters(f"{name}.shift", scores, num_shifts)
     weights = net.dropout(f"{name}.drop_weights", net.softmax(f"{name}.softmax", scores))
-    context = net.attention_product(f"{name}.context", weights, key, heads, outputs=width)
+    context = net.attention_matmul(f"{name}.context", weights, key, heads, outputs=width)
     return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, features, bias=bias))
 
 

@@ -20,14 +20,18 @@ _LIMITS = Limits(num_bytes=128 << 10, num_events=5_000, num_values=5_000)
 """A sheet is a page long; anything larger is some other file."""
 
 
-class Shelf(Mapping[str, str], Generic[Device]):
+class SheetCatalogue(Mapping[str, str], Generic[Device]):
     """The sheets of one kind: short names to titles; `load` gives the device itself.
 
-    `refers` names the values that are themselves names or paths of sheets, and the shelf they stand on.
+    `refers` names the values that are themselves names or paths of sheets, and the catalogue they stand on.
     """
 
     def __init__(
-        self, kind: str, schema: type[SheetFile[Device]], folder: Path, refers: Mapping[str, Shelf[Any]] | None = None
+        self,
+        kind: str,
+        schema: type[SheetFile[Device]],
+        folder: Path,
+        refers: Mapping[str, SheetCatalogue[Any]] | None = None,
     ):
         self.schema = schema
         self.refers = refers or {}
@@ -74,14 +78,14 @@ class Shelf(Mapping[str, str], Generic[Device]):
         """Check the sheets that this one names; a path among them counts from its own folder."""
         found: dict[str, str] = {}
         mistakes: list[Mistake] = []
-        for key, shelf in self.refers.items():
+        for key, catalogue in self.refers.items():
             name = getattr(device, key)
             if name is None:
                 continue
             found[key] = str(path.parent / name) if is_path(name) else name
             here = place_of((key, "value"), tree)
             try:
-                if not shelf.find(found[key]).is_file():
+                if not catalogue.find(found[key]).is_file():
                     message, allowed = f"there is no file '{found[key]}'", "a sheet's name or file"
                     mistakes.append(here.mistake(message, f"{key}.value", name, allowed))
             except InputError as error:
