@@ -1,8 +1,8 @@
-"""Device sheets: what a GPU, a link, a host's processor and a message library can do, and who says so.
+"""Device sheets: data of GPUs, links, host processors and message libraries, each value with its source.
 
-One YAML file a device, one `source` a value. No clock, no topology and no layers in here: a sheet does not
-know what it is plugged into. A name means a sheet that ships with clustersim; whatever ends in `.yaml` or
-has a slash in it is a path to a sheet of the user's own, in the same form.
+One YAML file per device, one `source` per value. No clock, no topology and no layers in this package: a sheet is
+independent of its cluster. A name is a sheet that ships with clustersim; a string that ends in `.yaml` or
+contains a slash is the path of a user's own sheet, in the same form.
 """
 
 from __future__ import annotations

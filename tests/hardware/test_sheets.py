@@ -273,7 +273,7 @@ BOTH = {"receiving_bytes_per_s": "1 GB/s", "sending_bytes_per_s": "1 GB/s"}
         (BOTH | {"in_host": "adapter"}, "between host memories"),
         (BOTH | {"buffers": "gpu"}, "between host memories"),
         ({"threads": 8}, "threads of processes"),
-        ({"half_rate_bytes": "1 MB"}, "slower with large messages"),
+        ({"half_rate_bytes": "1 MB"}, "half_rate_bytes of threads"),
     ],
 )
 def test_rates_of_processes_that_mean_nothing_are_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:

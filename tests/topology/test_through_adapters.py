@@ -94,5 +94,5 @@ def test_only_buffers_in_hosts_have_a_way_in_the_host(tmp_path):
         .replace("name: mpi-adapter", "name: mine\nlibrary: mpi")
         .replace("value: host", "value: gpu")
     )
-    with pytest.raises(InputError, match="in_host is about messages between host memories"):
+    with pytest.raises(InputError, match="in_host applies to messages between host memories"):
         load_transport(mine)
