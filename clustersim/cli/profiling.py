@@ -54,7 +54,7 @@ def profile(
         raise typer.BadParameter("name a model, or --write-script FILE", param_hint="'MODEL'")
     from clustersim.errors import InputError
     from clustersim.profiling.main import INTERRUPTED, make_campaign, run_profile, summary
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     try:
         campaign = make_campaign(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from clustersim.profiling.errors import ProfilingError
 from clustersim.profiling.ledger import Ledger
-from clustersim.profiling.trouble import ProfilingError
 
 HERE = {"device": {"name": "NVIDIA H200"}, "flags": {"cudnn_benchmark": True}}
 
@@ -67,7 +67,7 @@ def test_a_damaged_line_is_told_by_its_number(path: Path) -> None:
 def test_another_kind_of_file_is_refused(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("time,loss\n1,2\n")
-    with pytest.raises(ProfilingError, match="is no ledger of a profile"):
+    with pytest.raises(ProfilingError, match="is not a ledger of a profile"):
         Ledger(path, HERE)
 
 

@@ -148,7 +148,7 @@ def test_an_interrupted_campaign_goes_on_where_it_stopped(profile: Any, monkeypa
 
 def test_what_was_measured_with_other_care_is_refused(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from clustersim.profiling import run
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     document = profile("tiny-images")
     with pytest.raises(ProfilingError, match=r"measured with kernel_s = 0\.0001, and this is 0\.02; .*never mixed"):
@@ -226,11 +226,11 @@ def test_rounds_are_averaged_and_an_interrupted_one_goes_on(profile: Any, monkey
 
 
 def test_rounds_and_batches_to_check_that_are_none_are_refused(profile: Any) -> None:
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     with pytest.raises(ProfilingError, match=r"--rounds is a number from 1 \(got 0\)"):
         profile("tiny-images", rounds=0)
-    with pytest.raises(ProfilingError, match="'x' of --check x is no batch"):
+    with pytest.raises(ProfilingError, match="'x' of --check x is not a batch"):
         profile("tiny-images", check="x")
 
 
@@ -277,7 +277,7 @@ def test_what_torch_refuses_is_a_reason_and_not_a_crash(profile: Any, monkeypatc
 def test_a_gpu_that_is_not_there_is_refused(profile: Any) -> None:
     import torch
 
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     number = torch.cuda.device_count() + 7
     with pytest.raises(ProfilingError, match=r"there is no (CUDA device here|cuda:\d+)"):
@@ -316,9 +316,9 @@ def test_ctrl_c_says_where_the_measured_part_is(
     monkeypatch.setattr(run, "measure_layer", interrupted)
     arguments = ["tiny-images", "--device", "cpu", "--batch", "2", "--kernel-ms", "0.1", "-o", str(tmp_path)]
     assert own.main(arguments) == 130
-    assert f"what is measured is kept in {tmp_path}: call again to go on" in capsys.readouterr().err
+    assert f"measurements are kept in {tmp_path}: call again to resume" in capsys.readouterr().err
     assert main(["profile", *arguments]) == 130
-    assert f"what is measured is kept in {tmp_path}" in capsys.readouterr().err
+    assert f"measurements are kept in {tmp_path}" in capsys.readouterr().err
     assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl"]
 
 
@@ -338,7 +338,7 @@ def test_the_command_prints_one_document(profile: Any, tmp_path: Path, capsys: p
 
 def test_a_model_whose_optimizer_does_not_fit_is_told(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from clustersim.profiling import optimizers
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     def full(*arguments: Any) -> Any:
         raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
