@@ -114,7 +114,7 @@ def _write(imported: Imported, output: Path | None) -> None:
     else:
         typer.echo(f"workload: {write_workload_file(imported.model, output)}")
     typer.echo(imported.summary(), err=output is None)
-    twin = imported.twin()
+    twin = imported.catalogue_match()
     same = f"the catalogue's {twin} has the same parameters and FLOP, and published rates where there are any"
     for note in (*imported.notes, *([same] if twin else [])):
         typer.echo(f"note: {note}", err=True)

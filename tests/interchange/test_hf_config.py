@@ -231,10 +231,10 @@ WRONG = [
         "architectures: no architecture of this family is called 'Bart' (known: BertModel, BertForMaskedLM,",
     ),
     ('{"model_type": "bert"}', 513, "config.json: --tokens: the model has 512 positions (got 513 tokens)"),
-    ('{"model_type": "vit"}', 5, "a sample of a ViT is an image; leave --tokens out"),
+    ('{"model_type": "vit"}', 5, "a sample of a ViT is an image; remove --tokens"),
     ('{"model_type": "vit", "patch_size": 300}', None, "patch_size: expected at most image_size, 224 (got 300)"),
     ("\x00", None, "config.json:1: a NUL character; this is a binary file"),
-    ('{"model_type": "bert", "a": ' + "9" * 5000 + "}", None, "this is not JSON as it is read here: Exceeds the limit"),
+    ('{"model_type": "bert", "a": ' + "9" * 5000 + "}", None, "this JSON cannot be read: Exceeds the limit"),
 ]
 
 
@@ -267,7 +267,7 @@ def test_the_command_writes_a_file_and_says_what_a_sample_is(
     out, err = capsys.readouterr()
     assert out == "workload: mine.yaml\nmine: 185 layers, 124.440 M parameters, 291.648 GFLOP forward per sequence\n"
     assert err.splitlines() == [
-        "note: a sample is 1024 tokens; --tokens says otherwise",
+        "note: a sample is 1024 tokens; change this with --tokens",
         "note: the catalogue's gpt2-small has the same parameters and FLOP, and published rates where there are any",
     ]
     assert read_workload_file("mine.yaml")[0].layers == import_hf("config.json").model.layers
@@ -281,5 +281,5 @@ def test_the_command_writes_a_file_and_says_what_a_sample_is(
 def test_more_tokens_than_a_rotary_model_was_made_for_are_told(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama", "max_position_embeddings": 16}')
-    assert import_hf(path, 32).notes == ("32 tokens are more than the 16 positions that the config names",)
+    assert import_hf(path, 32).notes == ("32 tokens are more than the config's 16 positions",)
     assert import_hf(path).model.name == "llama"

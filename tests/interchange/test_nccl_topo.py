@@ -68,11 +68,11 @@ def test_a_card_whose_speed_nobody_knows_has_10_gbit() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<system><cpu></system>", "no topology of NCCL: mismatched tag"),
-        ("<graphs/>", "no topology of NCCL"),
-        ("<system><cpu/></system>", "has no GPU in it"),
+        ("<system><cpu></system>", "not an NCCL topology: mismatched tag"),
+        ("<graphs/>", "not an NCCL topology"),
+        ("<system><cpu/></system>", "has no GPU"),
         ('<!DOCTYPE s [<!ENTITY a "b">]><system/>', "declares a document type"),
-        ('<system><cpu><pci><gpu dev="x"/></pci></cpu></system>', "dev of <gpu> is no whole number"),
+        ('<system><cpu><pci><gpu dev="x"/></pci></cpu></system>', "dev of <gpu> is not a whole number"),
     ],
 )
 def test_what_is_no_topology_is_refused(text: str, message: str) -> None:

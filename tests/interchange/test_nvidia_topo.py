@@ -98,8 +98,8 @@ def test_what_no_template_has_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("command not found", "no matrix of `nvidia-smi topo -m`"),
-        ("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV", "no whole row for GPU1"),
+        ("command not found", "not a matrix of `nvidia-smi topo -m`"),
+        ("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV", "no complete row for GPU1"),
     ],
 )
 def test_what_is_no_matrix_is_refused(text: str, message: str) -> None:

@@ -143,7 +143,7 @@ def test_a_chain_of_convolutions_and_norms_needs_gradients_above_the_first(impor
     assert up.flop == up.flop_backward_data == 2 * 8 * 4 * 2 * 10
     assert up.shape == {"rows": 10, "inputs": 8, "outputs": 8, "count": 1}
     assert (loss.op, loss.input_elements) == ("loss", 80)
-    assert found.notes == ("2 constants are taken for no parameters, such as norm.2 (statistics, masks)",)
+    assert found.notes == ("2 constants are not counted as parameters, such as norm.2 (statistics, masks)",)
 
 
 def attention_nodes() -> tuple[list[onnx.NodeProto], dict[str, Any]]:
@@ -205,7 +205,7 @@ def test_attention_is_products_with_tied_weights_counted_once(imported: Any, bat
     assert (layers["projected"].num_parameters, layers["y"].num_parameters) == (1024, 0)
     assert layers["y"].flop_backward_weights == layers["y"].flop == 2 * 16 * 32 * 100
     assert found.model.num_parameters == 3200 + 2048 + 32 * 96 + 96 + 1024 + 64
-    assert found.notes == ("1 constants are taken for no parameters, such as mask (statistics, masks)",)
+    assert found.notes == ("1 constants are not counted as parameters, such as mask (statistics, masks)",)
     assert {"query", "turned", "split_shape", "shape"}.isdisjoint(layers)
     assert found.model.sample == "sequence"
 
@@ -290,12 +290,12 @@ def test_pads_that_are_left_to_the_runtime_are_those_that_fit(imported: Any) -> 
         (
             [helper.make_node("MatMulInteger", ["x", "w"], ["y"], name="q")],
             [2, 4],
-            "MatMulInteger 'q' computes with whole numbers: a quantised model is not trained",
+            "MatMulInteger 'q' computes with integers: a quantised model cannot be trained",
         ),
         (
             [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Conv", ["y"], ["y"], name="conv")],
             [2, 4],
-            "Conv 'conv' is not as ONNX has it (IndexError: ",
+            "Conv 'conv' does not follow ONNX (IndexError: ",
         ),
     ],
 )
@@ -316,7 +316,7 @@ def test_a_dimension_that_is_not_open_is_refused(tmp_path: Path) -> None:
 def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
     path = save(tmp_path / "net.onnx", DENSE, {"x": (FLOAT, ["N", 4])}, {"w": (4, 8)})
     path.write_bytes(path.read_bytes().replace(b"dense", b"den\xc1e"))
-    with pytest.raises(InputError, match="a name in it is no text in UTF-8"):
+    with pytest.raises(InputError, match="a name in it is not text in UTF-8"):
         import_onnx(path)
 
 
