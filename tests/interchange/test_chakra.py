@@ -248,7 +248,7 @@ def send(tag: int = 1, **attributes: Any) -> Message:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "told"),
+    ("ranks", "message"),
     [
         (
             [[compute(micros=0, attributes={"num_ops": 5})]],
@@ -271,13 +271,13 @@ def send(tag: int = 1, **attributes: Any) -> Message:
         ([[all_reduce()], [all_reduce(comm_size=9)]], r"job\.1\.et: node 1 'sum' is all-reduce of 9 bytes, but on"),
     ],
 )
-def test_what_cannot_be_played_is_told_with_its_file_and_node(tmp_path: Path, ranks: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_cannot_be_simulated_is_reported_with_its_file_and_node(tmp_path: Path, ranks: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         read_chakra(trace(tmp_path, *ranks))
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"\x05ab", r"is not a Chakra trace: a message of 5 bytes is truncated"),
         (b"\x00\x02\x0b\x00", r"field 1 is of the unknown kind 3"),
@@ -289,16 +289,16 @@ def test_what_cannot_be_played_is_told_with_its_file_and_node(tmp_path: Path, ra
         (b"\x1f\x8b\x00", r"cannot be read"),
     ],
 )
-def test_bytes_that_are_no_trace_are_told(tmp_path: Path, data: bytes, told: str) -> None:
+def test_bytes_that_are_no_trace_are_reported(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "job.0.et").write_bytes(data)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_chakra(tmp_path)
 
 
-def test_a_folder_without_a_trace_of_every_rank_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder") as told:
+def test_a_folder_without_a_trace_of_every_rank_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder") as message:
         read_chakra(tmp_path / "nothing")
-    assert told.value.mistakes[0].file == str(tmp_path / "nothing")
+    assert message.value.mistakes[0].file == str(tmp_path / "nothing")
     with pytest.raises(InputError, match="has no traces; one for each rank"):
         read_chakra(tmp_path)
     trace(tmp_path, [], [], [])
@@ -311,14 +311,14 @@ def test_a_folder_without_a_trace_of_every_rank_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"1": [0, 7]}', '{"1": [0, 0]}', '{"1": 3}', "[]", '{"1": []}'])
-def test_groups_of_other_than_the_ranks_are_told(tmp_path: Path, text: str) -> None:
+def test_groups_of_other_than_the_ranks_are_reported(tmp_path: Path, text: str) -> None:
     trace(tmp_path, [], [])
     (tmp_path / "groups.json").write_text(text)
     with pytest.raises(InputError, match="is not a list of ranks of the trace"):
         read_chakra(tmp_path)
 
 
-def test_a_file_of_groups_that_is_none_and_one_of_several_are_told(tmp_path: Path) -> None:
+def test_a_file_of_groups_that_is_none_and_one_of_several_are_reported(tmp_path: Path) -> None:
     trace(tmp_path, [all_reduce(pg_name="1")], [])
     (tmp_path / "a.json").write_text("{")
     with pytest.raises(InputError, match=r"a\.json is not a file of groups"):

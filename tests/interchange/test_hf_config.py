@@ -185,7 +185,7 @@ def test_a_neox_without_its_peculiarities_is_built_too(imported: Any, keys: dict
         ("gpt_neox", "GPTNeoXModel", -50_432 * 6144),
     ],
 )
-def test_heads_are_told_by_the_architecture(imported: Any, family: str, architecture: str, more: int) -> None:
+def test_heads_are_determined_by_the_architecture(imported: Any, family: str, architecture: str, more: int) -> None:
     keys = {"model_type": family, "num_labels": 5}
     body = imported(keys).num_parameters
     assert imported({**keys, "architectures": [architecture]}).num_parameters == body + more
@@ -239,7 +239,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "tokens", "message"), WRONG)
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, tokens: int | None, message: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, text: str, tokens: int | None, message: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -248,7 +248,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, tokens:
     assert caught.value.exit_status == 3
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama",\n"hidden_size": -1,\n"num_hidden_layers": "many",\n"vocab_size": 1.5}')
     with pytest.raises(InputError) as caught:
@@ -278,7 +278,7 @@ def test_the_command_writes_a_file_and_says_what_a_sample_is(
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_more_tokens_than_a_rotary_model_was_made_for_are_told(tmp_path: Path) -> None:
+def test_more_tokens_than_a_rotary_model_was_made_for_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama", "max_position_embeddings": 16}')
     assert import_hf(path, 32).notes == ("32 tokens are more than the config's 16 positions",)

@@ -60,7 +60,7 @@ def test_of_several_hosts_in_a_dump_the_first_counts() -> None:
     assert read_nccl_topology(text).num_gpus == 1
 
 
-def test_a_card_whose_speed_nobody_knows_has_10_gbit() -> None:
+def test_a_card_of_unknown_speed_has_10_gbit() -> None:
     text = f'<system><cpu>{gpu(0)}<nic><net dev="0" speed="-1"/></nic></cpu></system>'
     assert read_nccl_topology(text).nic_bytes_per_s == (1.25e9,)
 

@@ -83,7 +83,7 @@ def test_the_mesh_of_a_dgx_1_is_known() -> None:
     assert nearest_template(read_topo_matrix(matrix(mesh)), "v100").host["template"] == "dgx-1"
 
 
-def test_what_no_template_has_is_told() -> None:
+def test_what_no_template_has_is_noted() -> None:
     bridged = [["X", "NV4", "SYS"], ["NV4", "X", "SYS"], ["SYS", "SYS", "X"]]
     found = nearest_template(read_topo_matrix(matrix(bridged)), "a100")
     assert found.host["template"] == "dual-socket"

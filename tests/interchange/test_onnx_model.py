@@ -299,7 +299,7 @@ def test_pads_that_are_left_to_the_runtime_are_those_that_fit(imported: Any) -> 
         ),
     ],
 )
-def test_what_cannot_be_imported_is_told_with_its_file(tmp_path: Path, nodes: Any, sides: Sides, message: str) -> None:
+def test_invalid_files_are_reported_with_their_path(tmp_path: Path, nodes: Any, sides: Sides, message: str) -> None:
     path = save(tmp_path / "net.onnx", nodes, {"x": (FLOAT, sides)}, {} if nodes is RELU else {"w": (4, 8)})
     with pytest.raises(InputError) as caught:
         import_onnx(path)
@@ -313,7 +313,7 @@ def test_a_dimension_that_is_not_open_is_refused(tmp_path: Path) -> None:
         import_onnx(path, {"token": 5})
 
 
-def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+def test_a_name_that_is_no_text_is_reported(tmp_path: Path) -> None:
     path = save(tmp_path / "net.onnx", DENSE, {"x": (FLOAT, ["N", 4])}, {"w": (4, 8)})
     path.write_bytes(path.read_bytes().replace(b"dense", b"den\xc1e"))
     with pytest.raises(InputError, match="a name in it is not text in UTF-8"):
@@ -321,7 +321,7 @@ def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"name: net\n", b"\x08\x07\x12", b"\xff" * 40])
-def test_a_file_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_none_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(content)
     with pytest.raises(InputError, match="this is not an ONNX file"):

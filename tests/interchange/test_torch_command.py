@@ -1,4 +1,4 @@
-"""`import torch`: what it writes, and what cannot be traced is told in plain words."""
+"""`import torch`: its output, and its errors for modules that cannot be traced."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ six = 6
         ("mine:build", "0", "an input has sizes from 1 to 2,147,483,647 (got '0')"),
     ],
 )
-def test_what_cannot_be_traced_is_told_in_one_line(
+def test_what_cannot_be_traced_is_reported_in_one_line(
     target: str,
     shape: str,
     message: str,

@@ -75,7 +75,7 @@ def test_three_colours_at_a_stride_of_two_are_filled_up_to_four_for_tensor_cores
         assert [each.ordinary for each in convolution_gemms({**COLOURS, **change}, 8, "forward", known, 2.0)] == [True]
 
 
-def test_colours_are_filled_up_in_16_bits_channels_last_and_where_images_are_turned_over() -> None:
+def test_few_channels_are_padded_in_16_bits_channels_last_and_where_images_are_transposed() -> None:
     volta, ampere = constants_for("volta", "tensor"), constants_for("ampere", "tensor")
     layouts: tuple[Layout, Layout] = ("nchw", "nhwc")
     assert [constants_in(layout, volta, HALF).pads_to_four_channels for layout in layouts] == [False, True]
@@ -179,7 +179,7 @@ def test_joined_operations_are_not_issued() -> None:
     assert waits[0] - waits[1] == pytest.approx(2 * num_joined * 1e-3, rel=0.01)
 
 
-def test_a_norm_that_is_turned_over_moves_as_channels_first_and_five_maps_twice_more_and_nothing_else_changes() -> None:
+def test_a_transposed_norm_moves_five_feature_maps_twice_more_and_nothing_else_changes() -> None:
     last, turned = (
         estimate_layers(RESNET, V100, 64, "amp-fp16", layout="nhwc", library=library, operator_s=0.0).layers
         for library in ("cudnn", "cudnn-turned")
@@ -222,8 +222,8 @@ def test_a_published_rate_is_met_in_its_own_layout_and_others_are_as_much_slower
 
 
 def test_a_chip_whose_kernels_turn_nothing_over_says_so() -> None:
-    told = built(ComputeSpec(layout="nhwc"), gpu="v100").assumptions
-    assert any("as long with channels last as with channels first" in each for each in told)
+    messages = built(ComputeSpec(layout="nhwc"), gpu="v100").assumptions
+    assert any("as long with channels last as with channels first" in each for each in messages)
     assert not any("channels last" in each for each in built(ComputeSpec(layout="nhwc")).assumptions)
 
 

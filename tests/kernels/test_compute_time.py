@@ -70,7 +70,7 @@ def test_a_rate_of_gradients_that_were_added_up_has_that_much_less_of_an_update_
     assert 8 * (added_up.forward_s + added_up.backward_s) + added_up.optimizer_s == pytest.approx(8 * 8 / 100)
 
 
-def test_a_rate_of_a_model_that_nobody_knows_is_refused() -> None:
+def test_a_rate_of_an_unknown_model_is_refused() -> None:
     with pytest.raises(ValueError, match="did you mean 'googlenet-aux'"):
         SingleGpuRate(samples_per_s=1, batch=1, model="googlenet-axu", source="a paper")
 
@@ -117,7 +117,7 @@ def test_a_users_model_takes_the_published_rate_of_the_one_that_multiplies_the_s
     assert find_curve(own, gpu, 32, "fp32") == find_curve(famous, gpu, 32, "fp32") is not None
 
 
-def test_a_users_model_is_scaled_as_its_famous_twin_and_keeps_what_else_it_does() -> None:
+def test_a_users_model_is_scaled_as_the_catalogues_equal_model_and_keeps_its_other_operations() -> None:
     famous = load_model("resnet50")
     own = replace(famous, name="mine", layers=(*famous.layers, *(replace(famous.layers[2], name="again"),)))
     theirs, mine = (

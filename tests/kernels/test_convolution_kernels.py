@@ -83,7 +83,7 @@ def test_a_scenario_chooses_the_library_of_its_estimates() -> None:
     unrolled = seconds(ComputeSpec(library="unrolled"))
     assert unrolled == pytest.approx(network_s("caffenet", "k40", 256, "unrolled"), rel=0.02)
     assert seconds(ComputeSpec()) == pytest.approx(256 / 266.667)  # Caffe with cuDNN, as published
-    rate = {"samples_per_s": 190, "batch": 256, "source": "somebody"}
+    rate = {"samples_per_s": 190, "batch": 256, "source": "a benchmark"}
     scaled = ComputeSpec.model_validate({"library": "unrolled", "single_gpu": rate})
     assert seconds(scaled) == pytest.approx(256 / 190)
 

@@ -65,7 +65,7 @@ def test_what_is_kept_is_kept_in_16_bits() -> None:
     assert weight_copy_bytes(model, "amp-fp8") == weight_copy_bytes(model, "amp-bf16")
 
 
-def test_it_is_told_what_8_bits_are_taken_to_reach_and_a_gpu_without_them_is_refused() -> None:
+def test_the_assumed_fp8_efficiency_is_reported_and_a_gpu_without_fp8_is_refused() -> None:
     model = one_layer()
     said = estimate_layers(model, load_gpu("h100"), 1, "amp-fp8").assumptions
     assert any("GEMMs in FP8 are assumed to reach" in sentence for sentence in said)

@@ -30,9 +30,9 @@ def test_another_object_with_the_same_layers_is_estimated_for_itself():
     assert estimate_layers(model, gpu, 32, "fp32") is known
     assert estimate_layers(model, gpu, 33, "fp32") != known
     assert estimate_layers(model, load_gpu("k80"), 32, "fp32") != known
-    twin = type(model)(model.name, model.title, model.layers)
-    assert estimate_layers(twin, gpu, 32, "fp32") is not known
-    assert estimate_layers(twin, gpu, 32, "fp32").layers == known.layers
+    equal = type(model)(model.name, model.title, model.layers)
+    assert estimate_layers(equal, gpu, 32, "fp32") is not known
+    assert estimate_layers(equal, gpu, 32, "fp32").layers == known.layers
 
 
 def test_tuples_are_the_same_where_what_they_hold_is():

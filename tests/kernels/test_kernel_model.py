@@ -1,4 +1,4 @@
-"""The kernel model: a roofline with tiles, and what it says about kernels and networks that somebody timed."""
+"""The kernel model: a roofline with tiles, compared with measured kernels and networks."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_every_architecture_of_a_sheet_has_constants() -> None:
             assert constants.source
 
 
-def test_constants_of_an_architecture_nobody_timed_say_that_they_are_assumed() -> None:
+def test_constants_of_an_architecture_without_timings_are_assumed() -> None:
     timed = {"kepler", "maxwell", "pascal", "volta"}
     for name in fit_document()["architectures"]:
         assert constants_for(name, "ordinary").assumed == (name not in timed)
@@ -335,7 +335,8 @@ def test_kernels_left_out_of_the_fit_are_met_as_the_goals_ask() -> None:
 
 def test_phases_on_tensor_cores_are_met_less_well_and_that_is_bounded_too() -> None:
     """Wider: cuDNN 7 had a tensor-core kernel for some convolutions only, and which gradients of weights took one
-    cannot be told from their shapes, so those are off by 38 %. TF32 has one network, whose 19 kernels are all left out.
+    cannot be determined from their shapes, so those are off by 38 %. TF32 has one network, whose 19 kernels are all left
+    out.
     """
     left_out = errors_of_the_fit()["left_out"]
     bounds = {

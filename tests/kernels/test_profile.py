@@ -1,4 +1,4 @@
-"""Measured layer times: which rows apply, and what they say about batches that nobody measured."""
+"""Measured layer times: the choice of rows, and interpolation to batches that were not measured."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def build(path: Path, batch: int = 8, gpu: str = "h200", **more: Any) -> Workloa
     return build_workload(NIN, load_gpu(gpu), batch, "fp32", OptimizerSpec(), compute)
 
 
-# batches that nobody measured
+# batches that were not measured
 
 
 @settings(deadline=None, max_examples=30)
@@ -194,7 +194,7 @@ def test_a_measured_step_of_no_time_is_taken_as_measured(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("key", ["name", "batch", "precision", "forward_s", "backward_data_s", "backward_weights_s"])
-def test_a_missing_field_is_told_by_its_place(tmp_path: Path, key: str) -> None:
+def test_a_missing_field_is_reported_with_its_place(tmp_path: Path, key: str) -> None:
     rows = model_rows(8)
     del rows[2][key]
     with pytest.raises(InputError, match=rf"layers\.2\.{key}: not a clustersim.profile/1: this key is missing"):
@@ -214,7 +214,7 @@ def test_profiled_layers_wait_for_the_launches_that_were_measured(tmp_path: Path
     assert build(write(tmp_path, quick)).layers == alone.layers
 
 
-def test_a_profile_cut_in_half_and_another_document_are_told(tmp_path: Path) -> None:
+def test_a_profile_cut_in_half_and_another_document_are_reported(tmp_path: Path) -> None:
     whole = write(tmp_path, model_rows(8))
     whole.write_text(whole.read_text()[:100])
     with pytest.raises(InputError, match="not a complete JSON document; profile again") as cut:

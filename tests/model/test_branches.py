@@ -39,7 +39,7 @@ def test_a_second_tower_has_the_layers_of_the_first_and_none_of_its_parameters()
 
 
 @pytest.mark.parametrize(
-    ("second", "told"),
+    ("second", "message"),
     [
         ("{name: b, flop: 1, weights_of: c}", "layers.1.weights_of: no layer above with parameters is called 'c'"),
         ("{name: b, flop: 1, weights_of: b}", "layers.1.weights_of: no layer above with parameters is called 'b'"),
@@ -47,9 +47,9 @@ def test_a_second_tower_has_the_layers_of_the_first_and_none_of_its_parameters()
         ("{name: b, flop: 1, branch: [x]}", "layers.1.branch: expected a name"),
     ],
 )
-def test_weights_are_those_of_a_layer_above(tmp_path: Path, second: str, told: str) -> None:
+def test_weights_are_those_of_a_layer_above(tmp_path: Path, second: str, message: str) -> None:
     path = tmp_path / "model.yaml"
     path.write_text(f"name: net\nlayers:\n  - {{name: a, flop: 1, parameter_bytes: 8}}\n  - {second}\n")
     with pytest.raises(InputError) as caught:
         read_workload_file(path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

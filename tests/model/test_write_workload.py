@@ -146,7 +146,7 @@ def test_given_keys_take_the_place_of_what_would_follow(tmp_path: Path) -> None:
         (", input_bytes: 3 Mb", "input_bytes", "expected a size"),
     ],
 )
-def test_wrong_shapes_are_told_with_their_key(tmp_path: Path, layer: str, key: str, message: str) -> None:
+def test_wrong_shapes_are_reported_with_their_key(tmp_path: Path, layer: str, key: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         read_layer(tmp_path, layer)
     wrong = next(mistake for mistake in caught.value.mistakes if mistake.key == f"layers.1.{key}")

@@ -62,7 +62,7 @@ def test_the_command_writes_the_single_file(tmp_path: Path, capsys: pytest.Captu
     assert file.stat().st_size > 10_000
 
 
-def test_a_single_file_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_file_that_cannot_be_written_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "--write-script", str(tmp_path)]) == 3
     assert "cannot write" in capsys.readouterr().err
 

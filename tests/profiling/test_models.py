@@ -43,7 +43,7 @@ def test_layers_are_the_catalogues_with_their_parameters_and_flop(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["gpt-3", "gpt-2x64x5", "gpt-0x64x4", "gpt-2x64x4-seq0", "gpt-2x64x4-vocab0", "bert"])
-def test_a_name_that_gives_no_gpts_sizes_is_nobodys(name: str) -> None:
+def test_a_name_that_gives_no_gpts_sizes_is_unknown(name: str) -> None:
     from clustersim.profiling.models import model_writer
 
     assert model_writer(name) is None

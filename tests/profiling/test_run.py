@@ -59,7 +59,7 @@ def test_every_layer_has_its_phases(profile: Any) -> None:
     rows = {row["name"]: row for row in document["layers"] if row["batch"] == 2}
     assert [row["name"] for row in document["layers"] if row["batch"] == 4] == list(rows)
     assert all(row["forward_s"] > 0 for row in rows.values())
-    assert rows["conv1"]["backward_data_s"] == 0, "nobody asks for the gradient of images"
+    assert rows["conv1"]["backward_data_s"] == 0, "images need no gradient"
     assert rows["conv1"]["backward_weights_s"] > 0
     assert min(rows["left"][key] for key in TIMES) > 0
     assert rows["right"]["shape"] == {
@@ -288,7 +288,7 @@ def test_a_gpu_that_is_not_there_is_refused(profile: Any) -> None:
         profile("tiny-images", precision="tf32")
 
 
-def test_a_model_that_nobody_wrote_in_torch_is_refused_with_those_there_are(tmp_path: Path) -> None:
+def test_a_model_without_a_torch_builder_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     from clustersim.cli import main
 
     assert main(["profile", "gpt-3", "--device", "cpu", "-o", str(tmp_path)]) == 3
@@ -300,7 +300,7 @@ def test_a_hyphen_before_a_digit_makes_no_difference() -> None:
 
     assert canonical("resnet-50") == "resnet50"
     assert canonical("squeezenet-1.0") == "squeezenet-1.0"
-    assert canonical("nobody-7") == "nobody-7"
+    assert canonical("missing-7") == "missing-7"
 
 
 def test_ctrl_c_says_where_the_measured_part_is(
@@ -336,7 +336,7 @@ def test_the_command_prints_one_document(profile: Any, tmp_path: Path, capsys: p
     assert str(tmp_path) in shown
 
 
-def test_a_model_whose_optimizer_does_not_fit_is_told(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_whose_optimizer_does_not_fit_is_reported(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from clustersim.profiling import optimizers
     from clustersim.profiling.errors import ProfilingError
 
