@@ -97,8 +97,8 @@ class HeldRules:
 
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are held at once.
     `casts_all` says that a model is cast as a whole (`layer_precision`), `from_fp32` that what is gathered of shares
-    are copies of fp32 weights, cast for that (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the turn of
-    the loss (`loss_turn_bytes`), and `buffers` are those of exchanges.
+    are copies of fp32 weights, cast for that (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the turn
+    of the loss (`loss_turn_bytes`), and `buffers` are those of exchanges.
     With `offload` the optimizer's state lies in the host's memory, with `offload_activations` so does what layers keep;
     `most_gradients` is how many parameters have gradients on the GPU at once, where these leave it (None: all).
     """

@@ -152,9 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kernel-ms", type=float, default=20.0, help="time given to each kernel; %(default)s ms")
     parser.add_argument("--max-seconds", type=float, help="stop after this time; the next call resumes")
     parser.add_argument("--check", metavar="LIST", help="batches at which only whole iterations are timed")
-    parser.add_argument(
-        "--rounds", type=int, default=1, help="repetitions of everything, if the machine drifts"
-    )
+    parser.add_argument("--rounds", type=int, default=1, help="repetitions of everything, if the machine drifts")
     parser.add_argument("--compact", action="store_true", help="one row for all layers of one shape")
     parser.add_argument("--json", action="store_true", help="print the profile")
     return parser

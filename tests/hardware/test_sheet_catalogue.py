@@ -1,4 +1,4 @@
-"""A sheet of the user's own reads like a shipped one, and what is wrong with it is said with its place."""
+"""A user's own sheet is read like a shipped one, and mistakes in it have their place."""
 
 from __future__ import annotations
 

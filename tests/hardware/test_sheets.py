@@ -1,4 +1,4 @@
-"""What the shipped sheets say holds together, and agrees with what vendors published."""
+"""The values of shipped sheets are consistent, and agree with vendors' publications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of nccl-tests, OSU, nvbandwidth and p2pBandwidthLatencyTest, as these tools print them."""
+"""Logs of nccl-tests, OSU, nvbandwidth and p2pBandwidthLatencyTest, in the format of these tools."""
 
 from __future__ import annotations
 

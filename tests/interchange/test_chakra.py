@@ -1,4 +1,4 @@
-"""Chakra traces: bytes against Google's own library, a stored ring against its closed form, and what is refused."""
+"""Chakra traces: bytes compared with Google's own library, a stored ring with its closed form, and refused input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Hugging Face config gives the parameters that its class counts, and the FLOP that its formulas say."""
+"""A Hugging Face config gives the parameters that its class counts, and the FLOP of its formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topologies as NCCL writes them down, made up after its format."""
+"""NCCL topologies, written by hand in its format."""
 
 from __future__ import annotations
 

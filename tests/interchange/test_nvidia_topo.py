@@ -1,4 +1,4 @@
-"""Matrices of `nvidia-smi topo -m`, made up after what it prints on such machines, and the templates they give."""
+"""Matrices of `nvidia-smi topo -m`, written by hand in its format, and their templates."""
 
 from __future__ import annotations
 

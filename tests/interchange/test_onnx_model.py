@@ -1,4 +1,4 @@
-"""An ONNX file gives the parameters, FLOP and shapes that its operators say."""
+"""An ONNX file gives the parameters, FLOP and shapes of its operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks as people write them in torch are those of the catalogue."""
+"""Networks written in torch are equal to the catalogue's."""
 
 from __future__ import annotations
 

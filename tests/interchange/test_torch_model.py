@@ -1,4 +1,4 @@
-"""A torch module becomes the workload that its layers say."""
+"""A torch module becomes the workload of its layers."""
 
 from __future__ import annotations
 

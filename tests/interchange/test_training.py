@@ -1,4 +1,4 @@
-"""A training with failures in a trace: its stretches follow each other over the width of the trace."""
+"""A training with failures in a trace: its intervals follow each other over the length of the trace."""
 
 from __future__ import annotations
 

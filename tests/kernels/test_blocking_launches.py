@@ -1,4 +1,4 @@
-"""Kernels that a process waits for, one by one."""
+"""Blocking launches: the process waits for each kernel."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Images whose channels lie last, and batch norms that take along what is behind them."""
+"""Channels-last images, and batch norms fused with the operations behind them."""
 
 from __future__ import annotations
 

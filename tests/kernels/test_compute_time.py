@@ -1,4 +1,4 @@
-"""Measured beats published beats estimated."""
+"""Measured times are preferred to published rates, and those to estimates."""
 
 from __future__ import annotations
 

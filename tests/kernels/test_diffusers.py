@@ -1,4 +1,4 @@
-"""What a U-Net of Hugging Face's diffusers moves through memory beside products."""
+"""Memory traffic around the GEMMs of a U-Net of Hugging Face's diffusers."""
 
 import pytest
 

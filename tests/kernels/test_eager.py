@@ -1,4 +1,4 @@
-"""What PyTorch without a compiler moves through memory."""
+"""Memory traffic of PyTorch without a compiler."""
 
 import pytest
 

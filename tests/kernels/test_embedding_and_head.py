@@ -1,4 +1,4 @@
-"""The first and the last product of a language model: FLOP and seconds in closed form, and what has neither."""
+"""Embedding and output head of a language model: FLOP and seconds in closed form, and models without either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What frameworks of 2018 to 2021 move around the products of an encoder, and what a V100 reaches of these."""
+"""Memory traffic of frameworks of 2018 to 2021 around the GEMMs of an encoder, and the rates of a V100."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Attention in one kernel: what it computes, moves, keeps and repeats."""
+"""Fused attention: its FLOP, traffic, kept tensors and recomputation."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What products keep in training on Ampere and Hopper: fitted to published steps, of which each part is forecast."""
+"""Derating of GEMMs in training on Ampere and Hopper: fitted to published steps, each forecast in all its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GPT-2 of Hugging Face's transformers 4.3 moves, kernel by kernel as its source has them."""
+"""Traffic of GPT-2 of Hugging Face's transformers 4.3, kernel by kernel as in its source."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is worked out of a model is known, for as long as that is the same object and not too much else is asked."""
+"""Results are cached as long as the model is the same object and the cache is not full."""
 
 from __future__ import annotations
 

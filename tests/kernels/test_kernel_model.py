@@ -335,8 +335,8 @@ def test_kernels_left_out_of_the_fit_are_met_as_the_goals_ask() -> None:
 
 def test_phases_on_tensor_cores_are_met_less_well_and_that_is_bounded_too() -> None:
     """Wider: cuDNN 7 had a tensor-core kernel for some convolutions only, and which gradients of weights took one
-    cannot be determined from their shapes, so those are off by 38 %. TF32 has one network, whose 19 kernels are all left
-    out.
+    cannot be determined from their shapes, so those are off by 38 %. TF32 has one network, whose 19 kernels are all
+    left out.
     """
     left_out = errors_of_the_fit()["left_out"]
     bounds = {

@@ -1,4 +1,4 @@
-"""What codes that train language models move through memory beside products."""
+"""Memory traffic of training programs of language models in addition to GEMMs."""
 
 import pytest
 

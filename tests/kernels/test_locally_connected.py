@@ -1,4 +1,4 @@
-"""Products of local receptive fields: the FLOP of their layer, and denser the more neurons share a field."""
+"""GEMMs of local receptive fields: they have the FLOP of their layer, and are denser if more neurons share a field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fits on a GPU."""
+"""Memory of a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NeMo's transformers of 2023 move, kernel by kernel as PyTorch runs their source."""
+"""Traffic of NeMo's transformers of 2023, kernel by kernel as PyTorch runs their source."""
 
 import pytest
 

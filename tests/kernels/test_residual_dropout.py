@@ -1,4 +1,4 @@
-"""Residual sums of Megatron-LM with a dropout in them that drops nothing."""
+"""Residual sums of Megatron-LM with a dropout of probability 0."""
 
 import pytest
 

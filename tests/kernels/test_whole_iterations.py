@@ -1,4 +1,4 @@
-"""Shipped profiles: layers measured one by one add up to iterations that were timed as a whole."""
+"""Shipped profiles: separately measured layers add up to iterations that were timed as a whole."""
 
 from __future__ import annotations
 

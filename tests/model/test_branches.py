@@ -1,4 +1,4 @@
-"""Layers that know their branch and whose weights they use: in the catalogue, in files, and what files may not say."""
+"""Branches of layers and shared weights: in the catalogue, in files, and what files may not contain."""
 
 from __future__ import annotations
 

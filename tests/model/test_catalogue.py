@@ -1,4 +1,4 @@
-"""The catalogue adds up to what was published: parameters to the last one, multiply-adds to three digits."""
+"""The catalogue agrees with publications: parameters exactly, multiply-adds to three digits."""
 
 import math
 

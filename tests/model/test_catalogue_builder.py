@@ -1,4 +1,4 @@
-"""The builder counts what a layer of any shape holds and computes."""
+"""The builder counts parameters and FLOP of layers of any shape."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a command line asks for."""
+"""Campaigns from the options of a command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command and the single file, as far as they go without torch."""
+"""The command and the single file, as far as they work without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU's side of the profiler on a GPU that is played: the host computes and stands for device, events, graphs."""
+"""The GPU part of the profiler on a simulated GPU: the host replaces device, events and graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has been measured survives, and nothing measured elsewhere is taken for it."""
+"""Measurements survive an interruption, and those of another device are refused."""
 
 from __future__ import annotations
 

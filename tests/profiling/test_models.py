@@ -1,4 +1,4 @@
-"""Models in torch are the catalogue's, layer by layer; what is timed is what training does."""
+"""Models in torch are equal to the catalogue's, layer by layer, and are timed as in training."""
 
 from __future__ import annotations
 

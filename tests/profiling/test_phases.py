@@ -1,4 +1,4 @@
-"""What is timed as a layer's gradient is that gradient: against autograd on the same numbers."""
+"""The call timed as a layer's gradient computes that gradient: comparison with autograd on the same numbers."""
 
 from __future__ import annotations
 

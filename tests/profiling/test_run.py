@@ -1,4 +1,4 @@
-"""A campaign from end to end on the CPU, on models small enough for it; and what stops one in the middle."""
+"""A campaign from end to end on the CPU, on small models; and what interrupts one."""
 
 from __future__ import annotations
 

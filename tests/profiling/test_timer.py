@@ -1,4 +1,4 @@
-"""The statistics of a timer, on a clock that the test winds."""
+"""The statistics of a timer, with a clock controlled by the test."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def needed(batch: int) -> str:
         ("precision: fp33", "precision", 12, "did you mean 'fp32'?"),
         ("precision: amp-fp16", "precision", 12, "does not compute in amp-fp16"),
         ("compute: {layout: nhwc}", "compute.layout", 19, "fp32 does not use: layout: nhwc would change nothing"),
-        ("compute: {library: cudnn-fused}", "compute.library", 20, "only in 16 bits with channels last; write layout: nhwc"),
+        ("compute: {library: cudnn-fused}", "compute.library", 20, "with channels last; write layout: nhwc"),
         ("optimizer: adma", "optimizer", 12, "expected one of"),
         (
             "optimizer: {kind: adam, passes: 1}",

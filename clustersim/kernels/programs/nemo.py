@@ -71,12 +71,12 @@ def nemo_autocast_traffic(layer: Layer, precision: Precision) -> tuple[Traffic, 
 
 def nemo_extra_bytes(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return the bytes moved besides GEMMs: 14 and 10 of an attention's queries, 1 output for a bias's gradient."""
-    return _around(layer, precision, *_CAST_AS_A_WHOLE)
+    return _extra_bytes(layer, precision, *_CAST_AS_A_WHOLE)
 
 
 def nemo_autocast_extra_bytes(layer: Layer, precision: Precision) -> ExtraBytes:
     """Return the same under autocast: 34 and 50 of the queries; 6 and 12 bytes of a weight."""
-    return _around(layer, precision, *widths(precision))
+    return _extra_bytes(layer, precision, *widths(precision))
 
 
 def _traffic(layer: Layer, precision: Precision, cast: float, wide: float) -> tuple[Traffic, Traffic] | None:
@@ -100,8 +100,8 @@ def _scores(layer: Layer, precision: Precision) -> tuple[float, float]:
     return 2 * cast + 4 * wide, 2 * cast + 5 * wide
 
 
-def _around(layer: Layer, precision: Precision, cast: float, wide: float) -> ExtraBytes:
-    """Return what is moved beside a product; of an attention's two products each has half."""
+def _extra_bytes(layer: Layer, precision: Precision, cast: float, wide: float) -> ExtraBytes:
+    """Return the bytes moved in addition to a GEMM; each of an attention's two GEMMs has half."""
     if "count" not in layer.shape:
         return ExtraBytes()
     inputs, outputs, count = (layer.shape[key] for key in ("inputs", "outputs", "count"))
